@@ -1,0 +1,30 @@
+"""What a person can mend. Everything else is a bug and keeps its traceback.
+
+Notable: the message is one sentence that names the place, what was given, what is allowed and the nearest valid name;
+the shell prints it on stderr and exits with `exit_status`, a screen shows the same sentence.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class LabError(Exception):
+    """The user's input is wrong, or something outside txlab is in the way; the message is one sentence."""
+
+    exit_status = 2
+
+
+class RunFailed(LabError):
+    """A run began and could not go on (a NaN, a full disk, out of memory); its directory says why."""
+
+    exit_status = 1
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str:
+    """' (nearest: X)' for the closest of the allowed names, or ''.
+
+    >>> nearest("learning_rat", ["learning_rate", "warmup"])
+    ' (nearest: learning_rate)'
+    """
+    found = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+    return f" (nearest: {found[0]})" if found else ""

@@ -1,0 +1,108 @@
+"""An experiment is something that can be stepped, looked at, and put back.
+
+Because every kind of learning keeps to this protocol, pause, resume, checkpoint, exact restart, recording, time travel
+and the live panes are each written once. Notable: no torch at import time, so that a viewer can use the types without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from txlab.errors import RunFailed
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    Array: TypeAlias = "np.ndarray[Any, Any] | torch.Tensor"
+
+# A metric is a number or a zero-dimensional tensor that may still lie on a device: who records it fetches it, late.
+Metrics: TypeAlias = "Mapping[str, float | torch.Tensor]"
+
+# Nested mappings and lists of tensors, numbers, strings, booleans and None: all that an exact restart needs.
+State: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a person may look at now.
+
+    step     updates made when the frame was taken
+    tensors  named arrays, e.g. "attention/pattern" (L, H, T, T)
+    tokens   named rows of labels, e.g. "probe" (T labels); as they are, unescaped: a screen makes them visible
+    texts    named texts
+    facts    named JSON scalars and lists that say how to read the rest, e.g. {"mask": "causal"}
+    """
+
+    step: int
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+    tokens: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A text that the model wrote: `prompt` was given, `text` continues it."""
+
+    prompt: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Adjustable:
+    """A parameter that a person may change while the experiment runs; `low <= value <= high`."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    unit: str = ""
+
+
+class NotFinite(RunFailed):
+    """An update was refused because a loss or gradient was not finite; the weights are those before it."""
+
+    def __init__(self, step: int, tensor: str, value: str) -> None:
+        super().__init__(f"step {step}: {tensor} is {value}")
+        self.step, self.tensor, self.value = step, tensor, value
+
+
+class Experiment(Protocol):
+    """See DESIGN, first idea. All methods are called from one thread, at step boundaries."""
+
+    @property
+    def step_count(self) -> int:
+        """Updates made so far."""
+
+    @property
+    def steps(self) -> int:
+        """Updates that the scenario asks for in all."""
+
+    def step(self) -> Metrics:
+        """One update; cheap; device scalars stay on the device. Raises NotFinite before the weights are touched."""
+
+    def verify(self) -> None:
+        """Raise NotFinite if an update since the last call was refused on a device that tells late (a GPU)."""
+
+    def evaluate(self) -> Metrics:
+        """Measure without learning: the same numbers for the same weights, whenever it is called."""
+
+    def frame(self) -> Frame: ...
+
+    def samples(self) -> Sequence[Sample]:
+        """Texts to be read by a person; empty where the experiment writes none."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """JSON facts for run.json: parameters, tokens_per_step, flops_per_step, compute (what was chosen and why)…"""
+
+    def adjustable(self) -> Mapping[str, Adjustable]: ...
+
+    def adjust(self, name: str, value: float) -> None:
+        """Set an adjustable parameter (already validated against its bounds)."""
+
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: State) -> None: ...

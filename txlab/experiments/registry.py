@@ -1,0 +1,67 @@
+"""Which kinds of experiment there are. Each is imported only when it is asked for.
+
+Notable: the schema and the experiment are named apart, so that validating a scenario never imports torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from txlab.errors import LabError, nearest
+
+if TYPE_CHECKING:
+    from txlab.experiments.protocol import Experiment
+    from txlab.experiments.schema import Scenario
+
+
+class Build(Protocol):
+    """Make the experiment of a validated scenario.
+
+    `resolve` in the experiment's module returns the same scenario with every "auto" decided (the probe runs here).
+    """
+
+    def __call__(self, scenario: Any) -> Experiment: ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of experiment: `schema` is "module:Class", `module` has `resolve(scenario)` and `build(scenario)`."""
+
+    name: str
+    schema: str
+    module: str
+
+    def load_schema(self) -> type[Scenario]:
+        module, _, name = self.schema.partition(":")
+        schema: type[Scenario] = getattr(import_module(module), name)
+        return schema
+
+    def resolve(self, scenario: Scenario) -> Scenario:
+        """Decide every `auto` and make everything explicit that a second run must repeat."""
+        resolved: Scenario = import_module(self.module).resolve(scenario)
+        return resolved
+
+    def build(self, scenario: Scenario) -> Experiment:
+        build: Build = import_module(self.module).build
+        return build(scenario)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in [
+        Kind(
+            "language-model",
+            schema="txlab.experiments.language_model.schema:LanguageModelScenario",
+            module="txlab.experiments.language_model",
+        ),
+    ]
+}
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of that name; raises LabError naming the allowed ones."""
+    if name not in KINDS:
+        raise LabError(f"kind = {name!r} is not an experiment{nearest(name, KINDS)}; allowed: {', '.join(KINDS)}")
+    return KINDS[name]

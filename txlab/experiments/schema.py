@@ -1,0 +1,76 @@
+"""The sections that every scenario has, whatever it runs. Each kind adds its own sections in its schema.
+
+Notable: unknown keys are refused (`extra="forbid"`), so a typing mistake never becomes a silently ignored setting.
+Defaults live here and nowhere else. No torch at import time.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Chapter = Literal["F", "K", "R", "T", "M", "G", "H"]
+
+CHAPTERS: dict[str, str] = {
+    "F": "Descent and functions",
+    "K": "Tokens and embeddings",
+    "R": "Recurrent networks",
+    "T": "Transformers",
+    "M": "Decisions",
+    "G": "Games",
+    "H": "Human feedback",
+}
+
+PositiveInt = Annotated[int, Field(ge=1)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+
+
+class Section(BaseModel):
+    """A table of a scenario file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class About(Section):
+    """What the catalogue says about a scenario."""
+
+    title: str = Field("", max_length=120, description="one line: what happens")
+    chapter: Chapter = Field("T", description="chapter of MATH.md")
+    shows: str = Field("", description="a paragraph: what this scenario shows")
+    expect: str = Field("", description="what you will see, with numbers")
+    formulas: list[str] = Field(default_factory=list, description="the formulas that run, in Unicode")
+    math: list[str] = Field(default_factory=list, description="items of MATH.md, e.g. T9")
+    source: str = Field("", description="lecture text and paper")
+    minutes: float = Field(0.0, ge=0, description="about how long it takes on two CPU cores; 0 = unknown")
+    device: Literal["any", "gpu"] = Field("any", description="gpu: far too slow without one")
+
+
+class Record(Section):
+    """How much of the run is kept, and how often. Every cadence is in steps; 0 turns it off."""
+
+    metrics_every: PositiveInt = 1
+    evaluate_every: NonNegativeInt = 100
+    sample_every: NonNegativeInt = 200
+    frame_every: NonNegativeInt = 10
+    frames_mb: float = Field(64.0, gt=0, le=100_000, description="disk budget of frames/; older ones are thinned")
+    checkpoint_every: NonNegativeInt = 200
+    checkpoints_kept: PositiveInt = Field(3, description="the newest so many stay, and the best by validation")
+
+
+class Compute(Section):
+    """Where and how it is computed. `auto` is decided by a short probe, and the decision is written into the run."""
+
+    device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    attention: Literal["auto", "sdpa", "matmul"] = "auto"
+    threads: NonNegativeInt = Field(0, description="0 = decided by the probe")
+    compile: bool | Literal["auto"] = "auto"
+
+
+class Scenario(Section):
+    """What all scenarios have in common; `kind` names the experiment."""
+
+    kind: str
+    seed: int = Field(1, ge=0, lt=2**63)
+    about: About = Field(default_factory=About)
+    record: Record = Field(default_factory=Record)
+    compute: Compute = Field(default_factory=Compute)
