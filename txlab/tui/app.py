@@ -1,0 +1,183 @@
+"""The app: screens as modes, the run that is looked at, readers, settings, and leaving without a trace.
+
+Notable: torch is imported by nothing here. It comes with the first `w` that needs the engine, in a thread; an idle
+console that had it loaded would only hold 300 MB and a second of start-up for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from txlab.errors import LabError
+from txlab.tui.rooms import ROOMS
+from txlab.tui.settings import Settings, load_settings, log_file
+from txlab.tui.theme import DARK, THEMES
+
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+
+READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
+
+
+class TxlabApp(App[None]):
+    """The console. `root` is the folder of runs; `run`, if given, is looked at first."""
+
+    TITLE = "txlab"
+    CSS_PATH = "app.tcss"
+    MODES: ClassVar = {room.name: room.open for room in ROOMS}
+    DEFAULT_MODE = "lab"
+    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (20, "-medium"), (34, "-tall")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(f"{room.key},f{room.key}", f"room('{room.name}')", room.title, id=f"room.{room.name}", show=False)
+            for room in ROOMS
+        ),
+        Binding("ctrl+q", "quit", "leave", id="app.quit", show=False, priority=True),
+    ]
+
+    current_run: reactive[Path | None] = reactive(None)
+    """The run that Train and Attention look at."""
+
+    def __init__(
+        self,
+        run: Path | None = None,
+        root: Path | None = None,
+        ascii: bool = False,
+        settings: Settings | None = None,
+    ) -> None:
+        super().__init__()
+        self.complaint = ""
+        if settings is None:
+            try:
+                settings = load_settings()
+            except LabError as error:
+                settings, self.complaint = Settings(), str(error)
+        self.settings = settings
+        self.ascii = ascii or settings.ascii
+        self.refresh_rate = settings.refresh
+        self.given_root, self.first_run = root, run
+        self._readers: OrderedDict[Path, RunReader] = OrderedDict()
+        self._readers_lock = threading.Lock()
+        for theme in THEMES:
+            self.register_theme(theme)
+        if settings.theme in self.available_themes:
+            self.theme = settings.theme
+        else:
+            self.theme = DARK.name
+            self.complaint = f"theme = {settings.theme!r} is not a theme; the palette (:) lists them"
+        self.set_keymap(settings.keys)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """`quiet` and `rule` for themes that are not ours."""
+        return {"quiet": "$foreground 60%", "rule": "$foreground 25%"}
+
+    @property
+    def root(self) -> Path:
+        """The folder of runs."""
+        from txlab.runs.directory import default_root
+
+        return self.given_root or default_root()
+
+    def on_mount(self) -> None:
+        self.set_class(self.ascii, "-ascii")
+        self.animation_level = "none"
+        loop = asyncio.get_running_loop()
+        for name in ("SIGTERM", "SIGHUP"):
+            # Without this the terminal stays in mouse mode. Not every platform has the signals, nor every thread.
+            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(getattr(signal, name), self.exit)
+        if self.first_run is not None:
+            self.look_at(self.first_run)
+        if self.complaint:
+            self.notify(self.complaint, severity="warning", markup=False, timeout=10)
+
+    def look_at(self, run: Path, room: str = "train") -> None:
+        """Make `run` the one that is looked at, and go where it is shown."""
+        self.current_run = Path(run).absolute()
+        self.action_room(room)
+
+    def action_room(self, name: str) -> None:
+        """Switch to a screen; an open dialog keeps the keys to itself."""
+        if len(self.screen_stack) > 1 or name == self.current_mode:
+            return
+        try:
+            self.switch_mode(name)
+        except LabError as error:
+            self.report(error)
+
+    def reader_for(self, path: Path) -> RunReader:
+        """The reader of a run, kept for the next one who asks. May be called in any thread."""
+        from txlab.runs.reader import RunReader
+
+        with self._readers_lock:
+            reader = self._readers.pop(path, None) or RunReader(path)
+            self._readers[path] = reader
+            while len(self._readers) > READERS_KEPT:
+                self._readers.popitem(last=False)
+        return reader
+
+    def report(self, error: BaseException) -> None:
+        """One line on the screen; what is not the person's to mend also goes into the log."""
+        if isinstance(error, LabError):
+            self.notify(str(error), severity="error", markup=False, timeout=8)
+            return
+        where = write_traceback(error)
+        self.notify(f"{type(error).__name__}: {error} (details in {where})", severity="error", markup=False, timeout=8)
+
+    def _fatal_error(self) -> None:
+        """A bug ends the program with one line; Textual's own page of local variables goes into the log instead."""
+        from rich.text import Text
+
+        error = self._exception
+        where = write_traceback(error) if error is not None else log_file()
+        self.panic(Text(f"txlab has met a bug: {type(error).__name__}: {error}\nThe traceback is in {where}"))
+
+    def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
+        """The palette: every described action of this screen, the screens, themes, leaving."""
+        for active in screen.active_bindings.values():
+            binding, node = active.binding, active.node
+            if binding.description and binding.id and active.enabled and not binding.id.startswith(("room.", "app.")):
+                if binding.id == "screen.palette":
+                    continue
+                yield SystemCommand(
+                    binding.description,
+                    f"key {binding.key_display or self.get_key_display(binding)}",
+                    lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
+                )
+        for room in ROOMS:
+            yield SystemCommand(f"{room.title}", room.about, lambda name=room.name: self.action_room(name))
+        yield SystemCommand("theme", "change the colours", self.action_change_theme)
+        yield SystemCommand("leave", "runs go on without the console", self.action_quit)
+
+
+def write_traceback(error: BaseException) -> Path:
+    """Append the traceback to the log; returns where."""
+    path = log_file()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+            file.write("".join(traceback.format_exception(error)))
+    return path
+
+
+def launch(run: Path | None = None, root: Path | None = None, ascii: bool = False) -> int:
+    """Run the console until the person leaves; the exit status."""
+    app = TxlabApp(run=run, root=root, ascii=ascii)
+    app.run()
+    return app.return_code or 0

@@ -1,0 +1,36 @@
+"""The screens that one can switch to: their keys, names and where they live. This registry is the only such list.
+
+Notable: a screen is imported when it is first opened, so that the first paint pays for one screen alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+
+@dataclass(frozen=True)
+class Room:
+    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class"."""
+
+    key: str
+    name: str
+    title: str
+    where: str
+    about: str
+
+    def open(self) -> Screen[None]:
+        module, _, name = self.where.partition(":")
+        screen: Screen[None] = getattr(import_module(module), name)()
+        return screen
+
+
+ROOMS = [
+    Room("1", "lab", "Lab", "txlab.tui.screens.lab:LabScreen", "what can be run, and what has been"),
+    Room("3", "train", "Train", "txlab.tui.screens.train:TrainScreen", "curves, samples and controls of one run"),
+    Room("4", "attention", "Attention", "txlab.tui.screens.attention:AttentionScreen", "who looks at whom"),
+]

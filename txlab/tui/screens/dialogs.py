@@ -1,0 +1,153 @@
+"""Small questions in front of a screen: are you sure, which one, what value.
+
+Notable: every one of them answers through `dismiss`, closes with Esc, and shows data as data, never as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from txlab.drawing.text import visible
+from txlab.errors import LabError
+
+
+def key_hints(*pairs: tuple[str, str]) -> Content:
+    parts: list[Content] = []
+    for key, word in pairs:
+        parts += [Content.styled(key, "bold $accent"), Content.styled(f" {word}   ", "$quiet")]
+    return Content.assemble(*parts)
+
+
+class Confirm(ModalScreen[bool]):
+    """A question with consequences: `y` or enter does it, anything that leaves does not."""
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,enter", "answer(True)", "yes", id="confirm.yes"),
+        Binding("n,escape,q", "answer(False)", "no", id="confirm.no"),
+    ]
+
+    def __init__(self, question: str, consequence: str, verb: str = "yes") -> None:
+        super().__init__()
+        self.question, self.consequence, self.verb = question, consequence, verb
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(visible(self.question)), classes="dialog-title")
+            yield Static(Content(visible(self.consequence)), classes="dialog-body")
+            yield Static(key_hints(("y", self.verb), ("n", "leave it")), classes="dialog-keys")
+
+    def action_answer(self, sure: bool) -> None:
+        self.dismiss(sure)
+
+
+class AskValue(ModalScreen[str]):
+    """One line of text. `check(text)` returns a sentence for the person, or raises LabError with what is wrong."""
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave it", id="ask.leave")]
+
+    def __init__(self, title: str, about: str = "", value: str = "", check: Callable[[str], str] | None = None) -> None:
+        super().__init__()
+        self.title_text, self.about, self.value = title, about, value
+        self.check = check or (lambda text: "")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(visible(self.title_text)), classes="dialog-title")
+            yield Static(Content(self.about), classes="dialog-body")
+            yield Input(self.value, select_on_focus=False)
+            yield Static("", id="verdict")
+            yield Static(key_hints(("enter", "do it"), ("esc", "leave it")), classes="dialog-keys")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self.judge(self.value)
+
+    def judge(self, text: str) -> bool:
+        try:
+            verdict, style, good = self.check(text), "$quiet", True
+        except LabError as error:
+            verdict, style, good = str(error), "$error", False
+        self.query_one("#verdict", Static).update(Content.styled(visible(verdict), style))
+        return good
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.judge(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if self.judge(event.value):
+            self.dismiss(event.value)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class Choose(ModalScreen[str]):
+    """One of several, with a filter; `choices` are (value, what is said about it, chosen already)."""
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "leave it", id="choose.leave"),
+        Binding("up", "move(-1)", "up", id="choose.up", priority=True),
+        Binding("down", "move(1)", "down", id="choose.down", priority=True),
+    ]
+    ROWS = 12
+
+    def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]]) -> None:
+        super().__init__()
+        self.title_text, self.choices = title, list(choices)
+        self.found = self.choices
+        self.index = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(visible(self.title_text)), classes="dialog-title")
+            yield Input(placeholder="filter")
+            yield Static("", id="choices", classes="dialog-body")
+            yield Static(key_hints(("↑ ↓", "move"), ("enter", "choose"), ("esc", "close")), classes="dialog-keys")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self.draw()
+
+    def draw(self) -> None:
+        self.index = max(0, min(self.index, len(self.found) - 1))
+        first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
+        parts: list[Content] = []
+        for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
+            here = at == self.index
+            sign = ">" if here else " "
+            parts.append(
+                Content.assemble(
+                    Content.styled(f"{sign} {'*' if chosen else ' '} {visible(value)}", "bold $accent" if here else ""),
+                    Content.styled(f"   {visible(about)}\n", "$quiet"),
+                )
+            )
+        self.query_one("#choices", Static).update(
+            Content.assemble(*parts) if parts else Content.styled("nothing of that name", "$quiet")
+        )
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        words = event.value.lower().split()
+        self.found = [row for row in self.choices if all(word in f"{row[0]} {row[1]}".lower() for word in words)]
+        self.index = 0
+        self.draw()
+
+    def action_move(self, by: int) -> None:
+        self.index += by
+        self.draw()
+
+    def on_input_submitted(self) -> None:
+        self.dismiss(self.found[self.index][0] if self.found else None)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,73 @@
+"""The bottom line: the keys that work here, as many as fit, `? help` always.
+
+Notable: one widget and one cached line. A footer of one widget a key is rebuilt at every change of focus.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+class KeyLine(Widget, can_focus=False):
+    """Shows the active bindings that want to be shown; a click presses the key."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"keyline--key", "keyline--word"}
+    DEFAULT_CSS = """
+    KeyLine { height: 1; }
+    KeyLine > .keyline--key { color: $accent; text-style: bold; }
+    KeyLine > .keyline--word { color: $quiet; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[tuple[int, int, str]] = []  # first column, end, key
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
+
+    def shown(self) -> list[tuple[str, str, str]]:
+        """(key, how it is written, what it does) for each action, in the order in which they are declared."""
+        rows: dict[str, tuple[str, str, str]] = {}
+        last: tuple[str, str, str] | None = None
+        for key, active in self.screen.active_bindings.items():
+            binding: Binding = active.binding
+            if not binding.show or not binding.description or not active.enabled:
+                continue
+            row = (key, binding.key_display or self.app.get_key_display(binding), binding.description)
+            if binding.id == "screen.help":
+                last = row
+            else:
+                rows.setdefault(binding.action, row)
+        return [*rows.values(), *([last] if last else [])]
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        key_style = self.get_component_rich_style("keyline--key")
+        word_style = self.get_component_rich_style("keyline--word")
+        plain: Style = self.rich_style
+        rows = self.shown() if y == 0 else []
+        lengths = [cell_len(shown) + 1 + cell_len(word) for _, shown, word in rows]
+        last = lengths[-1] + 2 if rows else 0
+        segments = [Segment(" ", plain)]
+        column = 1
+        self.places = []
+        for index, ((key, shown, word), length) in enumerate(zip(rows, lengths, strict=True)):
+            final = index == len(rows) - 1
+            if not final and column + length + 2 + last > width:
+                continue
+            self.places.append((column, column + length, key))
+            segments += [Segment(shown, key_style), Segment(" " + word, word_style), Segment("  ", plain)]
+            column += length + 2
+        return Strip(segments).adjust_cell_length(width, plain)
+
+    def on_click(self, event: events.Click) -> None:
+        for first, end, key in self.places:
+            if first <= event.x < end:
+                self.app.simulate_key(key)

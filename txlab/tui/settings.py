@@ -1,0 +1,65 @@
+"""The user's configuration file: keys, theme, ASCII, how often the screen may change.
+
+Notable: a wrong file never keeps the program from starting: what is wrong is said in one sentence and the defaults
+are used.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from platformdirs import user_config_path, user_state_path
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from txlab.errors import LabError, nearest
+
+
+class Settings(BaseModel):
+    """What may stand in config.toml.
+
+    theme = "txlab-light"
+    [keys]
+    "run.step" = "full_stop,n"
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    theme: str = Field("txlab-dark", description="txlab-dark, txlab-light, or any theme that the palette offers")
+    ascii: bool = Field(False, description="draw with ASCII alone: no box drawing, blocks or bullets")
+    refresh: float = Field(4.0, ge=0.2, le=5.0, description="how often a second a watched run may change the screen")
+    keys: dict[str, str] = Field(
+        default_factory=dict, description='binding id = "key,key"; ? on any screen lists the ids, e.g. "run.pause"'
+    )
+
+
+def settings_file() -> Path:
+    return user_config_path("txlab", appauthor=False) / "config.toml"
+
+
+def log_file() -> Path:
+    """Where tracebacks go."""
+    return user_state_path("txlab", appauthor=False) / "txlab.log"
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """The settings of the file, or the defaults where there is none; raises LabError naming file, key and mistake."""
+    path = settings_file() if path is None else path
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"{path}: cannot be read ({error})") from error
+    try:
+        return Settings.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise LabError(f"{path}: not valid TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            allowed = list(Settings.model_fields)
+            hint = f"{nearest(key, allowed)}; allowed: {', '.join(allowed)}"
+            raise LabError(f"{path}: {key} is not a setting{hint}") from error
+        raise LabError(f"{path}: {key} = {first['input']!r}: {first['msg'].lower()}") from error
