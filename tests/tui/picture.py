@@ -1,8 +1,8 @@
 """Pictures of a running Textual app, so that a screen can be looked at and the README has images.
 
-The cells are taken from the compositor (what would be sent to the terminal) and rasterised with Pillow and DejaVu Sans
-Mono. Notable: box drawing, blocks, shades and braille are drawn geometrically, so that there are no seams between cells;
-reduced colour depths quantise every cell's colours as rich does when it writes to such a terminal.
+The cells are taken from the compositor (what would be sent to the terminal) and rasterised with Pillow and DejaVu
+Sans Mono. Notable: box drawing, blocks, shades and braille are drawn geometrically, so that there are no seams between
+cells; reduced colour depths quantise every cell's colours as rich does when it writes to such a terminal.
 
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -36,8 +36,7 @@ XTERM = TerminalTheme(
     (0, 0, 0),
     (229, 229, 229),
     [(0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229)],
-    [(127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255)]
-    + [(255, 255, 255)],
+    [(127,) * 3, (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255), (255,) * 3],
 )
 
 
@@ -291,7 +290,8 @@ def draw_cell(
         draw_braille(draw, box, cell.text[0], front)
     elif cell.text.strip():
         if has_glyph(cell.text[0]):
-            draw.text((left, top), cell.text, fill=front, font=font(size, bool(cell.style.bold), bool(cell.style.italic)))
+            face = font(size, bool(cell.style.bold), bool(cell.style.italic))
+            draw.text((left, top), cell.text, fill=front, font=face)
         else:
             draw.rectangle((left + 2, top + 3, right - 3, bottom - 5), outline=front)
     line = bottom - max(2, size // 8)

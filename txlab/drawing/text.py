@@ -1,0 +1,122 @@
+"""Text of others made safe and measured: what may go to a terminal, how wide it is, and how it is made to fit.
+
+Notable: nothing that comes out of `visible` can move the cursor, change colours, reorder the line or change its width
+between terminals. So controls, bidirectional overrides, joiners, lone surrogates and unassigned code points are written
+as signs or backslash escapes, and the variation selectors (about whose width terminals disagree) are left out. Widths
+are those of rich, which is what Textual lays out by.
+"""
+
+import unicodedata
+from functools import lru_cache
+
+from rich.cells import cell_len, split_graphemes
+
+# The signs of controls that people meet often; the others have their Control Picture or an escape.
+SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍"}
+ASCII_SIGNS = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+# Cc controls, Cf formats (bidi, joiners, tags, soft hyphen), Cs surrogates, Co private, Cn unassigned, Zl/Zp separators.
+UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+VARIATION_SELECTORS = {chr(code) for code in range(0xFE00, 0xFE10)} | {chr(code) for code in range(0xE0100, 0xE01F0)}
+
+
+def escape(character: str) -> str:
+    r"""A character as Python would write it: `\x1b`, `\u202e`, `\U000e0041`.
+
+    >>> escape("\u202e")
+    '\\u202e'
+    """
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+@lru_cache(8192)
+def visible_character(character: str, ascii: bool = False) -> str:
+    if " " <= character <= "~":
+        return character
+    if ascii:
+        return ASCII_SIGNS.get(character) or escape(character)
+    if character in SIGNS:
+        return SIGNS[character]
+    if character < " ":
+        return chr(0x2400 + ord(character))
+    if character == "\x7f":
+        return "␡"
+    if character in VARIATION_SELECTORS:
+        return ""
+    category = unicodedata.category(character)
+    if category in UNSAFE:
+        return escape(character)
+    if category == "Zs":  # every kind of space is shown as a space: U+3000 and U+00A0 look like one anyway
+        return " " * cell_len(character)
+    return character
+
+
+def visible(text: str, ascii: bool = False) -> str:
+    r"""The text on one line with everything unprintable made visible; safe to send to any terminal.
+
+    `ascii` also escapes what is not ASCII. The result never begins with a combining character.
+
+    >>> visible("a\x1b[31mb\n")
+    'a␛[31mb↵'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    shown = "".join([visible_character(character, ascii) for character in text])
+    return "◌" + shown if shown and cell_len(shown[0]) == 0 else shown
+
+
+def visible_lines(text: str, ascii: bool = False) -> list[str]:
+    """As `visible`, but line breaks (LF, CR LF) break the line and a tab becomes four spaces: for text to be read."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return [visible(line.replace("\t", "    "), ascii) for line in lines]
+
+
+def label(token: str, ascii: bool = False) -> str:
+    r"""A token as an axis label: as `visible`, with its spaces marked, so that 'ed' and ' ed' differ.
+
+    >>> label(" the"), label("\n"), label("")
+    ('·the', '↵', '∅')
+    """
+    if not token:
+        return "''" if ascii else "∅"
+    return visible(token, ascii).replace(" ", "_" if ascii else "·")
+
+
+def width(text: str) -> int:
+    """Cells that a visible text takes: 2 for wide characters, 0 for combining ones."""
+    return cell_len(text)
+
+
+def fit(text: str, cells: int, align: str = "left", ellipsis: str = "…") -> str:
+    """The text in exactly `cells` cells: cut with an ellipsis (at the end), padded at the other side of `align`.
+
+    Never splits a wide or combined character; where one does not fit a space takes its place.
+
+    >>> fit("attention", 5), fit("日本語", 4), fit("7", 3, "right")
+    ('atte…', '日… ', '  7')
+    """
+    if cells <= 0:
+        return ""
+    size = cell_len(text)
+    if size > cells:
+        room = cells - cell_len(ellipsis)
+        if room < 0:
+            ellipsis, room = "", cells
+        text = cut(text, room) + ellipsis
+        size = cell_len(text)
+    padding = cells - size
+    left = padding if align == "right" else padding // 2 if align == "center" else 0
+    return " " * left + text + " " * (padding - left)
+
+
+def cut(text: str, cells: int) -> str:
+    """The longest beginning of a text that takes at most `cells` cells, whole graphemes only."""
+    if len(text) <= cells and text.isascii():
+        return text
+    taken = end = 0
+    for _, stop, size in split_graphemes(text)[0]:
+        if taken + size > cells:
+            break
+        taken, end = taken + size, stop
+    return text[:end]
