@@ -59,7 +59,9 @@ class Record(Section):
 class Compute(Section):
     """Where and how it is computed. `auto` is decided by a short probe, and the decision is written into the run."""
 
-    device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")
+    device: str = Field(
+        "auto", pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$", description="auto, cpu, cuda, cuda:1 (any number) or mps"
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     attention: Literal["auto", "sdpa", "matmul"] = "auto"
     threads: NonNegativeInt = Field(0, description="0 = decided by the probe")

@@ -1,0 +1,108 @@
+"""What every test stands on: a home of its own, one thread for torch, and one finished run to look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Set before any test module is imported: what they import may look at the environment at once. Nothing a test does
+# reaches the person's own runs, caches or settings.
+HOME = Path(tempfile.mkdtemp(prefix="txlab-tests-"))
+os.environ |= {
+    "HOME": str(HOME),
+    "XDG_CONFIG_HOME": str(HOME / "config"),
+    "XDG_CACHE_HOME": str(HOME / "cache"),
+    "XDG_DATA_HOME": str(HOME / "data"),
+    "XDG_STATE_HOME": str(HOME / "state"),
+    "MPLCONFIGDIR": str(HOME / "matplotlib"),
+    "TXLAB_RUNS": str(HOME / "runs"),
+    # Also for child processes: two busy pools of threads on two cores make everything several times slower.
+    "OMP_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII"):
+    os.environ.pop(name, None)
+
+# No wall clock decides about a test: a machine under load is not a broken program.
+settings.register_profile("txlab", deadline=None)
+settings.load_profile("txlab")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """One thread for torch, if it is there; tests that do not use torch do not import it."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+TINY = """
+kind = "language-model"
+seed = 3
+[about]
+title = "A few steps, to be looked at"
+[data]
+source = "text"
+text = "{text}"
+tokenizer = "bytes"
+[model]
+layers = 2
+heads = 2
+width = 16
+context = 16
+[train]
+steps = 12
+batch = 4
+warmup = 4
+validation_batches = 2
+[sampling]
+prompts = ["The "]
+tokens = 12
+[look]
+positions = 12
+[record]
+evaluate_every = 4
+sample_every = 6
+frame_every = 2
+checkpoint_every = 6
+[compute]
+device = "cpu"
+dtype = "float32"
+attention = "matmul"
+threads = 1
+compile = false
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny_scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scenario file of a few very small steps; nothing in it is left to the probe."""
+    folder = tmp_path_factory.mktemp("scenario")
+    words = ["the cat sees a mouse", "a mouse eats the corn", "the bird sings", "corn grows in the field"]
+    text = "\n".join(words[i * 7 % 4] + " " + words[i * 5 % 3] + "." for i in range(200))
+    (folder / "text.txt").write_text(text)
+    path = folder / "tiny.toml"
+    path.write_text(TINY.format(text=folder / "text.txt"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tiny_scenario: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of twelve steps with samples, frames and checkpoints. To be read, not changed: copy it first."""
+    from txlab.runs.process import execute, prepare
+
+    from txlab.runs.scenario import load_scenario
+
+    run = prepare(load_scenario(tiny_scenario), root=tmp_path_factory.mktemp("runs"))
+    info = execute(run)
+    assert info.status == "done", info.reason
+    return run

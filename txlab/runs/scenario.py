@@ -1,0 +1,296 @@
+"""Scenario files: found by name or path, changed by `--set`, checked, written back.
+
+Notable: whatever is wrong with a file becomes one sentence (file, line, key, given, allowed, nearest), and what it
+quotes is escaped, so that a hostile file can neither run code nor speak to the terminal. A relative `data.text` means
+the folder of the file that says it, or the folder one stands in when it comes from `--set`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
+
+from txlab.errors import LabError, nearest
+from txlab.experiments.registry import KINDS, kind_named
+from txlab.experiments.schema import Scenario
+from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
+
+# A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
+LARGEST_FILE = 256 * 1024
+# tomllib needs time quadratic in the parts of one dotted key: 256 KiB of "a.a.a." would keep it busy for minutes. The
+# look-behind and the possessive quantifiers keep this search itself linear.
+DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
+NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are no TOML, yet clear enough
+NAMED_TEXTS = ("python-docs", "python-source", "-")
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A checked scenario; `name` is safe as a part of a file name; `origin` says where it came from, for people."""
+
+    scenario: Scenario
+    name: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scenario of the catalogue."""
+
+    name: str
+    path: Path
+    scenario: Scenario
+
+
+def shipped_folder() -> Path:
+    """Where the scenarios lie that come with txlab: inside the installed package, or at the top of the repository."""
+    package = Path(str(files("txlab")))
+    installed = package / "_shipped" / "scenarios"
+    return installed if installed.is_dir() else package.parent / "scenarios"
+
+
+def shipped() -> dict[str, Path]:
+    """Name → file of the scenarios that come with txlab, in order of the names."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
+
+
+def catalogue() -> list[Entry]:
+    """The scenarios that come with txlab, by chapter of MATH.md and then from the shortest to the longest."""
+    entries = [Entry(name, path, load_scenario(str(path)).scenario) for name, path in shipped().items()]
+    return sorted(entries, key=lambda e: (list("FKRTMGH").index(e.scenario.about.chapter), e.scenario.about.minutes))
+
+
+def load_scenario(
+    name_or_path: str | Path, overrides: Sequence[str] = (), seed: int | None = None, device: str | None = None
+) -> LoadedScenario:
+    """The scenario of that name or file, with `a.b=c` overrides, seed and device put in, checked against its schema.
+
+    Raises LabError, one sentence, for whatever is wrong with the name, the file or an override.
+    """
+    path = find_scenario(name_or_path)
+    text = read_text(path)
+    table = parse(text, path)
+    said: dict[Key, str] = {}  # what the command line sets, and in which words: for errors and for relative paths
+    for override in overrides:
+        key, value = parse_override(override)
+        put(table, key, value)
+        said[key] = override
+    if seed is not None:
+        put(table, ("seed",), seed)
+        said[("seed",)] = f"--seed {seed}"
+    if device is not None:
+        put(table, ("compute", "device"), device)
+        said[("compute", "device")] = f"--device {escaped(device)}"
+    scenario = check(table, text, path, said)
+    scenario = with_absolute_text(scenario, path, said)
+    return LoadedScenario(scenario, run_name(path), str(path))
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """The whole scenario as TOML, defaults included; loading it gives an equal scenario."""
+    return tomli_w.dumps(scenario.model_dump())
+
+
+def find_scenario(name_or_path: str | Path) -> Path:
+    """The file that is meant: a path if it looks like one or exists, else a shipped name."""
+    given_name = os.fspath(name_or_path)
+    looks_like_path = isinstance(name_or_path, Path) or given_name.endswith(".toml") or "/" in given_name
+    if not looks_like_path and given_name in (known := shipped()):
+        return known[given_name]
+    path = Path(given_name)
+    if given_name and "\0" not in given_name and path.is_file():
+        return path
+    if looks_like_path and path.name and "\0" not in given_name:
+        return path  # reading it says what is wrong
+    names = ", ".join(shipped()) or "none is installed"
+    raise LabError(
+        f"no scenario is called {quoted(given_name)}{nearest(given_name, shipped())}; allowed: a file, or {names}"
+    )
+
+
+def read_text(path: Path) -> str:
+    """The text of a scenario file. Raises LabError when it is missing, too large, not a file, or not UTF-8."""
+    shown = escaped(str(path))
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise LabError(f"{shown} is a folder; a scenario is a TOML file{inside(path)}")
+        if not stat.S_ISREG(mode):  # a FIFO would keep us waiting for ever
+            raise LabError(f"{shown} is not a regular file; a scenario is a TOML file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise LabError(f"{shown} cannot be read: {error.strerror or error}{neighbour(path)}") from None
+    if len(content) > LARGEST_FILE:
+        raise LabError(f"{shown} is larger than {LARGEST_FILE // 1024} KiB, so it is no scenario; allowed: a TOML file")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LabError(f"{shown} is not a TOML file: byte {error.start} is not UTF-8") from None
+
+
+def parse(text: str, path: Path) -> dict[str, Any]:
+    """The table of a TOML text. Raises LabError for everything that is none, however it was made."""
+    shown = escaped(str(path))
+    if DEEP_KEY.search(text):
+        raise LabError(f"{shown} has a key of more than 32 parts; a scenario has tables of one level")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise LabError(f"{shown} is nested too deeply; a scenario has tables of one level") from None
+    except ValueError as error:  # also: an integer of more digits than Python reads
+        raise LabError(f"{shown} is not a TOML file: {escaped(str(error))[:200]}") from None
+
+
+def parse_override(override: str) -> tuple[Key, Any]:
+    """`a.b=c` → (("a", "b"), c). c is read as a TOML value; what is none is a text.
+
+    >>> parse_override("model.tied=false"), parse_override("data.text=notes.txt")
+    ((('model', 'tied'), False), (('data', 'text'), 'notes.txt'))
+    """
+    key, equals, raw = override.partition("=")
+    parts = tuple(part.strip() for part in key.split("."))
+    if not equals or not all(parts) or len(parts) > 8:
+        raise LabError(f"--set {quoted(override)} is not of the form key=value, e.g. --set train.steps=100")
+    return parts, parse_value(raw)
+
+
+def parse_value(raw: str) -> Any:
+    """A TOML value, or the text itself."""
+    raw = raw.strip()
+    try:
+        document = tomllib.loads(f"value = {raw}")
+    except (ValueError, RecursionError):
+        return float(raw) if NUMBER_OF_PYTHON.fullmatch(raw) and len(raw) < 64 else raw
+    return document["value"] if len(document) == 1 else raw  # "1\nx = 2" would be a second key
+
+
+def put(table: dict[str, Any], key: Key, value: Any) -> None:
+    """Set a dotted key; what stands in the way of a table is replaced by one, and the schema says so if it is wrong."""
+    for part in key[:-1]:
+        inner = table.get(part)
+        if not isinstance(inner, dict):
+            inner = table[part] = {}
+        table = inner
+    table[key[-1]] = value
+
+
+def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str]) -> Scenario:
+    """The table as a scenario of its kind; otherwise one sentence."""
+    kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        place = "--set" if ("kind",) in said else escaped(str(path))
+        what = f"kind = {given(kind)} is not an experiment" if "kind" in table else "kind is missing"
+        close = nearest(kind, KINDS) if isinstance(kind, str) else ""
+        raise LabError(f"{place}: {what}{close}; allowed: {', '.join(map(repr, KINDS))}")
+    schema = kind_named(kind).load_schema()
+    try:
+        return schema.model_validate(table)
+    except ValidationError as error:
+        found = complaints(schema, error)
+    # A text of digits from the command line was read as a number: `--set data.text=2024` means the file "2024".
+    again = [c.key for c in found if c.expects_text and c.key in said]
+    if again:
+        for key in again:
+            put(table, key, said[key].partition("=")[2])
+        return check(
+            table,
+            text,
+            path,
+            {key: words for key, words in said.items() if key not in again} | dict.fromkeys(again, ""),
+        )
+    raise LabError(sentence(found, text, path, said))
+
+
+def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Key, str]) -> str:
+    """One sentence for all that is wrong: the first complaint, and how many more there are."""
+    lines = {complaint.key: line_of(text, complaint.key) or 0 for complaint in found}
+    first = min(found, key=lambda complaint: lines[complaint.key])  # a stable choice: what the command line says, then
+    words = next(
+        (w for key, w in said.items() if key[: len(first.key)] == first.key[: len(key)]), None
+    )  # the file's order
+    if words is not None:
+        place = words.split()[0] if words.startswith("--") else "--set"
+    else:
+        place = f"{escaped(str(path))}, line {lines[first.key]}" if lines[first.key] else escaped(str(path))
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{place}: {first.text}{more}"
+
+
+def line_of(text: str, key: Key) -> int | None:
+    """The line (from 1) on which a key or table of a plainly written file stands; None if it is not found."""
+    table: Key = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+\s*([\w.\- \"']+?)\s*\]", line):
+            table = tuple(part.strip(" \"'") for part in header[1].split("."))
+            if table == key:
+                return number
+        elif (assignment := re.match(r"\s*([\w.\-\"']+)\s*=", line)) and (
+            *table,
+            *(part.strip("\"'") for part in assignment[1].split(".")),
+        ) == key:
+            return number
+    return None
+
+
+def with_absolute_text(scenario: Scenario, path: Path, said: Mapping[Key, str]) -> Scenario:
+    """`data.text` as an absolute path that exists, unless it names a corpus or standard input."""
+    data = getattr(scenario, "data", None)
+    text = getattr(data, "text", None)
+    if not isinstance(data, BaseModel) or not isinstance(text, str) or text in NAMED_TEXTS:
+        return scenario
+    if getattr(data, "source", "text") != "text":
+        return scenario  # a generated task reads no file
+    from_command_line = ("data", "text") in said
+    place = "--set data.text" if from_command_line else f"{escaped(str(path))}: data.text"
+    if not text or "\0" in text:
+        raise LabError(
+            f"{place} = {quoted(text)} is not a path; allowed: python-docs, python-source, a file, a folder, or -"
+        )
+    expanded = Path(text).expanduser() if text.startswith("~/") else Path(text)
+    base = Path.cwd() if from_command_line else path.resolve().parent
+    found = Path(os.path.abspath(base / expanded))  # noqa: PTH100 - keeps symbolic links as the person wrote them
+    try:
+        exists = found.exists()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        exists = False
+    if not exists:
+        raise LabError(
+            f"{place} = {quoted(text)} is neither a corpus nor a file or folder"
+            f"{nearest(text, NAMED_TEXTS[:2])}; allowed: python-docs, python-source, a file, a folder, or -"
+        )
+    return scenario.model_copy(update={"data": data.model_copy(update={"text": str(found)})})
+
+
+def run_name(path: Path) -> str:
+    """A short name, safe in a file name: the file's stem, or for a run's own scenario.toml the name of that run."""
+    stem = path.stem
+    if stem == "scenario":
+        stem = re.sub(r"^\d{4}-\d\d-\d\d_\d{6}_", "", path.absolute().parent.name) or stem
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:60] or "scenario"
+
+
+def inside(folder: Path) -> str:
+    return f" (nearest: {escaped(str(folder / 'scenario.toml'))})" if (folder / "scenario.toml").is_file() else ""
+
+
+def neighbour(path: Path) -> str:
+    try:
+        stems = [p.stem for p in islice(path.parent.glob("*.toml"), 1000)]
+    except OSError:
+        return ""
+    close = nearest(path.stem, stems)
+    return escaped(close.replace(")", ".toml)")) if close else escaped(nearest(path.stem, shipped()))

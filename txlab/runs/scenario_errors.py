@@ -1,0 +1,211 @@
+"""What a schema has against a table, in words for a person: key, given, allowed, nearest.
+
+Notable: the allowed values are read from the schema's own annotations and bounds, so a new setting needs no new words.
+Everything quoted is escaped and short: it may come from a hostile file.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from txlab.errors import nearest
+
+LONGEST_QUOTE = 60
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that is wrong: the key it is about, and the sentence without its place."""
+
+    key: tuple[str, ...]
+    text: str
+    expects_text: bool = False
+
+
+def escaped(text: str) -> str:
+    r"""The text with everything that a terminal could act upon made visible.
+
+    >>> escaped("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def quoted(text: str) -> str:
+    """The text in quotes, escaped, and not longer than a line."""
+    shown = escaped(text[: LONGEST_QUOTE + 1])
+    return f'"{shown[:LONGEST_QUOTE]}…"' if len(shown) > LONGEST_QUOTE else f'"{shown}"'
+
+
+def given(value: Any) -> str:
+    """A value of a TOML file, as a person would have written it, shortly."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return quoted(value)
+        case int() if value.bit_length() > 200:  # str() of a huge integer is slow or refused
+            return f"a number of {value.bit_length()} bits"
+        case int() | float():
+            return repr(value)
+        case dict():
+            return "a table"
+        case list():
+            return "a list"
+        case None:
+            return "nothing"
+        case _:
+            return quoted(str(value))
+
+
+def complaints(schema: type[BaseModel], error: ValidationError) -> list[Complaint]:
+    """The complaints of a validation, one for each key, in the order in which the schema found them."""
+    found: dict[tuple[str, ...], Complaint] = {}
+    for row in error.errors(include_url=False):
+        complaint = complain(schema, row["type"], row["loc"], row["input"], row.get("ctx", {}))
+        found.setdefault(complaint.key, complaint)  # a union complains once for each of its branches
+    return list(found.values())
+
+
+def complain(
+    schema: type[BaseModel], kind: str, loc: tuple[int | str, ...], value: Any, ctx: dict[str, Any]
+) -> Complaint:
+    """One row of pydantic's as a sentence."""
+    owner, field, key, entry = locate(schema, loc)
+    name = escaped(".".join(key)[:LONGEST_QUOTE]) + (f"[{entry}]" if entry is not None else "")
+    if kind == "extra_forbidden":
+        names = ", ".join(owner.model_fields)
+        return Complaint(key, f"{name} is not a key{nearest_key(schema, owner, key)}; allowed{in_table(key)}: {names}")
+    if kind == "missing":
+        return Complaint(key, f"{name} is missing; allowed: {allowed(field)}")
+    if kind == "value_error":  # a rule between several keys, in the schema's own words
+        return Complaint(
+            key, f"{name}: {escaped(str(ctx.get('error', '')))}" if name else escaped(str(ctx.get("error", "")))
+        )
+    close = nearest(value, choices(field.annotation)) if isinstance(value, str) and field else ""
+    sentence = f"{name} = {given(value)} is not allowed{close}; allowed: {allowed(field)}"
+    return Complaint(key, sentence, expects_text=kind == "string_type" and entry is None)
+
+
+def locate(
+    schema: type[BaseModel], loc: tuple[int | str, ...]
+) -> tuple[type[BaseModel], FieldInfo | None, tuple[str, ...], int | None]:
+    """Follow a location through the tables: (the table it is in, its field, its dotted key, its place in a list).
+
+    What pydantic adds behind a field (the branch of a union) is no part of a key.
+    """
+    owner, field, key = schema, None, []
+    entry: int | None = None
+    for part in loc:
+        if isinstance(part, int):
+            entry = part
+        elif field is not None and not is_table(field.annotation):
+            continue
+        else:
+            if field is not None:
+                owner = field.annotation  # type: ignore[assignment]
+            key.append(part)
+            field = owner.model_fields.get(part)
+            if field is None:
+                break
+    return owner, field, tuple(key), entry
+
+
+def is_table(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def in_table(key: tuple[str, ...]) -> str:
+    return f" in [{escaped('.'.join(key[:-1]))}]" if len(key) > 1 else ""
+
+
+def nearest_key(schema: type[BaseModel], owner: type[BaseModel], key: tuple[str, ...]) -> str:
+    """The key that was probably meant: one of the same table, or one of the same name in another table."""
+    prefix = ".".join(key[:-1])
+    siblings = [f"{prefix}.{name}" if prefix else name for name in owner.model_fields]
+    everywhere = list(every_key(schema))
+    for candidate in everywhere:
+        if candidate.rpartition(".")[2] == key[-1]:
+            return f" (nearest: {candidate})"
+    wanted = ".".join(key)[:LONGEST_QUOTE]
+    return nearest(wanted, siblings) or nearest(wanted, everywhere)
+
+
+def every_key(schema: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key of a schema, dotted, e.g. "train.steps"."""
+    for name, field in schema.model_fields.items():
+        if is_table(field.annotation):
+            yield from every_key(field.annotation, f"{prefix}{name}.")  # type: ignore[arg-type]
+        else:
+            yield f"{prefix}{name}"
+
+
+def choices(annotation: Any) -> list[str]:
+    """The texts that a type names one by one."""
+    if get_origin(annotation) is Literal:
+        return [c for c in get_args(annotation) if isinstance(c, str)]
+    return [c for branch in get_args(annotation) for c in choices(branch)] if is_union(annotation) else []
+
+
+def is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, types.UnionType)
+
+
+def allowed(field: FieldInfo | None) -> str:
+    """What a field takes, in words: its type and its bounds."""
+    if field is None:
+        return "a table"
+    if any(getattr(rule, "pattern", None) for rule in field.metadata):
+        return field.description or next(rule.pattern for rule in field.metadata if getattr(rule, "pattern", None))
+    return words(field.annotation) + bounds(field.metadata)
+
+
+def words(annotation: Any) -> str:
+    """A type in words."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *rules = get_args(annotation)
+        return words(inner) + bounds([r for rule in rules for r in (getattr(rule, "metadata", None) or [rule])])
+    if origin is Literal:
+        return either([f'"{c}"' if isinstance(c, str) else given(c) for c in get_args(annotation)])
+    if is_union(annotation):
+        return either([words(branch) for branch in get_args(annotation)])
+    if origin is list:
+        return f"a list of {words(get_args(annotation)[0]).removeprefix('a ')}s"
+    if is_table(annotation):
+        return "a table"
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}.get(
+        annotation, str(annotation)
+    )
+
+
+def bounds(rules: list[Any]) -> str:
+    """The bounds among the rules of a field, e.g. " from 2 to 65536"."""
+    limits = {
+        name: getattr(rule, name)
+        for rule in rules
+        for name in ("ge", "gt", "le", "lt", "max_length")
+        if getattr(rule, name, None) is not None
+    }
+    if "ge" in limits and "le" in limits:
+        return f" from {limits['ge']} to {limits['le']}"
+    say = {
+        "ge": "at least",
+        "gt": "greater than",
+        "le": "at most",
+        "lt": "less than",
+        "max_length": "of a length of at most",
+    }
+    parts = [f"{phrase} {limits[name]}" for name, phrase in say.items() if name in limits]
+    return f", {' and '.join(parts)}" if parts else ""
+
+
+def either(options: list[str]) -> str:
+    """ "a", "b" or "c"."""
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
