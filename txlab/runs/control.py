@@ -1,0 +1,176 @@
+"""Requests from a person to a run: files in its inbox, written aside and renamed, answered by rows of its log.
+
+Notable: an inbox is open to whoever may write to the directory, so what lies in it is bounded in size, never followed
+through a link, and checked; what is no request is moved to inbox/rejected and answered with applied = false. A request
+is removed as it is taken: after a kill in between it is lost, not applied twice, and the asker sees no answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import secrets
+import socket
+import stat
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import orjson
+
+from txlab.errors import LabError, nearest
+from txlab.runs.directory import RunDirectory, atomic_write, user_name
+
+REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "sample")
+BYTES = 64 * 1024  # of one request
+TAKEN_AT_ONCE = 64
+_IDENTITY = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. `key` and `value` belong to "set", `count` to "step"; `error` says why it cannot be done."""
+
+    request: str
+    key: str | None = None
+    value: float | None = None
+    count: int = 1
+    by: str = ""
+    id: str = ""
+    asked: float = 0.0
+    error: str | None = None
+
+
+def asker() -> str:
+    """Who asks, as it will stand in the log: ann@box."""
+    return f"{user_name()}@{socket.gethostname()}"
+
+
+def send(run: RunDirectory | str | Path, request: Request) -> str:
+    """Leave a request in the run's inbox; returns the id that its control row will carry.
+
+    Raises LabError if it is no valid request, or the inbox cannot be written to.
+    """
+    run = run if isinstance(run, RunDirectory) else RunDirectory(run)
+    row = asdict(request)
+    row["id"], row["by"] = request.id or secrets.token_hex(8), request.by or asker()
+    row["asked"] = request.asked or time.time()
+    del row["error"]
+    checked = check(row)
+    if checked.error:
+        raise LabError(checked.error)
+    try:
+        atomic_write(run.inbox / f"{time.time_ns()}-{checked.id}.json", orjson.dumps(row))
+    except OSError as error:
+        raise LabError(f"the inbox of {run.path} cannot be written to: {error.strerror}") from None
+    return checked.id
+
+
+def check(row: Any) -> Request:
+    """The Request that a parsed JSON value means; where it means none, its `error` is one sentence."""
+    if not isinstance(row, dict):
+        return Request("unreadable", error="the request is not a JSON object")
+    name = row.get("request")
+    asked, identity, by = row.get("asked"), row.get("id"), row.get("by")
+    made = Request(
+        request=name[:40] if isinstance(name, str) else "unreadable",
+        by=by[:200] if isinstance(by, str) else "",
+        id=identity if isinstance(identity, str) and _IDENTITY.fullmatch(identity) else "",
+        asked=float(asked) if _is_number(asked) else 0.0,
+    )
+    key, value, count = row.get("key"), row.get("value"), row.get("count", 1)
+    error = None
+    if name not in REQUESTS:
+        near = nearest(name, REQUESTS) if isinstance(name, str) and len(name) < 100 else ""
+        error = f"request {str(name)[:40]!r} is unknown{near}; allowed: {', '.join(REQUESTS)}"
+    elif name == "set" and not (isinstance(key, str) and 0 < len(key) <= 200):
+        error = f"set needs the name of a parameter as its key, not {str(key)[:40]!r}"
+    elif name == "set" and not _is_number(value):
+        error = f"set {key} needs a finite number, not {str(value)[:40]!r}"
+    elif name == "step" and not (isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= 10**9):
+        error = f"step needs a count from 1 to 1000000000, not {str(count)[:40]!r}"
+    return Request(
+        made.request,
+        key[:200] if isinstance(key, str) else None,
+        float(value) if _is_number(value) else None,
+        count if name == "step" and error is None else 1,
+        made.by,
+        made.id,
+        made.asked,
+        error,
+    )
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+class Inbox:
+    """The reading end of a run's inbox. take() is a directory listing (about 10 µs) when it is empty."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.path = run.inbox
+        self.rejected = run.inbox / "rejected"
+
+    def take(self) -> list[Request]:
+        """Requests that came since the last call, in the order in which they were asked, and what was none of them."""
+        try:
+            names = self._names()
+        except OSError:
+            return []
+        requests = []
+        for name in names[:TAKEN_AT_ONCE]:
+            row, error = self._read(name)
+            request = check(row) if error is None else Request("unreadable", error=error)
+            self._put_away(name, junk=request.request == "unreadable")
+            requests.append(request)
+        return requests
+
+    def clear(self) -> int:
+        """Move away what was asked of a process that is no more; returns how many requests that was."""
+        count = 0
+        with contextlib.suppress(OSError):
+            for name in self._names():
+                self._put_away(name, junk=True)
+                count += 1
+        return count
+
+    def _names(self) -> list[str]:
+        with os.scandir(self.path) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.name != "rejected")
+
+    def _read(self, name: str) -> tuple[Any, str | None]:
+        """The JSON in a file of the inbox, or why there is none; opens nothing that is not an ordinary small file."""
+        shown = repr(name[:60])
+        if not name.endswith(".json"):
+            return None, f"the inbox takes .json files, not {shown}"
+        try:
+            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            return None, f"the request {shown} cannot be opened: {error.strerror}"
+        try:
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode):
+                return None, f"the request {shown} is not an ordinary file"
+            if about.st_size > BYTES:
+                return None, f"the request {shown} has {about.st_size} bytes; at most {BYTES} are allowed"
+            return orjson.loads(os.read(descriptor, BYTES)), None
+        except (OSError, orjson.JSONDecodeError):
+            return None, f"the request {shown} is not valid JSON"
+        finally:
+            os.close(descriptor)
+
+    def _put_away(self, name: str, junk: bool) -> None:
+        path = self.path / name
+        with contextlib.suppress(OSError):
+            if not junk:
+                path.unlink()
+                return
+            self.rejected.mkdir(exist_ok=True)
+            path.rename(self.rejected / f"{time.time_ns()}-{name}"[:250])

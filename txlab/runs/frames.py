@@ -1,0 +1,433 @@
+"""The recording that panes draw and time travel scrubs through: frames as safetensors, read at random.
+
+A new frame is a file of its own; when 64 have come they are packed into one file. Notable: the reader parses the
+safetensors header itself and reads only the bytes of the tensors asked for; the pack appears before its single
+files go, and a reader that has lost a file between listing and opening lists again, so no frame ever vanishes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from safetensors.numpy import save as encode_safetensors
+
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.runs.directory import atomic_write
+
+PACKED = 64  # frames a pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
+_HEADERS_KEPT = 24
+_HEADER_LIMIT = 100_000_000  # safetensors' own
+_SINGLE = re.compile(r"(\d{8,})\.safetensors")
+_PACK = re.compile(r"pack-(\d{8,})-(\d{8,})\.safetensors")
+_TYPES = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
+    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
+}  # fmt: skip
+
+_Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+def single_name(step: int) -> str:
+    return f"{step:08d}.safetensors"
+
+
+def pack_name(first: int, last: int) -> str:
+    return f"pack-{first:08d}-{last:08d}.safetensors"
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The header of one file: for each step what was said about it, and name → (type, shape, begin, end) in bytes."""
+
+    texts: Mapping[int, str]
+    tensors: Mapping[int, Mapping[str, tuple[str, tuple[int, ...], int, int]]]
+
+
+def _parse_header(data: bytes, start: int, size: int, single: int | None) -> _Stored:
+    """Understand a safetensors header; `start` is where the tensors begin, `size` the file's. ValueError if it lies."""
+    header = orjson.loads(data)
+    if not isinstance(header, dict):
+        raise ValueError("the header is not an object")
+    texts = {int(key): str(text) for key, text in header.pop("__metadata__", {}).items() if key.isdecimal()}
+    tensors: dict[int, dict[str, tuple[str, tuple[int, ...], int, int]]] = {step: {} for step in texts}
+    for key, entry in header.items():
+        begin, end = entry["data_offsets"]
+        shape = tuple(int(length) for length in entry["shape"])
+        kind = str(entry["dtype"])
+        if single is None:
+            prefix, _, name = key.partition("/")
+            step = int(prefix)
+        else:
+            step, name = single, key
+        expected = np.dtype(_TYPES[kind]).itemsize * int(np.prod(shape, dtype=np.int64)) if kind in _TYPES else -1
+        if expected != end - begin or begin < 0 or start + end > size:
+            raise ValueError(f"{key} does not fit")
+        tensors.setdefault(step, {})[name] = (kind, shape, start + begin, start + end)
+    return _Stored(texts, {step: tensors[step] for step in texts})
+
+
+def _read_header(descriptor: int, single: int | None) -> _Stored:
+    size = os.fstat(descriptor).st_size
+    length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
+    if not 2 <= length <= min(_HEADER_LIMIT, size - 8):
+        raise ValueError("the header's length is wrong")
+    return _parse_header(os.pread(descriptor, length, 8), 8 + length, size, single)
+
+
+def _array(descriptor: int, place: tuple[str, tuple[int, ...], int, int]) -> np.ndarray[Any, Any]:
+    """One tensor's bytes as a NumPy array; bfloat16 (which NumPy lacks) widened to float32, without loss."""
+    kind, shape, begin, end = place
+    flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=_TYPES[kind])
+    if kind == "BF16":
+        flat = (flat.astype(np.uint32) << 16).view(np.float32)
+    return flat.reshape(shape)
+
+
+class FrameIndex:
+    """Random access to the frames of a run that may still be growing; never writes.
+
+    refresh() looks at the directory and says whether the frames changed; read(step) fetches one. A file that cannot
+    be understood is left out, and looked at again when it changes.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = Path(directory)
+        self.steps: np.ndarray[Any, np.dtype[np.int64]] = np.empty(0, np.int64)
+        self._files: dict[str, tuple[_Identity, list[int]]] = {}  # the steps in each file
+        self._where: dict[int, str] = {}
+        self._headers: OrderedDict[tuple[str, _Identity], _Stored] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def refresh(self) -> bool:
+        """Look again; True if frames came or went. Costs a directory listing and the headers of changed files.
+
+        A listing that runs while files are packed may miss both the pack and its singles. Two equal listings in a row
+        cannot: a single goes only after its pack is there, so the second one would have shown the pack.
+        """
+        listed = self._listing()
+        if listed == {name: identity for name, (identity, _) in self._files.items()}:
+            return False
+        files: dict[str, tuple[_Identity, list[int]]] = {}
+        for _ in range(10):
+            again = self._listing()
+            files = self._understood(again)
+            if again == listed and len(files) == len(again):
+                break
+            listed = again
+        self._files = files
+        # Packs first, so that a single file (always the later writing) wins where both hold a step.
+        self._where = {step: name for name in sorted(files, reverse=True) for step in files[name][1]}
+        steps = np.fromiter(sorted(self._where), np.int64, len(self._where))
+        changed = not np.array_equal(steps, self.steps)
+        self.steps = steps
+        return changed
+
+    def _listing(self) -> dict[str, _Identity]:
+        found = {}
+        try:
+            with os.scandir(self.directory) as entries:
+                for entry in entries:
+                    if _SINGLE.fullmatch(entry.name) or _PACK.fullmatch(entry.name):
+                        try:
+                            stat = entry.stat()
+                        except OSError:  # it went between listing and looking
+                            continue
+                        found[entry.name] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        except OSError:
+            return {}
+        return found
+
+    def _understood(self, listed: Mapping[str, _Identity]) -> dict[str, tuple[_Identity, list[int]]]:
+        """The steps in each file; one that went meanwhile is left out, one that is damaged has none."""
+        files = {}
+        for name, identity in listed.items():
+            known = self._files.get(name)
+            single = _SINGLE.fullmatch(name)
+            if known is not None and known[0] == identity:
+                files[name] = known
+            elif single:
+                files[name] = (identity, [int(single[1])])
+            else:
+                try:
+                    files[name] = (identity, sorted(self._header(name, identity).texts))
+                except FileNotFoundError:
+                    continue
+                except _DAMAGE:
+                    files[name] = (identity, [])
+        return files
+
+    def _header(self, name: str, identity: _Identity) -> _Stored:
+        descriptor = os.open(self.directory / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self._header_of(descriptor, name, identity)
+        finally:
+            os.close(descriptor)
+
+    def _header_of(self, descriptor: int, name: str, identity: _Identity) -> _Stored:
+        key = (name, identity)
+        if key in self._headers:
+            self._headers.move_to_end(key)
+            return self._headers[key]
+        single = _SINGLE.fullmatch(name)
+        header = _read_header(descriptor, int(single[1]) if single else None)
+        self._headers[key] = header
+        while len(self._headers) > _HEADERS_KEPT:
+            self._headers.popitem(last=False)
+        return header
+
+    def read(self, step: int, names: Iterable[str] | None = None) -> Frame:
+        """The frame of `step` with all its tensors, or only those named (absent ones are left out); NumPy arrays.
+
+        Raises LabError if there is no such frame, or its file is damaged.
+        """
+        wanted = None if names is None else set(names)
+        for attempt in range(3):
+            if attempt or step not in self._where:
+                self.refresh()
+            if step not in self._where:
+                continue
+            try:
+                return self._read(step, wanted)
+            except _DAMAGE:
+                self._files.pop(self._where[step], None)  # packed, thinned or rewound meanwhile: look at it afresh
+        raise LabError(f"there is no readable frame of step {step} in {self.directory}")
+
+    def _read(self, step: int, wanted: set[str] | None) -> Frame:
+        name = self._where[step]
+        descriptor = os.open(self.directory / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            stat = os.fstat(descriptor)
+            header = self._header_of(descriptor, name, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            said = orjson.loads(header.texts[step])
+            tensors = {
+                key: _array(descriptor, place)
+                for key, place in header.tensors[step].items()
+                if wanted is None or key in wanted
+            }
+        finally:
+            os.close(descriptor)
+        return Frame(step, tensors, said["tokens"], said["texts"], said["facts"])
+
+
+def _as_arrays(frame: Frame) -> dict[str, np.ndarray[Any, Any]]:
+    """The frame's tensors as contiguous NumPy arrays; torch's are fetched from where they are, bfloat16 as float32."""
+    arrays = {}
+    for name, tensor in frame.tensors.items():
+        if not isinstance(tensor, np.ndarray) and hasattr(tensor, "detach"):
+            tensor = tensor.detach().cpu()
+            tensor = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+        arrays[name] = np.asarray(tensor, order="C")
+    return arrays
+
+
+def _said(frame: Frame) -> str:
+    """What a frame says beside its tensors, as the JSON that goes into the file's metadata."""
+    said = {
+        "tokens": {name: [_valid(label) for label in labels] for name, labels in frame.tokens.items()},
+        "texts": {name: _valid(text) for name, text in frame.texts.items()},
+        "facts": dict(frame.facts),
+    }
+    return orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class FrameWriter:
+    """The one writer of frames/, within a disk budget.
+
+    Over the budget the recording is thinned: in the densest stretches of the older half every second frame goes, so
+    that after many rounds the older half still covers its whole time evenly. The first and the newest frame are always
+    kept, so two frames larger than the budget stay. Opening tidies what a kill left behind.
+    """
+
+    def __init__(self, directory: Path, budget_bytes: float) -> None:
+        self.directory, self.budget_bytes = Path(directory), budget_bytes
+        self.directory.mkdir(exist_ok=True)
+        self.packs: dict[str, list[int]] = {}
+        self.singles: list[int] = []
+        self.sizes: dict[str, int] = {}
+        self.condemned: list[int] = []  # steps that the thinning under way has still to drop, oldest first
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Learn what is there; finish an interrupted packing or merging: a file whose frames are all elsewhere goes."""
+        for leftover in self.directory.glob(".*"):
+            leftover.unlink()
+        for path in sorted(self.directory.glob("*.safetensors")):
+            single = _SINGLE.fullmatch(path.name)
+            steps = _steps_in(path)
+            if not steps:
+                path.rename(path.with_suffix(".damaged"))
+            elif single:
+                self.singles.append(int(single[1]))
+                self.sizes[path.name] = path.stat().st_size
+            elif _PACK.fullmatch(path.name):
+                self.packs[path.name] = steps
+                self.sizes[path.name] = path.stat().st_size
+        for name, steps in sorted(self.packs.items(), key=lambda entry: len(entry[1])):
+            others = {step for other, theirs in self.packs.items() if other != name for step in theirs}
+            if others.issuperset(steps):
+                self._remove(name)
+        packed = {step for steps in self.packs.values() for step in steps}
+        for step in packed.intersection(self.singles):
+            self._remove(single_name(step))
+
+    @property
+    def steps(self) -> list[int]:
+        """All steps that have a frame, ascending."""
+        return sorted([step for steps in self.packs.values() for step in steps] + self.singles)
+
+    def write(self, frame: Frame) -> int:
+        """Record one frame; returns its size in bytes. One of the same step is replaced."""
+        name = single_name(frame.step)
+        held = next((pack for pack, steps in self.packs.items() if frame.step in steps), None)
+        data = encode_safetensors(_as_arrays(frame), {f"{frame.step:08d}": _said(frame)})
+        self._put(name, data)
+        if frame.step not in self.singles:
+            self.singles.append(frame.step)
+        if held:
+            self._keep(held, {step for step in self.packs[held] if step != frame.step})
+        if len(self.singles) >= PACKED:
+            self._pack()
+        self._thin()
+        return len(data)
+
+    def rewind(self, step: int) -> None:
+        """Remove every frame later than `step`."""
+        self.condemned = []
+        for later in [single for single in self.singles if single > step]:
+            self._remove(single_name(later))
+        for name, steps in list(self.packs.items()):
+            if steps[-1] > step:
+                self._keep(name, {kept for kept in steps if kept <= step})
+
+    def _put(self, name: str, data: bytes) -> None:
+        atomic_write(self.directory / name, data)
+        self.sizes[name] = len(data)
+
+    def _remove(self, name: str) -> None:
+        (self.directory / name).unlink(missing_ok=True)
+        self.sizes.pop(name, None)
+        self.packs.pop(name, None)
+        if single := _SINGLE.fullmatch(name):
+            self.singles.remove(int(single[1]))
+
+    def _pack(self) -> None:
+        """All single files become one pack: it is complete before the first of them goes."""
+        steps = sorted(self.singles)
+        self._join([single_name(step) for step in steps], pack_name(steps[0], steps[-1]))
+
+    def _join(self, names: list[str], pack: str) -> None:
+        frames = {step: entry for name in names for step, entry in _load(self.directory / name).items()}
+        if frames:
+            self._put(pack, _encode_pack(frames))
+            self.packs[pack] = sorted(frames)
+        for name in names:
+            if name != pack:
+                self._remove(name)
+
+    def _keep(self, pack: str, kept: set[int]) -> None:
+        """Rewrite a pack with only these frames, atomically; its name stays that of the stretch it was packed from."""
+        if not kept:
+            self._remove(pack)
+            return
+        frames = {step: entry for step, entry in _load(self.directory / pack).items() if step in kept}
+        self._put(pack, _encode_pack(frames))
+        self.packs[pack] = sorted(frames)
+
+    def _thin(self) -> None:
+        """Drop frames, at most one pack's at a time, until the budget holds or nothing more may go."""
+        while sum(self.sizes.values()) > self.budget_bytes:
+            if not self.condemned:
+                self.condemned = thinned_out(self.steps)
+                if not self.condemned:
+                    return
+            step = self.condemned.pop(0)
+            if step in self.singles:
+                self._remove(single_name(step))
+                continue
+            for pack, steps in list(self.packs.items()):
+                if step in steps:
+                    dropped = {step, *(other for other in self.condemned if other in steps)}
+                    self.condemned = [other for other in self.condemned if other not in dropped]
+                    self._keep(pack, set(steps) - dropped)
+                    self._merge()
+                    break
+
+    def _merge(self) -> None:
+        """Join a thinned pack with its neighbour where both fit into one, so that files stay as few as frames ask."""
+        names = sorted(self.packs)
+        for left, right in pairwise(names):
+            both = sorted([*self.packs[left], *self.packs[right]])
+            if len(both) <= PACKED:
+                self._join([left, right], pack_name(both[0], both[-1]))
+                return
+
+
+def thinned_out(steps: list[int]) -> list[int]:
+    """Which frames one round of thinning drops: a quarter of the older half, no two neighbours, the densest first.
+
+    >>> thinned_out([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
+    [10]
+    >>> thinned_out([0, 40, 50, 60, 70, 80, 90, 100])
+    [50]
+    """
+    last = min(max(2, len(steps) // 2), len(steps) - 1)  # of the older half, and never the newest
+    by_gap = sorted(range(1, last), key=lambda place: steps[place + 1] - steps[place - 1])
+    chosen: set[int] = set()
+    for place in by_gap:
+        if len(chosen) < max(1, last // 4) and place - 1 not in chosen and place + 1 not in chosen:
+            chosen.add(place)
+    return [steps[place] for place in sorted(chosen)]
+
+
+def _steps_in(path: Path) -> list[int]:
+    """The steps of the frames in a file, from its header alone; none if it is damaged."""
+    single = _SINGLE.fullmatch(path.name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return sorted(_read_header(descriptor, int(single[1]) if single else None).texts)
+        finally:
+            os.close(descriptor)
+    except _DAMAGE:
+        return []
+
+
+def _load(path: Path) -> dict[int, tuple[str, dict[str, np.ndarray[Any, Any]]]]:
+    """Every frame of a file: step → (what it says, arrays); empty if the file is damaged. bfloat16 becomes float32."""
+    single = _SINGLE.fullmatch(path.name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            header = _read_header(descriptor, int(single[1]) if single else None)
+            return {
+                step: (header.texts[step], {name: _array(descriptor, place) for name, place in places.items()})
+                for step, places in header.tensors.items()
+            }
+        finally:
+            os.close(descriptor)
+    except _DAMAGE:
+        return {}
+
+
+def _encode_pack(frames: Mapping[int, tuple[str, Arrays]]) -> bytes:
+    tensors = {f"{step:08d}/{name}": array for step, (_, arrays) in frames.items() for name, array in arrays.items()}
+    return bytes(encode_safetensors(tensors, {f"{step:08d}": said for step, (said, _) in frames.items()}))
