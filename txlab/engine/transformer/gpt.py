@@ -1,0 +1,150 @@
+"""The decoder-only transformer: embed, N blocks, unembed (MATH T9), read top to bottom.
+
+Notable: tying is functional, logits = x W_Eᵀ with the embedding's own matrix, so there is one parameter under one name.
+Sinusoidal positions scale the embedding by √D (Vaswani et al. 2017, §3.4), or unit waves would drown weights of .02.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement, Trace
+from txlab.engine.transformer.masks import CAUSAL, Mask
+from txlab.engine.transformer.positions import rotary_angles, sinusoids
+
+
+@dataclass(frozen=True)
+class GPTShape:
+    """What a model is before it has weights; letters are MATH.md's.
+
+    layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
+    positions   "learned", "sinusoidal" or "rotary"
+    norm        "pre" (a last LayerNorm before the unembedding) or "post" (none)
+    block       "sequential" or "parallel"
+    tied        W_U = W_Eᵀ
+    """
+
+    layers: int
+    heads: int
+    width: int
+    context: int
+    vocabulary: int
+    feed_forward: int = 0
+    positions: str = "learned"
+    norm: Placement = "pre"
+    block: Order = "sequential"
+    activation: Activation = "gelu"
+    tied: bool = True
+    bias: bool = True
+    dropout: float = 0.0
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def inner(self) -> int:
+        """F, with 0 read as 4D."""
+        return self.feed_forward or 4 * self.width
+
+
+class GPT(nn.Module):
+    """Token ids (B, T) → logits (B, T, V): row t scores every candidate for token t + 1. MATH T9."""
+
+    position_table: Tensor
+
+    def __init__(self, shape: GPTShape, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        D = shape.width
+        self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
+        self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
+        # What is fixed is computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, K/2).
+        fixed = torch.empty(0)
+        if shape.positions == "sinusoidal":
+            fixed = sinusoids(shape.context, D)
+        elif shape.positions == "rotary":
+            fixed = rotary_angles(shape.context, shape.head_width)
+        self.register_buffer("position_table", fixed, persistent=False)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(
+            Block(
+                D,
+                shape.heads,
+                shape.inner,
+                norm=shape.norm,
+                order=shape.block,
+                activation=shape.activation,
+                bias=shape.bias,
+                dropout=shape.dropout,
+            )
+            for _ in range(shape.layers)
+        )
+        self.last_norm = LayerNorm(D, shape.bias) if shape.norm == "pre" else None
+        self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
+        initialise(self, generator)
+
+    def forward(
+        self,
+        ids: Tensor,
+        kernel: Kernel = "sdpa",
+        mask: Mask = CAUSAL,
+        caches: Sequence[LayerCache] | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions."""
+        read = caches[0].keys.shape[-2] if caches and caches[0].keys is not None else 0
+        T = ids.shape[-1]
+        if read + T > self.shape.context:
+            raise ValueError(f"{read + T} positions do not fit a context of {self.shape.context}")
+        x = self.embed(ids)  # (B, T, D)
+        angles = None
+        if self.positions is not None:
+            x = x + self.positions.weight[read : read + T]  # (B, T, D)
+        elif self.shape.positions == "sinusoidal":
+            x = x * sqrt(self.shape.width) + self.position_table[read : read + T]  # (B, T, D)
+        else:
+            angles = self.position_table[read : read + T]  # (T, K/2)
+        x = self.dropout(x)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, kernel, angles, caches[layer] if caches else None, trace)
+        return self.logits(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""
+        if self.last_norm is not None:
+            x = self.last_norm(x)
+        return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
+
+    def empty_caches(self) -> list[LayerCache]:
+        return [LayerCache() for _ in self.blocks]
+
+    def set_dropout(self, share: float) -> None:
+        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = share
+        for block in self.blocks:
+            block.attention.weight_dropout = share  # type: ignore[union-attr]
+
+
+@torch.no_grad()
+def initialise(model: GPT, generator: torch.Generator | None) -> None:
+    """Weights N(0, .02²), biases 0, and the maps into the residual stream N(0, (.02/√(2N))²).
+
+    Radford et al. 2019, §2.3. The 2N branches each add to the stream; dividing by √(2N) keeps its variance at the depth of the last layer.
+    """
+    into_stream = 0.02 / sqrt(2 * model.shape.layers)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter.zero_()
+        elif parameter.dim() >= 2:
+            deviation = into_stream if name.endswith(("attention.out.weight", "feed_forward.fall.weight")) else 0.02
+            parameter.normal_(0.0, deviation, generator=generator)
