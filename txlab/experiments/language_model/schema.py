@@ -1,0 +1,105 @@
+"""What a language-model scenario may say: data, model, training, sampling, and what is looked at.
+
+Defaults live here. Letters in the descriptions are MATH.md's. No torch at import time.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Data(Section):
+    """What is learned from.
+
+    source = "text" reads a corpus; source = "induction" generates sequences in which a random segment comes twice.
+    """
+
+    source: Literal["text", "induction"] = "text"
+    text: str = Field("python-docs", description="python-docs, python-source, a file, a folder, or - for standard input")
+    tokenizer: Literal["bytes", "characters", "bpe"] = "bytes"
+    vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
+        1024, description="tokens of bpe, or symbols of the induction task"
+    )
+    validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
+
+
+class Model(Section):
+    """The shape of the decoder (MATH T9)."""
+
+    layers: PositiveInt = Field(4, description="N, blocks")
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
+    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
+    context: Annotated[int, Field(ge=2, le=65_536)] = Field(64, description="T, positions")
+    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    norm: Literal["pre", "post"] = "pre"
+    block: Literal["sequential", "parallel"] = "sequential"
+    activation: Literal["gelu", "relu"] = "gelu"
+    tied: bool = Field(True, description="W_U = W_Eᵀ")
+    bias: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            raise ValueError("rotary positions need an even head width (width / heads)")
+        return self
+
+
+class Train(Section):
+    """AdamW with linear warm-up, cosine decay and clipping by the global norm."""
+
+    steps: PositiveInt = 1000
+    batch: PositiveInt = Field(12, description="B, sequences a step")
+    accumulate: PositiveInt = Field(1, description="micro-batches a step; batch must be a multiple of it")
+    learning_rate: Annotated[float, Field(gt=0, le=10)] = 1e-3
+    warmup: NonNegativeInt = Field(100, description="steps of linear warm-up")
+    decay: Literal["cosine", "constant"] = "cosine"
+    final: Fraction = Field(0.1, description="learning rate at the last step, as a share of the peak")
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    clip: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 = no clipping")
+    validation_batches: PositiveInt = Field(20, description="batches of each evaluation, always the same ones")
+
+    @model_validator(mode="after")
+    def micro_batches_are_whole(self) -> Self:
+        if self.batch % self.accumulate:
+            raise ValueError(f"batch must be a multiple of accumulate; {self.batch} is not one of {self.accumulate}")
+        return self
+
+
+class Sampling(Section):
+    """Texts that the model writes while it trains (MATH T9)."""
+
+    prompts: list[str] = Field(default_factory=lambda: ["The "], max_length=16)
+    tokens: PositiveInt = 160
+    temperature: Annotated[float, Field(ge=0, le=10)] = Field(0.8, description="0 = always the likeliest token")
+    top_k: NonNegativeInt = Field(0, description="0 = all tokens")
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
+class Look(Section):
+    """What a frame shows: the attention patterns of one short text, and what each position expects next."""
+
+    text: str = Field("", description="the probe text; empty = the beginning of the validation text")
+    positions: Annotated[int, Field(ge=2, le=256)] = Field(32, description="at most so many tokens of it")
+    next_tokens: Annotated[int, Field(ge=1, le=50)] = Field(8, description="likeliest next tokens kept a position")
+
+
+class LanguageModelScenario(Scenario):
+    """A decoder-only transformer that learns to guess the next token."""
+
+    kind: Literal["language-model"] = "language-model"
+    data: Data = Field(default_factory=Data)
+    model: Model = Field(default_factory=Model)
+    train: Train = Field(default_factory=Train)
+    sampling: Sampling = Field(default_factory=Sampling)
+    look: Look = Field(default_factory=Look)
