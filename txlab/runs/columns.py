@@ -1,0 +1,114 @@
+"""Metric rows as columns: one table for each set of names that are logged together.
+
+Notable: rows that name the same metrics share one column of steps and one of times, so ten million values in two
+million rows cost 112 MB and not 240. A column grows by half when it is full (amortised), and dropping rows makes a new
+array: a view handed to a screen earlier never changes under it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Column:
+    """A typed array that grows at its end."""
+
+    def __init__(self, dtype: npt.DTypeLike, content: Array | None = None) -> None:
+        self._data = np.empty(64, dtype) if content is None else content
+        self.length = 0 if content is None else len(content)
+
+    def extend(self, values: Array) -> None:
+        needed = self.length + len(values)
+        if needed > len(self._data):
+            grown = np.empty(max(needed, len(self._data) + len(self._data) // 2), self._data.dtype)
+            grown[: self.length] = self._data[: self.length]
+            self._data = grown
+        self._data[self.length : needed] = values
+        self.length = needed
+
+    def view(self) -> Array:
+        """The content, read-only; stays as it is whatever happens to the column."""
+        view = self._data[: self.length]
+        view.flags.writeable = False
+        return view
+
+    def last(self) -> Any:
+        return self._data[self.length - 1]
+
+    def keep(self, which: Array) -> None:
+        self._data = self._data[: self.length][which].copy()
+        self.length = len(self._data)
+
+
+class Table:
+    """The rows of one event ("metrics" or "machine") that carry exactly these names."""
+
+    def __init__(self, event: str, names: Sequence[str]) -> None:
+        self.event, self.names = event, tuple(names)
+        self.steps, self.times = Column(np.int64), Column(np.float64)
+        self.values = [Column(np.float64) for _ in self.names]
+        self.ascending = True  # as every writer of ours keeps it between rewinds
+
+    def __len__(self) -> int:
+        return self.steps.length
+
+    def column(self, name: str) -> Array:
+        return self.values[self.names.index(name)].view()
+
+    def extend(self, steps: Sequence[int], times: Sequence[float], rows: Sequence[Sequence[Any]]) -> None:
+        """Append rows; each of `rows` holds one value per name."""
+        fresh = np.array(steps, np.int64)
+        if len(self) and fresh[0] < self.steps.last() or (fresh[1:] < fresh[:-1]).any():
+            self.ascending = False
+        self.steps.extend(fresh)
+        self.times.extend(np.array(times, np.float64))
+        try:
+            block = np.array(rows, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
+        except (ValueError, TypeError, OverflowError):
+            block = np.array([[number(value) for value in row] for row in rows], np.float64)
+        for column, values in zip(self.values, block.reshape(len(rows), len(self.names)).T, strict=True):
+            column.extend(values)
+
+    def drop_after(self, step: int) -> "Table | None":
+        """Remove the rows of steps > `step`; what was removed, or None."""
+        gone = self.steps.view() > step
+        if not gone.any():
+            return None
+        dead = Table(self.event, self.names)
+        for column, part in zip(self.columns(), dead.columns(), strict=True):
+            part.extend(column.view()[gone])
+            column.keep(~gone)
+        return dead
+
+    def columns(self) -> list[Column]:
+        return [self.steps, self.times, *self.values]
+
+
+def number(value: Any) -> float:
+    """A logged value as a float; what is not a number is NaN."""
+    try:
+        return float(value)
+    except (ValueError, TypeError, OverflowError):
+        return float("nan")
+
+
+def merge(tables: Iterable[Table], name: str) -> tuple[Array, Array, Array]:
+    """Steps, values and times of a name over all tables that have it, by step, in the order written within a step."""
+    parts = [table for table in tables if name in table.names and len(table)]
+    if not parts:
+        empty = np.empty(0)
+        return np.empty(0, np.int64), empty, empty
+    if len(parts) == 1:
+        steps, values, times = parts[0].steps.view(), parts[0].column(name), parts[0].times.view()
+        if parts[0].ascending:
+            return steps, values, times
+    else:
+        steps = np.concatenate([part.steps.view() for part in parts])
+        values = np.concatenate([part.column(name) for part in parts])
+        times = np.concatenate([part.times.view() for part in parts])
+    order = np.argsort(steps, kind="stable")
+    return steps[order], values[order], times[order]
