@@ -15,7 +15,7 @@ from rich.cells import cell_len, split_graphemes
 SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍"}
 ASCII_SIGNS = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
-# Cc controls, Cf formats (bidi, joiners, tags, soft hyphen), Cs surrogates, Co private, Cn unassigned, Zl/Zp separators.
+# Controls, formats (bidi, joiners, tags, soft hyphen), surrogates, private and unassigned ones, line separators.
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 VARIATION_SELECTORS = {chr(code) for code in range(0xFE00, 0xFE10)} | {chr(code) for code in range(0xE0100, 0xE01F0)}
 
@@ -120,3 +120,41 @@ def cut(text: str, cells: int) -> str:
             break
         taken, end = taken + size, stop
     return text[:end]
+
+
+# How the letters of formulas are written where there is only ASCII.
+FORMULA = {
+    "Σ": "sum", "√": "sqrt", "∂": "d", "∇": "grad", "∞": "inf", "−": "-", "×": "x", "·": "*", "⋅": "*", "÷": "/",
+    "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "→": "->", "←": "<-", "↦": "->", "∈": "in", "‖": "||", "′": "'",
+    "″": "''", "…": "...", "⊤": "^T", "ᵀ": "^T", "∑": "sum", "∏": "prod", "⟨": "<", "⟩": ">", "–": "-", "—": "-",
+    "“": '"', "”": '"', "‘": "'", "’": "'", "▸": ">", "ℓ": "l", "∗": "*", "½": "1/2", "±": "+-", "¬": "not ",
+}  # fmt: skip
+
+
+def formula(text: str, ascii: bool = False) -> str:
+    """A formula for the screen; in ASCII its letters are spelt out rather than escaped.
+
+    >>> formula("αᵢⱼ = exp(qᵢ·kⱼ/√K) − σ²", ascii=True)
+    'alpha_ij = exp(q_i*k_j/sqrtK) - sigma^2'
+    """
+    if not ascii:
+        return visible(text)
+    written: list[str] = []
+    raised = ""  # "_" or "^" while inside a run of sub- or superscripts
+    for character in text:
+        kind = unicodedata.decomposition(character).split(" ")[0]
+        script = {"<sub>": "_", "<super>": "^"}.get(kind, "")
+        if character in FORMULA:
+            written.append(FORMULA[character])
+            script = ""
+        elif script:
+            written.append(("" if raised == script else script) + unicodedata.normalize("NFKD", character))
+        elif character.isascii():
+            written.append(character)
+        elif (name := unicodedata.name(character, "")).startswith(("GREEK SMALL LETTER ", "GREEK CAPITAL LETTER ")):
+            word = name.split(" ")[3].lower()
+            written.append(word if "SMALL" in name else word.capitalize())
+        else:
+            written.append("".join(c for c in unicodedata.normalize("NFKD", character) if c.isascii()) or character)
+        raised = script
+    return visible("".join(written), ascii=True)

@@ -1,0 +1,42 @@
+"""A curve of one row: ▂▃▅▇, from the least value to the greatest.
+
+Notable: it is binned before it is drawn, so its cost does not depend on the length of the run; the bins' means are
+drawn, since at this size a minimum or maximum would be all noise.
+"""
+
+import numpy as np
+
+BARS = "▁▂▃▄▅▆▇█"
+ASCII_BARS = "_.-=+*#@"
+
+
+def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None = None) -> str:
+    """The last value is at the right; NaN and infinite ones are left blank; `low` fixes the foot (0 for a rate).
+
+    A constant series is drawn at the foot. Fewer values than cells take one cell each, at the right.
+
+    >>> spark(np.arange(8.0), 8)
+    '▁▂▃▄▅▆▇█'
+    """
+    values = np.asarray(values, dtype=np.float64).ravel()
+    if cells <= 0:
+        return ""
+    if len(values) > cells:
+        edges = np.linspace(0, len(values), cells + 1).astype(np.int64)
+        finite = np.isfinite(values)
+        sums = np.add.reduceat(np.where(finite, values, 0.0), edges[:-1])
+        counts = np.add.reduceat(finite.astype(np.int64), edges[:-1])
+        values = np.divide(sums, counts, out=np.full(cells, np.nan), where=counts > 0)
+    bars = ASCII_BARS if ascii else BARS
+    finite = np.isfinite(values)
+    if not finite.any():
+        return " " * cells
+    foot = values[finite].min() if low is None else low
+    span = values[finite].max() - foot
+    if not np.isfinite(span) or span <= 0:
+        levels = np.zeros(len(values), dtype=np.int64)
+    else:
+        share = (np.where(finite, values, foot) - foot) / span
+        levels = np.rint(share.clip(0, 1) * (len(bars) - 1)).astype(np.int64)
+    text = "".join(bars[level] if shown else " " for level, shown in zip(levels, finite, strict=True))
+    return text.rjust(cells)

@@ -1,0 +1,170 @@
+"""A table of facts: a name, a right-aligned value, its unit or a word beside it, and the curve it comes from.
+
+Notable: values are aligned at their right edge whatever they are, so that a column of numbers can be compared at a
+glance; everything but the values is quiet. It is drawn row by row, and only rows that changed are drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from txlab.drawing.spark import spark
+from txlab.drawing.text import fit, formula, width
+from txlab.tui.widgets.terminal import is_ascii
+
+PARTS = ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """`value` and `note` are text as they are to be read; `key` names the fact for `w`; `level` is how loud it is:
+    "plain", "quiet", "accent", "good" or "bad"."""
+
+    name: str
+    value: str
+    note: str = ""
+    key: str = ""
+    curve: tuple[float, ...] | None = None
+    level: str = "plain"
+
+
+class FactTable(Widget, can_focus=True):
+    """Facts one below the other; with the focus, up and down choose one (`chosen`), which `w` may ask about."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {
+        f"facts--{part}" for part in ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "choose", id="facts.up", show=False),
+        Binding("down", "move(1)", "choose", id="facts.down", show=False),
+    ]
+    DEFAULT_CSS = """
+    FactTable { height: auto; width: 1fr; padding: 0 1; }
+    FactTable > .facts--name { color: $text-muted; }
+    FactTable > .facts--value { color: $foreground; text-style: bold; }
+    FactTable > .facts--note { color: $text-muted; }
+    FactTable > .facts--curve { color: $secondary; }
+    FactTable > .facts--chosen { color: $accent; text-style: bold; }
+    FactTable > .facts--good { color: $success; text-style: bold; }
+    FactTable > .facts--bad { color: $error; text-style: bold; }
+    FactTable > .facts--accent { color: $accent; text-style: bold; }
+    """
+
+    class Chosen(Message):
+        """The cursor is on another fact."""
+
+        def __init__(self, table: FactTable, fact: Fact) -> None:
+            super().__init__()
+            self.table, self.fact = table, fact
+
+        @property
+        def control(self) -> FactTable:
+            return self.table
+
+    def __init__(self, facts: Sequence[Fact] = (), id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.facts = tuple(facts)
+        self.cursor = 0
+
+    def set_facts(self, facts: Sequence[Fact]) -> None:
+        """Show these; only the rows that differ are drawn again."""
+        old, self.facts = self.facts, tuple(facts)
+        if old == self.facts:
+            return
+        self.cursor = max(0, min(self.cursor, len(self.facts) - 1))
+        if len(old) != len(self.facts):
+            self.refresh(layout=True)
+            return
+        if columns(old) != columns(self.facts):
+            self.refresh()
+            return
+        left, top = self.gutter.left, self.gutter.top
+        for row, (was, fact) in enumerate(zip(old, self.facts, strict=True)):
+            if was != fact:
+                self.refresh(Region(left, top + row, self.size.width, 1))
+
+    @property
+    def chosen(self) -> Fact | None:
+        return self.facts[self.cursor] if self.facts else None
+
+    def action_move(self, by: int) -> None:
+        self.choose(self.cursor + by)
+
+    def choose(self, row: int) -> None:
+        row = max(0, min(row, len(self.facts) - 1))
+        if self.facts and row != self.cursor:
+            self.cursor = row
+            self.refresh()
+            self.post_message(self.Chosen(self, self.facts[row]))
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y < len(self.facts):
+            self.choose(offset.y)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return max(1, len(self.facts))
+
+    def render_line(self, y: int) -> Strip:
+        size, surface = self.size.width, self.rich_style
+        if y >= len(self.facts) or size <= 0:
+            return Strip.blank(size, surface)
+        fact, ascii = self.facts[y], is_ascii(self)
+        names, values = columns(self.facts, ascii)
+        style = {part: self.get_component_rich_style(f"facts--{part}") for part in ("name", "value", "note", "curve")}
+        ellipsis = "~" if ascii else "…"
+        here = self.has_focus and y == self.cursor
+        name_style = self.get_component_rich_style("facts--chosen") if here else style["name"]
+        value_style = style["value"]
+        if fact.level in ("good", "bad", "accent"):
+            value_style = self.get_component_rich_style(f"facts--{fact.level}")
+        elif fact.level == "quiet":
+            value_style = style["note"]
+        mark = (">" if ascii else "▸") if here else " "
+        room = max(0, size - 1 - values - 2)
+        names = min(names, room)
+        segments = [
+            Segment(mark, name_style),
+            Segment(fit(formula(fact.name, ascii), names, ellipsis=ellipsis), name_style),
+            Segment("  ", surface),
+            Segment(fit(formula(fact.value, ascii), values, "right", ellipsis), value_style),
+        ]
+        rest = size - names - values - 3
+        if rest > 2:
+            segments.append(Segment("  ", surface))
+            rest -= 2
+            note = formula(fact.note, ascii)
+            if fact.curve is not None:
+                cells = min(10, rest)
+                line = spark(np.asarray(fact.curve, dtype=np.float64), cells, ascii)
+                segments += [Segment(line, style["curve"]), Segment(" ", surface)]
+                rest -= cells + 1
+            if rest > 0 and note:
+                segments.append(Segment(fit(note, rest, ellipsis=ellipsis), style["note"]))
+        return Strip(segments).adjust_cell_length(size, surface)
+
+
+def columns(facts: Sequence[Fact], ascii: bool = False) -> tuple[int, int]:
+    """Widths of the names and of the values."""
+    return (
+        max((width(formula(fact.name, ascii)) for fact in facts), default=0),
+        max((width(formula(fact.value, ascii)) for fact in facts), default=0),
+    )

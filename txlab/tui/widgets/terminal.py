@@ -1,0 +1,48 @@
+"""What the terminal of a widget can do: how many colours, dark or light, box drawing or ASCII alone.
+
+Notable: the app may say so itself (`app.ascii`, `app.colours`); else Textual's console is asked, and an app without a
+terminal (a test, a picture for the README) is taken to have all colours.
+"""
+
+from __future__ import annotations
+
+from rich.style import Style
+from textual.widget import Widget
+
+from txlab.drawing.palette import RGB, Colours
+
+DEPTHS: dict[str | None, Colours] = {"truecolor": "truecolor", "256": "256", "standard": "16", "windows": "16"}
+
+
+def is_ascii(widget: Widget) -> bool:
+    """Whether to draw with ASCII alone."""
+    return bool(getattr(widget.app, "ascii", False))
+
+
+def is_dark(widget: Widget) -> bool:
+    return bool(widget.app.current_theme.dark)
+
+
+def colours(widget: Widget) -> Colours:
+    """The colour depth to choose ramps for."""
+    app = widget.app
+    asked: Colours | None = getattr(app, "colours", None)
+    if asked is not None:
+        return asked
+    if app.no_color:
+        return "none"
+    if app.is_headless:
+        return "truecolor"
+    return DEPTHS.get(app.console.color_system, "none")
+
+
+def ink(colour: RGB | None, surface: Style, fill: RGB | None = None) -> Style:
+    """The surface's style with another foreground, and another background where one is given."""
+    if colour is None and fill is None:
+        return surface
+    parts = []
+    if colour is not None:
+        parts.append("#{:02x}{:02x}{:02x}".format(*colour))
+    if fill is not None:
+        parts.append("on #{:02x}{:02x}{:02x}".format(*fill))
+    return surface + Style.parse(" ".join(parts))

@@ -1,0 +1,128 @@
+"""Why this number? An engine Explanation on the screen: the equation, what goes in, the way to the result.
+
+Notable: the widget computes nothing; how an explanation is laid out is in txlab/drawing/explanation.py. The question
+may need torch, whose import takes a second, so WhyScreen asks in a thread and shows that it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.worker import Worker, WorkerState
+
+from txlab.drawing.explanation import PARTS, explanation_lines, folded
+from txlab.drawing.text import visible
+from txlab.engine.explain import Explanation
+from txlab.errors import LabError
+from txlab.tui.widgets.terminal import is_ascii
+
+
+class WhyPanel(Widget, can_focus=False):
+    """An explanation, or a sentence while there is none."""
+
+    COMPONENT_CLASSES = {f"why--{part}" for part in PARTS}
+    DEFAULT_CSS = """
+    WhyPanel { height: auto; width: 1fr; }
+    WhyPanel > .why--question { color: $foreground; text-style: bold; }
+    WhyPanel > .why--equation { color: $accent; text-style: bold; }
+    WhyPanel > .why--quiet { color: $text-muted; }
+    WhyPanel > .why--heading { color: $text-muted; text-style: underline; }
+    WhyPanel > .why--name { color: $secondary; }
+    WhyPanel > .why--value { color: $foreground; }
+    WhyPanel > .why--asked { color: $accent; text-style: bold; }
+    """
+
+    def __init__(self, explanation: Explanation | None = None, sentence: str = "", id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.explanation, self.sentence = explanation, sentence
+
+    def explain(self, explanation: Explanation) -> None:
+        self.explanation = explanation
+        self.refresh(layout=True)
+
+    def say(self, sentence: str) -> None:
+        """Show a sentence in place of an explanation; it is data, not markup."""
+        self.explanation, self.sentence = None, sentence
+        self.refresh(layout=True)
+
+    def lines(self, cells: int) -> list[Text]:
+        ascii = is_ascii(self)
+        if self.explanation is None:
+            quiet = self.get_component_rich_style("why--quiet", partial=True)
+            return [Text(line, quiet) for line in folded(visible(self.sentence, ascii), max(1, cells))]
+        style = {part: self.get_component_rich_style(f"why--{part}", partial=True) for part in PARTS}
+        return explanation_lines(self.explanation, cells, style, ascii)  # type: ignore[arg-type]
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return len(self.lines(max(1, width)))
+
+    def render(self) -> Text:
+        return Text("\n", no_wrap=True, overflow="crop").join(self.lines(max(1, self.size.width)))
+
+
+class WhyScreen(ModalScreen[None]):
+    """Asks `ask()` in a thread and shows the Explanation; None or a LabError is said in a sentence.
+
+    self.app.push_screen(WhyScreen(lambda: explain(frame, "attention/pattern", (l, h, i, j))))
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,w,q", "dismiss", "close", id="why.close"),
+        Binding("up,k", "scroll('up')", "up", id="why.up", show=False),
+        Binding("down,j", "scroll('down')", "down", id="why.down", show=False),
+        Binding("pageup", "scroll('page_up')", "page up", id="why.page-up", show=False),
+        Binding("pagedown,space", "scroll('page_down')", "page down", id="why.page-down", show=False),
+        Binding("home", "scroll('home')", "top", id="why.top", show=False),
+        Binding("end", "scroll('end')", "end", id="why.end", show=False),
+    ]
+    DEFAULT_CSS = """
+    WhyScreen { align: center middle; background: $background 60%; }
+    WhyScreen > VerticalScroll {
+        width: 90%; max-width: 110; height: auto; max-height: 90%;
+        background: $background; border: round $accent; padding: 1 2;
+        scrollbar-size-vertical: 1;
+        border-title-color: $accent; border-subtitle-color: $text-muted;
+    }
+    WhyScreen.-ascii > VerticalScroll { border: ascii $accent; scrollbar-size: 0 0; }
+    """
+
+    def __init__(self, ask: Callable[[], Explanation | None], waiting: str = "loading the engine…") -> None:
+        super().__init__()
+        self.ask, self.waiting = ask, waiting
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(can_focus=False) as box:
+            box.border_title = Text("why?")  # type: ignore[assignment]
+            yield WhyPanel(sentence=self.waiting)
+
+    def on_mount(self) -> None:
+        ascii = is_ascii(self)
+        self.set_class(ascii, "-ascii")
+        box = self.query_one(VerticalScroll)
+        box.border_subtitle = Text("esc close" if ascii else "↑ ↓ scroll · esc close")  # type: ignore[assignment]
+        self.run_worker(self.ask, thread=True, group="why", exit_on_error=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        panel = self.query_one(WhyPanel)
+        if event.state is WorkerState.SUCCESS:
+            if event.worker.result is None:
+                panel.say("Nothing is known about this number.")
+            else:
+                panel.explain(event.worker.result)
+        elif event.state is WorkerState.ERROR:
+            error = event.worker.error
+            report = getattr(self.app, "report", None)
+            if report is not None and not isinstance(error, LabError):
+                report(error)
+            panel.say(str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}")
+
+    def action_scroll(self, where: str) -> None:
+        getattr(self.query_one(VerticalScroll), f"scroll_{where}")(animate=False)
