@@ -1,0 +1,211 @@
+"""Texts to learn from: what every Python brings along, a file, a folder (DESIGN, the embedded defaults).
+
+Notable: a corpus is a list of documents, so that validation can be whole documents that training never saw; and
+`python-docs` keeps a paragraph that several topics repeat only once, because a fifth of it is such repetitions, which
+would be in training and validation both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from txlab.errors import LabError
+
+BETWEEN = "\n\n"  # between two documents
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training text and validation text; `boundary` says where the cut lies: "document", "line" or "character"."""
+
+    train: str
+    validation: str
+    boundary: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """`names` and `documents` in their order; `left_out`: files of the folder that hold no UTF-8 text."""
+
+    name: str
+    names: Sequence[str]
+    documents: Sequence[str]
+    left_out: int = 0
+
+    @cached_property
+    def text(self) -> str:
+        return BETWEEN.join(self.documents)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.text.encode())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of the UTF-8 bytes, documents joined."""
+        return sha256(self.text.encode()).hexdigest()
+
+    def split(self, share: float) -> Split:
+        """The last `share` of the characters for validation.
+
+        Cut between documents where that leaves validation between half and twice its share; otherwise (one long
+        document) after the nearest line end, or anywhere in a text without lines.
+        """
+        wanted = len(self.text) * (1 - share)
+        ends = []
+        end = -len(BETWEEN)
+        for document in self.documents[:-1]:
+            end += len(BETWEEN) + len(document)
+            ends.append(end)
+        best = min(ends, key=lambda e: abs(e - wanted), default=0)
+        if best and 0.5 * share <= 1 - best / len(self.text) <= 2 * share:
+            return Split(self.text[:best], self.text[best + len(BETWEEN) :], "document")
+        at = round(wanted)
+        line = self.text.rfind("\n", 0, at + 1) + 1
+        if line and at - line <= 0.5 * share * len(self.text):
+            return Split(self.text[:line], self.text[line:], "line")
+        return Split(self.text[:at], self.text[at:], "character")
+
+
+def load_corpus(text: str) -> Corpus:
+    """`python-docs`, `python-source`, a UTF-8 file or a folder of such files.
+
+    Raises LabError, naming the path, for one that is missing, empty, not UTF-8, or a folder without text.
+    """
+    if text in EMBEDDED:
+        return EMBEDDED[text]()
+    if text == "-":
+        raise LabError("data.text = '-' is standard input, which only `txlab run` can read; give a file here")
+    path = Path(text).expanduser()
+    try:
+        corpus = read_folder(path) if path.is_dir() else read_file(path)
+    except FileNotFoundError:
+        raise LabError(
+            f"data.text = {text!r} is not there; allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
+        ) from None
+    except OSError as error:
+        raise LabError(f"data.text = {text!r} cannot be read: {error.strerror or error}") from None
+    if not any(document.strip() for document in corpus.documents):
+        raise LabError(f"data.text = {text!r} is empty; a text of some thousand characters is needed")
+    return corpus
+
+
+def read_file(path: Path) -> Corpus:
+    if path.exists() and not path.is_file():
+        raise LabError(f"data.text = {str(path)!r} is not a regular file; use - for standard input")
+    data = path.read_bytes()
+    try:
+        return Corpus(str(path), [path.name], [data.decode()])
+    except UnicodeDecodeError as error:
+        raise LabError(
+            f"data.text = {str(path)!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}; "
+            "save it as UTF-8 (iconv -t utf-8)"
+        ) from None
+
+
+def read_folder(folder: Path) -> Corpus:
+    """Every text file below the folder, by sorted relative path; hidden ones and links to folders are not followed."""
+    names: list[str] = []
+    documents: list[str] = []
+    left_out = 0
+    for name in relative_files(folder):
+        path = folder / name
+        if not path.is_file():
+            continue
+        document = text_or_none(path.read_bytes())
+        if document is None:
+            left_out += 1
+        elif document.strip():
+            names.append(name)
+            documents.append(document)
+    if not documents:
+        raise LabError(f"data.text = {str(folder)!r} is a folder without any UTF-8 text file")
+    return Corpus(str(folder), names, documents, left_out)
+
+
+def relative_files(folder: Path, skipped: frozenset[str] = frozenset()) -> list[str]:
+    """Paths of the files below a folder, with /, sorted by their parts; skips hidden names and the named folders."""
+    found = []
+    for root, folders, files in os.walk(folder, onerror=raise_error):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in skipped]
+        relative = Path(root).relative_to(folder)
+        found += [(relative / name).parts for name in files if not name.startswith(".")]
+    return ["/".join(parts) for parts in sorted(found)]
+
+
+def raise_error(error: OSError) -> None:
+    raise error
+
+
+def text_or_none(data: bytes) -> str | None:
+    """The text of a file, or None where it is not UTF-8 or has a NUL, as a picture or an archive does."""
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def python_docs() -> Corpus:
+    """The help texts of Python's own documentation, 0.4 MB of English, by topic name."""
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise LabError(
+            "python-docs needs pydoc_data, which this Python lacks; install the full standard library"
+        ) from None
+    kept = without_repetitions(topics)
+    return Corpus("python-docs", list(kept), list(kept.values()))
+
+
+def without_repetitions(documents: dict[str, str]) -> dict[str, str]:
+    """Documents by sorted name; a paragraph that several have stays only in the longest of them (title lines stay).
+
+    A paragraph is what blank lines enclose, compared without regard to white space. A document of which less than
+    a tenth is left is a repetition as a whole, and goes.
+    """
+    seen: set[str] = set()
+    kept: dict[str, str] = {}
+    for name in sorted(documents, key=lambda name: (-len(documents[name]), name)):
+        paragraphs = []
+        for paragraph in re.split(r"\n[ \t]*\n", documents[name].strip("\n")):
+            key = " ".join(paragraph.split())
+            if key not in seen or len(key) < 40:
+                paragraphs.append(paragraph)
+            seen.add(key)
+        text = "\n\n".join(paragraphs)
+        if 10 * len(text) >= len(documents[name]):
+            kept[name] = text
+    return dict(sorted(kept.items()))
+
+
+# Tests repeat the code they test; other people's packages are not the library; topics.py is python-docs.
+NOT_SOURCE = frozenset(
+    {"test", "tests", "idle_test", "site-packages", "dist-packages", "idlelib", "pydoc_data", "__pycache__"}
+)
+
+
+def python_source() -> Corpus:
+    """The standard library's own modules, above ten megabytes of code, by sorted relative path."""
+    library = Path(sysconfig.get_path("stdlib"))
+    names: list[str] = []
+    documents: list[str] = []
+    for name in relative_files(library, NOT_SOURCE) if library.is_dir() else []:
+        if name.endswith(".py") and (document := text_or_none((library / name).read_bytes())):
+            names.append(name)
+            documents.append(document)
+    if not documents:
+        raise LabError(f"python-source needs the standard library as .py files, and there are none in {str(library)!r}")
+    return Corpus("python-source", names, documents)
+
+
+EMBEDDED = {"python-docs": python_docs, "python-source": python_source}

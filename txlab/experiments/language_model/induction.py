@@ -1,0 +1,154 @@
+"""A task that only an induction head solves: random symbols in which one segment comes twice (MATH T1, T9).
+
+    prefix │ segment │ filler │ the segment again │ rest   (Olsson et al. 2022, In-context learning and induction heads)
+
+Prefix and filler have random lengths, so the place of the answer must be found by looking for the current symbol
+further up and reading what came after it. Notable: the segment's symbols are all different and occur nowhere else in
+the sequence, so the answer is determined, and only these answers are scored: the segment again, after its first symbol.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
+from txlab.errors import LabError
+from txlab.experiments.language_model.batch import Batch, as_batch
+from txlab.experiments.randomness import generator
+
+if TYPE_CHECKING:
+    from txlab.experiments.language_model.schema import LanguageModelScenario
+
+SMALLEST_CONTEXT = 8
+SMALLEST_VOCABULARY = 8
+
+
+@cache
+def alphabet() -> str:
+    """The signs for symbols: letters, digits, space and full stop first, then Latin, Greek and Cyrillic letters."""
+    further = "".join(chr(point) for point in range(0x00C0, 0x0530) if chr(point).isalpha())
+    return string.ascii_letters + string.digits + " ." + further
+
+
+@dataclass(frozen=True)
+class SymbolTokenizer:
+    """One token for each of the first V signs of the alphabet."""
+
+    vocabulary: int
+
+    @cached_property
+    def signs(self) -> str:
+        return alphabet()[: self.vocabulary]
+
+    def encode(self, text: str) -> list[int]:
+        """Raises LabError for a sign that is not a symbol of the task."""
+        for sign in text:
+            if sign not in self.signs:
+                raise LabError(f"{sign!r} is not a symbol of the induction task; allowed: {self.signs}")
+        return [self.signs.index(sign) for sign in text]
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        return self.encode(data.decode(errors="backslashreplace"))
+
+    def encode_long(self, text: str) -> Ids:
+        return np.array(self.encode(text), dtype=np.uint32)
+
+    def token_bytes(self, token: int) -> bytes:
+        return self.label(token).encode()
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return self.decode(ids).encode()
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return "".join(map(self.label, ids))
+
+    def label(self, token: int) -> str:
+        if not 0 <= token < self.vocabulary:
+            raise unknown_token(token, self.vocabulary)
+        return self.signs[token]
+
+
+class InductionData:
+    """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
+
+    bytes_per_token = nan  # a symbol is not made of bytes
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        self.seed = scenario.seed
+        self.batch, self.context = scenario.train.batch, scenario.model.context
+        self.validation_count = scenario.train.validation_batches
+        self.vocabulary = scenario.data.vocabulary
+        if not SMALLEST_VOCABULARY <= self.vocabulary <= len(alphabet()):
+            raise LabError(
+                f"data.vocabulary = {self.vocabulary} does not suit the induction task; "
+                f"allowed: {SMALLEST_VOCABULARY} … {len(alphabet())} symbols"
+            )
+        if self.context < SMALLEST_CONTEXT:
+            raise LabError(
+                f"model.context = {self.context} is too short for a segment to come twice; at least {SMALLEST_CONTEXT}"
+            )
+        self.tokenizer = SymbolTokenizer(self.vocabulary)
+        self.fingerprint = f"induction/1/{self.vocabulary}/{self.context}"
+        look = scenario.look
+        self.probe = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
+        self.probe = self.probe[: min(look.positions, self.context)]
+        if len(self.probe) < 2:
+            raise LabError(f"look.text = {look.text!r} has {len(self.probe)} token; a probe needs at least 2")
+        self.prompts = [self.tokenizer.encode(prompt) for prompt in scenario.sampling.prompts]
+        if not all(self.prompts):
+            raise LabError("sampling.prompts has '', which has no token to begin with")
+
+    def sequences(self, random: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(count, T + 1) symbols, and which of the T targets are determined."""
+        length = self.context + 1
+        # Each row is a shuffled vocabulary: its first n symbols are the segment, the others fill the rest.
+        order = random.permuted(np.tile(np.arange(self.vocabulary), (count, 1)), axis=1)
+        longest = min(length // 3, self.vocabulary // 2)
+        n = random.integers(max(2, longest // 2), longest + 1, size=(count, 1))
+        free = length - 2 * n
+        prefix = random.integers(0, free // 2 + 1)
+        filler = random.integers(0, free - prefix + 1)
+        fill = n + random.integers(0, 1 << 32, size=(count, length)) % (self.vocabulary - n)
+        place = np.arange(length)[None, :]
+        first, second = place - prefix, place - prefix - n - filler
+        in_first, in_second = (first >= 0) & (first < n), (second >= 0) & (second < n)
+        index = np.where(in_first, first, np.where(in_second, second, fill))
+        return np.take_along_axis(order, index, axis=1), (in_second & (second >= 1))[:, 1:]
+
+    def example(self, length: int) -> list[int]:
+        """The probe: a segment twice with different symbols around it, so that only the segment repeats."""
+        n = max(1, min(length // 3, self.vocabulary // 2))
+        around = length - 2 * n
+        symbols = generator(self.seed, "probe", 0).permutation(self.vocabulary)
+        segment, other = symbols[:n], np.resize(symbols[n:], around)
+        prefix = around // 3
+        return [*other[:prefix].tolist(), *segment.tolist(), *other[prefix:].tolist(), *segment.tolist()]
+
+    def train_batch(self, step: int) -> Batch:
+        return as_batch(*self.sequences(generator(self.seed, "batch", step), self.batch))
+
+    def validation_batches(self) -> list[Batch]:
+        return [
+            as_batch(*self.sequences(generator(self.seed, "validation", i), self.batch))
+            for i in range(self.validation_count)
+        ]
+
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "corpus": {"name": "induction", "fingerprint": self.fingerprint, "symbols": self.vocabulary},
+            "tokenizer": {"kind": "symbols", "vocabulary": self.vocabulary},
+        }
