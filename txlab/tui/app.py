@@ -22,6 +22,7 @@ from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 
+from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui.rooms import ROOMS
 from txlab.tui.settings import Settings, load_settings, log_file
@@ -104,7 +105,7 @@ class TxlabApp(App[None]):
         if self.first_run is not None:
             self.look_at(self.first_run)
         if self.complaint:
-            self.notify(self.complaint, severity="warning", markup=False, timeout=10)
+            self.notify(visible(self.complaint), severity="warning", markup=False, timeout=10)
 
     def look_at(self, run: Path, room: str = "train") -> None:
         """Make `run` the one that is looked at, and go where it is shown."""
@@ -134,10 +135,12 @@ class TxlabApp(App[None]):
     def report(self, error: BaseException) -> None:
         """One line on the screen; what is not the person's to mend also goes into the log."""
         if isinstance(error, LabError):
-            self.notify(str(error), severity="error", markup=False, timeout=8)
+            self.notify(visible(str(error)), severity="error", markup=False, timeout=8)
             return
         where = write_traceback(error)
-        self.notify(f"{type(error).__name__}: {error} (details in {where})", severity="error", markup=False, timeout=8)
+        self.notify(
+            visible(f"{type(error).__name__}: {error} (details in {where})"), severity="error", markup=False, timeout=8
+        )
 
     def _fatal_error(self) -> None:
         """A bug ends the program with one line; Textual's own page of local variables goes into the log instead."""
@@ -145,7 +148,9 @@ class TxlabApp(App[None]):
 
         error = self._exception
         where = write_traceback(error) if error is not None else log_file()
-        self.panic(Text(f"txlab has met a bug: {type(error).__name__}: {error}\nThe traceback is in {where}"))
+        self.panic(
+            Text(visible(f"txlab has met a bug: {type(error).__name__}: {error}") + f"\nThe traceback is in {where}")
+        )
 
     def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
         """The palette: every described action of this screen, the screens, themes, leaving."""

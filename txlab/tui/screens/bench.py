@@ -7,9 +7,7 @@ it is the screen that one sees, and never two reads at once: what comes meanwhil
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,6 +21,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState, get_current_worker
 
+from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui.machine import machine_line
 from txlab.tui.rooms import ROOMS
@@ -108,7 +107,7 @@ class BenchScreen(Screen[None]):
 
     def tell(self, sentence: str, severity: str = "information") -> None:
         """One line on the screen; `sentence` is data, never markup."""
-        self.app.notify(sentence, severity=severity, markup=False)  # type: ignore[arg-type]
+        self.app.notify(visible(sentence), severity=severity, markup=False)  # type: ignore[arg-type]
 
     @on(Worker.StateChanged)
     def report_failed_worker(self, event: Worker.StateChanged) -> None:
@@ -257,7 +256,7 @@ class RunScreen(BenchScreen):
 
     # What a person asks of the run.
 
-    def ask(self, request: str, key: str | None = None, value: float | None = None, count: int | None = None) -> None:
+    def ask(self, request: str, key: str | None = None, value: float | None = None, count: int = 1) -> None:
         """Leave a request in the inbox of the run; `Asked` comes back with its id."""
         if self.run_path is None:
             self.tell("no run is chosen: press enter on one in the Lab (1)")
@@ -267,8 +266,7 @@ class RunScreen(BenchScreen):
         def leave() -> None:
             from txlab.runs.control import Request, send
 
-            fields = {"key": key, "value": value, "count": count, "by": f"{getpass.getuser()}@{socket.gethostname()}"}
-            asked = Request(request, **{name: given for name, given in fields.items() if given is not None})
+            asked = Request(request, key=key, value=value, count=count)
             self.post_message(self.Asked(send(path, asked), asked))
 
         self.run_worker(leave, thread=True, group="ask", exit_on_error=False)

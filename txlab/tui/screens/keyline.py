@@ -33,8 +33,10 @@ class KeyLine(Widget, can_focus=False):
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def shown(self) -> list[tuple[str, str, str]]:
-        """(key, how it is written, what it does) for each action, in the order in which they are declared."""
+        """(key, how it is written, what it does) for each action: the screen's own first, in its order, help last."""
+        own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
         rows: dict[str, tuple[str, str, str]] = {}
+        places: dict[str, int] = {}
         last: tuple[str, str, str] | None = None
         for key, active in self.screen.active_bindings.items():
             binding: Binding = active.binding
@@ -45,7 +47,8 @@ class KeyLine(Widget, can_focus=False):
                 last = row
             else:
                 rows.setdefault(binding.action, row)
-        return [*rows.values(), *([last] if last else [])]
+                places.setdefault(binding.action, own.index(binding.id) if binding.id in own else len(own))
+        return [*(rows[action] for action in sorted(rows, key=places.__getitem__)), *([last] if last else [])]
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width

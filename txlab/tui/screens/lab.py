@@ -1,0 +1,484 @@
+"""Screen 1, the Lab: what can be run, what each scenario shows, and what has been run.
+
+Notable: the catalogue, the runs and every start, resume or deletion are worked on in threads; the list of runs reads
+only what one sees of it (`txlab.tui.glance`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
+from textual.worker import get_current_worker
+
+from txlab.drawing.numerals import count, number
+from txlab.drawing.spark import spark
+from txlab.drawing.text import fit, visible
+from txlab.errors import LabError
+from txlab.experiments.schema import CHAPTERS
+from txlab.tui.glance import ENDED, Glance, RunsUnder
+from txlab.tui.screens.bench import BenchScreen, Rule
+from txlab.tui.screens.describe import describe_run, describe_scenario, no_runs, welcome
+from txlab.tui.screens.rows import Item, Line, Rows
+from txlab.tui.theme import Glyphs, glyphs
+from txlab.tui.words import STATES, about, duration
+
+if TYPE_CHECKING:
+    from txlab.runs.scenario import Entry
+
+
+def status_glyph(status: str, signs: Glyphs) -> str:
+    return {
+        "created": signs.waiting,
+        "running": signs.live,
+        "paused": signs.paused,
+        "done": signs.done,
+        "stopped": signs.stopped,
+        "interrupted": signs.stopped,
+        "failed": signs.failed,
+    }.get(status, signs.lost)
+
+
+def status_style(status: str) -> str:
+    return {"running": "accent", "paused": "accent", "created": "accent", "done": "good", "failed": "error"}.get(
+        status, "error" if status in ("lost", "unreadable") else "quiet"
+    )
+
+
+class Filter(Input):
+    """One line above the catalogue; the arrows and enter go on to the list below it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "clear", "clear the filter", id="filter.clear", show=False),
+        Binding("down,enter", "leave", "to the list", id="filter.leave", show=False),
+    ]
+
+    def action_clear(self) -> None:
+        self.value = ""
+        self.action_leave()
+
+    def action_leave(self) -> None:
+        self.screen.query_one("#catalogue", Rows).focus()
+
+
+class LabScreen(BenchScreen):
+    """The catalogue by chapter, the description of what is selected, and the runs."""
+
+    CSS_PATH = "lab.tcss"
+    AUTO_FOCUS = "#catalogue"
+    HELP_ABOUT = (
+        "Choose a scenario and press enter: it runs in a process of its own, and goes on when you leave. "
+        "Tab goes to the runs; enter there opens one."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "start", "start", id="lab.start", key_display="enter"),
+        Binding("e", "change", "change first", id="lab.change"),
+        Binding("a", "attach", "attach", id="lab.attach"),
+        Binding("r", "resume", "resume", id="lab.resume"),
+        Binding("x", "stop", "stop", id="lab.stop"),
+        Binding("d", "delete", "delete", id="lab.delete"),
+        Binding("slash", "filter", "filter", id="lab.filter", key_display="/"),
+        Binding("tab,shift+tab", "other", "runs", id="lab.other", key_display="tab"),
+        Binding("colon", "palette", "everything", id="screen.palette", key_display=":"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: dict[str, Entry] = {}
+        self.paths: list[Path] = []
+        self.glances: dict[Path, Glance] = {}
+        self.under: RunsUnder | None = None
+        self.looking = False
+        self.seen_now = True
+        self.loaded = False
+        self.await_run = ""
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(id="tabs")
+        with Horizontal(id="panels"):
+            with Vertical(id="catalogue-panel"):
+                yield Filter(placeholder="/ filter", id="filter", select_on_focus=False)
+                yield Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
+            with VerticalScroll(id="details", can_focus=False):
+                yield Static(id="details-text")
+            with Vertical(id="runs-panel"):
+                yield Static("Runs", classes="panel-title", markup=False, id="runs-title")
+                yield Rule()
+                yield Rows(self.draw_run, no_runs(), id="runs")
+
+    def on_mount(self) -> None:
+        self.under = RunsUnder(self.app.root)  # type: ignore[attr-defined]
+        self.run_worker(self.load_catalogue, thread=True, group="catalogue", exit_on_error=False)
+        self.set_interval(0.5, self.look)
+        self.look()
+        self.say_tabs()
+
+    @on(events.ScreenResume)
+    def seen(self) -> None:
+        self.seen_now = True
+        self.look()
+
+    @on(events.ScreenSuspend)
+    def unseen(self) -> None:
+        self.seen_now = False
+
+    # The catalogue.
+
+    def load_catalogue(self) -> None:
+        from txlab.runs.scenario import catalogue
+
+        entries = catalogue()
+        if not get_current_worker().is_cancelled:
+            self.app.call_from_thread(self.show_catalogue, entries)
+
+    def show_catalogue(self, entries: list[Entry]) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self.loaded = True
+        self.fill_catalogue()
+        self.say_details()
+
+    def fill_catalogue(self) -> None:
+        words = self.query_one(Filter).value.lower().split()
+        items: list[Item] = []
+        chapter = None
+        for name, entry in self.entries.items():
+            said = entry.scenario.about
+            text = f"{name} {said.title} {CHAPTERS[said.chapter]} {' '.join(said.math)}".lower()
+            if not all(word in text for word in words):
+                continue
+            if said.chapter != chapter:
+                chapter = said.chapter
+                items.append(Item(None, CHAPTERS[chapter], height=1 if not items else 2))
+            items.append(Item(name))
+        rows = self.query_one("#catalogue", Rows)
+        rows.empty = "nothing of that name" if words else "no scenarios are installed"
+        rows.set_items(items)
+
+    def draw_entry(self, item: Item, width: int, chosen: bool) -> list[Line]:
+        signs = glyphs(self.ascii)
+        if item.key is None:
+            heading: Line = [(fit(item.text, width), "heading")]
+            return [[], heading] if item.height == 2 else [heading]
+        takes = about(self.entries[item.key].scenario.about.minutes)
+        focused = self.query_one("#catalogue", Rows).has_focus
+        mark = "accent" if focused else "quiet"
+        name = fit(visible(item.key), max(1, width - 3 - len(takes)), ellipsis=signs.ellipsis)
+        style = ("accent" if focused else "strong") if chosen else "plain"
+        return [[(f"{signs.cursor if chosen else ' '} ", mark), (name, style), (f" {takes}", "quiet")]]  # type: ignore[list-item]
+
+    @on(Input.Changed, "#filter")
+    def filtered(self) -> None:
+        self.fill_catalogue()
+        self.fill_runs()
+
+    def action_filter(self) -> None:
+        self.show_side("catalogue")
+        self.query_one(Filter).focus()
+
+    # The runs.
+
+    def look(self) -> None:
+        """Look at the runs in a thread, unless that is being done."""
+        if self.looking or not self.seen_now or self.under is None or not self.is_attached:
+            return
+        self.looking = True
+        rows = self.query_one("#runs", Rows)
+        seen = {Path(key).name for key in rows.visible_keys()}
+        if rows.key:
+            seen.add(Path(rows.key).name)
+        self.run_worker(lambda: self.look_at_runs(seen), thread=True, group="runs", exit_on_error=False)
+
+    def look_at_runs(self, seen: set[str], force: bool = False) -> None:
+        worker = get_current_worker()
+        paths: list[Path] = []
+        news: dict[Path, Glance] = {}
+        try:
+            assert self.under is not None
+            paths, news = self.under.look(seen, force)
+        finally:
+            self.looking = False
+        if not worker.is_cancelled and self.is_attached:
+            self.app.call_later(self.show_runs, paths, news)
+
+    def show_runs(self, paths: list[Path], news: dict[Path, Glance]) -> None:
+        if not self.is_attached:
+            return
+        self.glances.update(news)
+        if paths != self.paths:
+            self.paths = paths
+            self.fill_runs()
+        elif news:
+            self.query_one("#runs", Rows).redraw_items({str(path) for path in news})
+        if news and self.side() == "runs":
+            self.say_details()
+        if news or not paths:
+            self.say_tabs()
+
+    def fill_runs(self) -> None:
+        words = self.query_one(Filter).value.lower().split()
+        rows = self.query_one("#runs", Rows)
+        shown = [path for path in self.paths if all(word in path.name.lower() for word in words)]
+        rows.empty = "no run of that name" if words and self.paths else no_runs()
+        rows.set_items([Item(str(path), height=2) for path in shown])
+        if self.await_run and self.await_run in rows:
+            rows.select(self.await_run)
+            self.await_run = ""
+
+    def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
+        signs = glyphs(self.ascii)
+        path = Path(item.key or "")
+        run = self.glances.get(path)
+        cursor = signs.cursor if chosen else " "
+        focused = self.query_one("#runs", Rows).has_focus
+        if run is None:
+            return [[(f"{cursor} ", "accent"), (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
+        steps = (
+            f"{count(run.step)}/{count(run.steps)}" if run.going and run.steps else count(run.step) if run.step else ""
+        )
+        if run.status == "created":
+            steps = STATES["created"]
+        elif run.status not in ("running", "done"):
+            steps = f"{STATES.get(run.status, run.status)} {steps}".rstrip()
+        name_room = max(1, width - 5 - len(steps))
+        style = "accent" if chosen and focused else "strong"
+        first: Line = [
+            (f"{cursor} ", "accent" if focused else "quiet"),
+            (f"{status_glyph(run.status, signs)} ", status_style(run.status)),  # type: ignore[list-item]
+            (fit(visible(run.scenario), name_room, ellipsis=signs.ellipsis), style),  # type: ignore[list-item]
+            (f" {steps}", "quiet"),
+        ]
+        return [first, self.second_line(run, width, signs)]
+
+    def second_line(self, run: Glance, width: int, signs: Glyphs) -> Line:
+        """loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s, or why it ended."""
+        room = max(1, width - 5)
+        if run.status in ("failed", "lost", "unreadable") and run.reason:
+            return [("    ", "plain"), (fit(visible(run.reason), room, ellipsis=signs.ellipsis), "error")]
+        if run.value is None:
+            text = "waits for its first step" if run.going else run.reason
+            return [("    ", "plain"), (fit(visible(text), room, ellipsis=signs.ellipsis), "quiet")]
+        said = f"{visible(run.metric)[:12]} {number(run.value)}"
+        took = duration(run.seconds) if run.seconds else ""
+        cells = max(0, min(24, room - 16 - 8))
+        curve = spark(np.array(run.curve), cells, self.ascii) if len(run.curve) > 1 else " " * cells
+        text_room = max(1, room - cells - 9)
+        return [
+            ("    ", "plain"),
+            (fit(said, text_room, ellipsis=signs.ellipsis), "plain"),
+            (f" {curve}", "accent" if run.going else "quiet"),
+            (f" {took:>7}", "quiet"),
+        ]
+
+    # What is said about the selected one.
+
+    def side(self) -> str:
+        """Which list the keys work on."""
+        return "runs" if self.query_one("#runs", Rows).has_focus else "catalogue"
+
+    def selected_run(self) -> Glance | None:
+        key = self.query_one("#runs", Rows).key
+        if key is None:
+            return None
+        path = Path(key)
+        return self.glances.get(path) or Glance(path, path.name, path.name, status="created")
+
+    @on(Rows.Highlighted)
+    def other_row(self, event: Rows.Highlighted) -> None:
+        if event.rows.has_focus or event.rows.id == "catalogue":
+            self.say_details()
+            self.query_one("#details", VerticalScroll).scroll_home(animate=False)
+
+    @on(Rows.Chosen)
+    async def clicked_again(self) -> None:
+        await self.run_action("start")
+
+    def on_descendant_focus(self) -> None:
+        self.set_class(self.side() == "runs", "-runs")
+        self.say_tabs()
+        self.say_details()
+        self.refresh_bindings()
+
+    def say_details(self) -> None:
+        text = self.query_one("#details-text", Static)
+        run, name = self.selected_run(), self.query_one("#catalogue", Rows).key
+        if self.side() == "runs" and run is not None:
+            text.update(describe_run(run, self.ascii))
+        elif name is not None and name in self.entries:
+            text.update(describe_scenario(self.entries[name], self.ascii))
+        else:
+            text.update(welcome() if self.loaded else "")
+
+    def say_tabs(self) -> None:
+        going = sum(run.going for run in self.glances.values())
+        side = self.side()
+        parts = []
+        for name, title in (("catalogue", "Catalogue"), ("runs", f"Runs {len(self.paths)}")):
+            parts += [Content.styled(title, "bold underline $accent" if name == side else "$quiet"), Content("   ")]
+        self.query_one("#tabs", Static).update(Content.assemble(*parts, Content.styled("tab changes", "$quiet")))
+        known = f"   {count(len(self.paths))}" if self.paths else ""
+        alive = f", {going} running" if going else ""
+        self.query_one("#runs-title", Static).update(
+            Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
+        )
+
+    def show_side(self, side: str) -> None:
+        self.set_class(side == "runs", "-runs")
+        self.query_one(f"#{side}", Rows).focus()
+
+    def action_other(self) -> None:
+        self.show_side("catalogue" if self.side() == "runs" else "runs")
+
+    # What one does.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The keys at the bottom are those that do something to what is selected."""
+        if action not in ("resume", "stop", "delete", "attach", "change", "start") or not self.is_attached:
+            return True
+        if not self.query("#runs"):
+            return True
+        runs = self.side() == "runs"
+        if action in ("change", "start"):
+            return bool(not runs or action == "start")
+        if self.query_one("#runs", Rows).key is None:
+            return False
+        return bool(runs or action == "attach")
+
+    def action_start(self) -> None:
+        """Enter: start the scenario, or open the run."""
+        if self.side() == "runs":
+            self.action_attach()
+            return
+        name = self.query_one("#catalogue", Rows).key
+        if name is not None:
+            self.begin(name, [])
+
+    def begin(self, name: str, overrides: list[str]) -> None:
+        self.tell(f"{name}: {STATES['created']}")
+        root = self.app.root  # type: ignore[attr-defined]
+        self.run_worker(lambda: self.start_run(name, overrides, root), thread=True, group="start", exit_on_error=False)
+
+    def start_run(self, name: str, overrides: list[str], root: Path) -> None:
+        from txlab.runs.process import prepare, start_detached
+        from txlab.runs.scenario import load_scenario
+
+        path = prepare(load_scenario(name, overrides), root=root)
+        self.await_run = str(path)
+        self.look_at_runs({path.name}, force=True)
+        start_detached(path)
+        self.app.call_from_thread(self.tell, f"{name} runs on its own now; tab, enter opens it")
+
+    def action_change(self) -> None:
+        name = self.query_one("#catalogue", Rows).key
+        if name is None:
+            return
+        from txlab.tui.screens.overrides import ChangeFirst
+
+        def begin(overrides: list[str] | None) -> None:
+            if overrides is not None:
+                self.begin(name, overrides)
+
+        self.app.push_screen(ChangeFirst(name), begin)
+
+    def action_attach(self) -> None:
+        if (run := self.selected_run()) is not None:
+            self.app.look_at(run.path)  # type: ignore[attr-defined]
+
+    def action_resume(self) -> None:
+        run = self.selected_run()
+        if run is None:
+            return
+        if run.status in ("running", "created"):
+            self.tell(f"{run.name} is {STATES[run.status]}")
+            return
+        if run.status == "paused":
+            self.request(run, "resume")
+            return
+        self.tell(f"{run.name}: {STATES['created']}")
+        self.run_worker(lambda: self.resume_run(run.path), thread=True, group="start", exit_on_error=False)
+
+    def resume_run(self, path: Path) -> None:
+        from txlab.runs.process import start_detached
+
+        start_detached(path)
+        self.look_at_runs({path.name}, force=True)
+
+    def action_stop(self) -> None:
+        run = self.selected_run()
+        if run is None:
+            return
+        if not run.going:
+            self.tell(f"{run.name} is not running ({STATES.get(run.status, run.status)})")
+            return
+        from txlab.tui.screens.dialogs import Confirm
+
+        self.app.push_screen(
+            Confirm(f"Stop {run.name}?", "It saves a checkpoint first and can be resumed.", "stop"),
+            lambda sure: self.request(run, "stop") if sure else None,
+        )
+
+    def request(self, run: Glance, what: str) -> None:
+        def leave() -> None:
+            from txlab.runs.control import Request, send
+
+            send(run.path, Request(what))
+
+        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
+
+    def action_delete(self) -> None:
+        run = self.selected_run()
+        if run is None:
+            return
+        from txlab.tui.screens.dialogs import Confirm
+
+        if run.status not in (*ENDED, "lost"):
+            self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
+            return
+        self.app.push_screen(
+            Confirm(f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, for ever.", "delete"),
+            lambda sure: self.delete(run.path) if sure else None,
+        )
+
+    def delete(self, path: Path) -> None:
+        root = self.app.root  # type: ignore[attr-defined]
+
+        def remove() -> None:
+            delete_run(path, root)
+            self.app.call_from_thread(self.tell, f"{path.name} is deleted")
+            self.look_at_runs(set(), force=True)
+
+        if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
+            self.app.current_run = None  # type: ignore[attr-defined]
+        self.run_worker(remove, thread=True, group="delete", exit_on_error=False)
+
+    def action_why(self) -> None:
+        run = self.selected_run()
+        if self.side() == "runs" and run is not None and run.reason:
+            self.tell(f"{run.name}: {run.reason}")
+        else:
+            self.tell("The description names the formulas; w on Train and Attention puts numbers into them.")
+
+
+def delete_run(path: Path, root: Path) -> None:
+    """Remove a run for ever. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive."""
+    from txlab.runs.directory import is_run, state_of
+
+    if path.is_symlink() or path.resolve().parent != root.resolve() or not is_run(path):
+        raise LabError(f"{path} is not deleted: it is not a run directly inside {root}")
+    try:
+        status = state_of(path).status
+    except LabError:
+        status = "unreadable"
+    if status not in (*ENDED, "lost", "created"):
+        raise LabError(f"{path.name} is {status}: stop it first")
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error

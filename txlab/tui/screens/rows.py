@@ -1,0 +1,204 @@
+"""A list that one moves through: rows are drawn only when they are seen, so that a thousand cost what twenty do.
+
+Notable: the selected row is marked by a sign and by weight, not by a band of colour; what is drawn is pairs of text and
+the name of a style, and the text has been made visible by whoever drew it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+StyleName = Literal["plain", "strong", "quiet", "accent", "good", "error", "heading"]
+Line = Sequence[tuple[str, StyleName]]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of the list: `key` names it (None = a heading, which cannot be selected), `height` in lines."""
+
+    key: str | None
+    text: str = ""
+    height: int = 1
+
+
+class Rows(ScrollView, can_focus=True):
+    """`draw(item, width, chosen)` gives the lines of an item; `Highlighted` and `Chosen` say what the person does."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"rows--{name}" for name in ("plain", "strong", "quiet", "accent", "good", "error", "heading")
+    }
+    DEFAULT_CSS = """
+    Rows { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; }
+    Rows > .rows--plain { color: $foreground; }
+    Rows > .rows--strong { color: $foreground; text-style: bold; }
+    Rows > .rows--quiet { color: $quiet; }
+    Rows > .rows--accent { color: $accent; text-style: bold; }
+    Rows > .rows--good { color: $success; }
+    Rows > .rows--error { color: $error; }
+    Rows > .rows--heading { color: $quiet; text-style: italic; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "up", id="list.up", show=False),
+        Binding("down,j", "move(1)", "down", id="list.down", show=False),
+        Binding("pageup", "page(-1)", "page up", id="list.page-up", show=False),
+        Binding("pagedown", "page(1)", "page down", id="list.page-down", show=False),
+        Binding("home", "edge(0)", "first", id="list.first", show=False),
+        Binding("end", "edge(-1)", "last", id="list.last", show=False),
+    ]
+
+    class Highlighted(Message):
+        """Another row is under the cursor."""
+
+        def __init__(self, rows: Rows, key: str | None) -> None:
+            super().__init__()
+            self.rows, self.key = rows, key
+
+        @property
+        def control(self) -> Rows:
+            return self.rows
+
+    class Chosen(Highlighted):
+        """The row was clicked a second time (enter is a binding of the screen)."""
+
+    def __init__(
+        self, draw: Callable[[Item, int, bool], Sequence[Line]], empty: str = "", id: str | None = None
+    ) -> None:
+        super().__init__(id=id)
+        self.draw, self.empty = draw, empty
+        self.items: list[Item] = []
+        self.tops: list[int] = []
+        self.key: str | None = None
+        self.lines: dict[int, list[Strip]] = {}
+
+    def set_items(self, items: Sequence[Item]) -> None:
+        """Other items; the selection stays on its key, or goes to the first that can be selected."""
+        before = self.key
+        self.items = list(items)
+        self.tops, top = [], 0
+        for item in self.items:
+            self.tops.append(top)
+            top += item.height
+        keys = self.keys()
+        if self.key not in keys:
+            self.key = keys[0] if keys else None
+        self.virtual_size = Size(0, top)
+        self.redraw()
+        if self.key != before:
+            self.post_message(self.Highlighted(self, self.key))
+
+    def redraw(self) -> None:
+        """What is drawn has changed."""
+        self.lines.clear()
+        self.refresh()
+
+    def redraw_items(self, keys: set[str]) -> None:
+        """What is drawn of these has changed: only their lines go to the terminal."""
+        for index in [i for i in self.lines if self.items[i].key in keys]:
+            del self.lines[index]
+            self.refresh(self._region(index))
+
+    def keys(self) -> list[str]:
+        return [item.key for item in self.items if item.key is not None]
+
+    def visible_keys(self) -> list[str]:
+        """The keys of the rows that one sees now."""
+        top = self.scroll_offset.y
+        first = max(0, bisect_right(self.tops, top) - 1)
+        last = bisect_right(self.tops, top + max(1, self.size.height) - 1)
+        return [item.key for item in self.items[first:last] if item.key is not None]
+
+    def select(self, key: str) -> None:
+        if key == self.key or key not in self.keys():
+            return
+        self.key = key
+        self.redraw()
+        self.call_after_refresh(self._show)
+        self.post_message(self.Highlighted(self, key))
+
+    def _index(self) -> int:
+        return next((i for i, item in enumerate(self.items) if item.key == self.key and item.key is not None), 0)
+
+    def _region(self, index: int) -> Region:
+        return Region(0, self.tops[index] - self.scroll_offset.y, self.size.width, self.items[index].height)
+
+    def _show(self) -> None:
+        """Scroll so that the selected row is seen, with the headings above it if it is the first."""
+        if not self.items:
+            return
+        index = self._index()
+        if self.key == next(iter(self.keys()), None):
+            index_top, height = 0, self.tops[index] + self.items[index].height
+        else:
+            index_top, height = self.tops[index], self.items[index].height
+        self.scroll_to_region(Region(0, index_top, 1, height), animate=False, force=True)
+
+    def action_move(self, by: int) -> None:
+        keys = self.keys()
+        if keys:
+            at = keys.index(self.key) if self.key in keys else 0
+            self.select(keys[max(0, min(at + by, len(keys) - 1))])
+
+    def action_page(self, by: int) -> None:
+        height = self.items[0].height if self.items else 1
+        self.action_move(by * max(1, self.size.height // max(height, 1) - 1))
+
+    def action_edge(self, at: int) -> None:
+        if keys := self.keys():
+            self.select(keys[at])
+
+    def on_click(self, event: events.Click) -> None:
+        at = bisect_right(self.tops, event.y + self.scroll_offset.y) - 1
+        if 0 <= at < len(self.items) and (key := self.items[at].key) is not None:
+            if event.y + self.scroll_offset.y >= self.tops[at] + self.items[at].height:
+                return
+            if key == self.key:
+                self.post_message(self.Chosen(self, key))
+            else:
+                self.select(key)
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self.redraw()
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.lines.clear()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        y += self.scroll_offset.y
+        at = bisect_right(self.tops, y) - 1
+        if not self.items:
+            text = self.empty if y == 0 else ""
+            return self._strip([(text, "quiet")], width)
+        if at < 0 or y >= self.tops[at] + self.items[at].height:
+            return self._strip([], width)
+        if at not in self.lines:
+            item = self.items[at]
+            chosen = item.key is not None and item.key == self.key
+            drawn = list(self.draw(item, width, chosen))
+            self.lines[at] = [self._strip(line, width) for line in drawn]
+        lines = self.lines[at]
+        row = y - self.tops[at]
+        return lines[row] if row < len(lines) else self._strip([], width)
+
+    def _strip(self, line: Line, width: int) -> Strip:
+        segments = [Segment(text, self.get_component_rich_style(f"rows--{style}")) for text, style in line if text]
+        return Strip(segments).adjust_cell_length(width, self.get_component_rich_style("rows--plain"))
