@@ -257,22 +257,22 @@ def text_chart(
     """
     legend = legend_line(curves, title, ascii)
     rows = max(height - 3, 1)
-    margin = 1
-    for _ in range(2):  # the labels depend on the size of the chart, and its size on the labels
-        chart = draw(
-            curves,
-            width - margin - 1,
-            rows,
-            window=window,
-            log_x=log_x,
-            log_y=log_y,
-            smoothing=smoothing,
-            ascii=ascii,
-            marks=True,
-        )
-        if chart is None:
-            return [fit(legend, width).rstrip(), fit("no numbers yet", width).rstrip()]
-        margin = max((cells(tick.label) for tick in chart.y_ticks), default=1) + 1
+
+    def drawn(margin: int) -> Chart | None:
+        options: dict[str, Any] = {
+            "window": window,
+            "log_x": log_x,
+            "log_y": log_y,
+            "smoothing": smoothing,
+            "ascii": ascii,
+        }
+        return draw(curves, width - margin - 1, rows, marks=True, **options)
+
+    first = drawn(1)  # the labels depend on the size of the chart, and its size on the labels
+    margin = 1 if first is None else max((cells(tick.label) for tick in first.y_ticks), default=1) + 1
+    chart = drawn(margin)
+    if chart is None:
+        return [cut(legend, width).rstrip(), cut("no numbers yet", width)]
     vertical, tee, corner, horizontal, notch = ("|", "+", "+", "-", "+") if ascii else ("│", "┤", "└", "─", "┬")
     labels = {rows - 1 - round(tick.place * (rows - 1)): tick.label for tick in chart.y_ticks}
     lines = [cut(legend, width).rstrip()]
