@@ -28,7 +28,7 @@ def costs(shape: GPTShape) -> Costs:
 
     FLOPs a token = 6 · matmul_weights + 12 · N · T · D. A weight costs a multiplication and an addition forward and
     twice that backward (gradients by input and by weight): 6. In attention QKᵀ and αV cost 2·T·D each a token and
-    layer forward, three times that in all: 12·T·D; the half above the causal diagonal is counted, because it is computed.
+    layer forward, three times that in all: 12·T·D; what lies above the diagonal is computed, and counted.
     Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B.
     """
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary

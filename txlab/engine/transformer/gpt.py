@@ -139,7 +139,8 @@ class GPT(nn.Module):
 def initialise(model: GPT, generator: torch.Generator | None) -> None:
     """Weights N(0, .02²), biases 0, and the maps into the residual stream N(0, (.02/√(2N))²).
 
-    Radford et al. 2019, §2.3. The 2N branches each add to the stream; dividing by √(2N) keeps its variance at the depth of the last layer.
+    Radford et al. 2019, §2.3. The 2N branches each add to the
+    stream; dividing by √(2N) keeps its variance at the depth of the last layer.
     """
     into_stream = 0.02 / sqrt(2 * model.shape.layers)
     for name, parameter in model.named_parameters():

@@ -1,7 +1,8 @@
 """Where a token stands: fixed sinusoids, learned vectors, rotary angles (MATH T7).
 
 Notable: the sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them
-(Marian's half-and-half form is another convention). Rotary turns queries and keys, so their product depends on i − j alone.
+(Marian's half-and-half form is another convention). Rotary turns queries and keys, so that their product depends on
+i − j alone.
 """
 
 from __future__ import annotations

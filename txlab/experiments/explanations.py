@@ -1,0 +1,251 @@
+"""Answers to "why this number?" for what a run has recorded: cells of a frame, and metrics (MATH T1, T9, F3, F5).
+
+Notable: a frame keeps the queries and keys as they entered the product, so the answer needs neither the model nor the
+run: it is computed from the frame by the engine's own functions. torch is imported inside: asking costs its import,
+looking does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, isfinite, log
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.errors import LabError
+from txlab.experiments.language_model.schedule import clip_factor, factor
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.protocol import Frame
+
+EXPLAINED = ("attention/pattern", "next/probability")
+
+
+def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+    """Why `frame.tensors[tensor][index]` is what it is. LabError if the frame does not hold what the answer needs.
+
+    attention/pattern   (layer, head, i, j): the row's softmax, from its q and k
+    next/probability    (i, rank): what the probability means in nats and bits
+    """
+    if tensor not in EXPLAINED:
+        raise LabError(f"{tensor} has no explanation; allowed: {', '.join(EXPLAINED)}")
+    needed = ("attention/query", "attention/key") if tensor == "attention/pattern" else (tensor,)
+    for name in needed:
+        if name not in frame.tensors:
+            raise LabError(f"this frame was recorded without {name}, from which {tensor} is explained")
+    return _weight(frame, *index) if tensor == "attention/pattern" else _next_token(frame, *index)
+
+
+def _weight(frame: Frame, layer: int, head: int, i: int, j: int) -> Explanation:
+    import torch
+
+    from txlab.engine.transformer.attention import explain_weight
+    from txlab.engine.transformer.masks import CAUSAL, NO_MASK
+
+    masks = {mask.name: mask for mask in (CAUSAL, NO_MASK)}
+    named = str(frame.facts.get("mask", CAUSAL.name))
+    if named not in masks:
+        raise LabError(f"this frame was recorded under the mask {named!r}; explained are: {', '.join(masks)}")
+    q, k = (
+        torch.from_numpy(np.array(frame.tensors[name][layer, head], dtype=np.float32))  # (T, K)
+        for name in ("attention/query", "attention/key")
+    )
+    return explain_weight(q, k, masks[named], i, j, frame.tokens.get("probe", ()))
+
+
+def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
+    shown = np.asarray(frame.tensors["next/probability"], dtype=np.float64)  # (T, k)
+    p, k = float(shown[i, rank]), shown.shape[1]
+    names = list(frame.tokens.get("next", ()))[i * k : (i + 1) * k] or [str(place) for place in range(k)]
+    probe = frame.tokens.get("probe", ())
+    after = repr(probe[i]) if i < len(probe) else f"position {i}"
+    nats = -log(p) if p > 0 else float("inf")
+    return Explanation(
+        question=f"why {p:.3f} for {names[rank]!r} after {after}?",
+        equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
+        math="F5, T9",
+        source="Becker-Kahn §4",
+        operands=[
+            Operand("p", shown[i].tolist(), "the likeliest next tokens; the softmax ran over the whole vocabulary"),
+        ],
+        steps=[
+            Step("zₓ − z₁", "ln p(x) − ln p(likeliest)", log(p / shown[i, 0]) if p > 0 else float("-inf"), "logits"),
+            Step("−ln p", f"−ln {p:.4f}", nats, "nats: the loss, if this token comes next"),
+            Step("−log₂ p", f"−log₂ {p:.4f}", nats / log(2), "bits that it would then cost to write this token"),
+            Step(
+                "shown", "Σ of the tokens shown", float(shown[i].sum()), "the rest of the vocabulary has what remains"
+            ),
+        ],
+        result=p,
+        labels=names,
+    )
+
+
+def explain_metric(
+    scenario: Mapping[str, Any],
+    name: str,
+    step: int,
+    values: Mapping[str, float],
+    facts: Mapping[str, Any] | None = None,
+) -> Explanation | None:
+    """Why metric `name` of row `step` is what it is; None where there is no more to say than the number.
+
+    scenario  the run's scenario.toml as a dict     values  the latest metrics at that step, this one among them
+    facts     run.json's facts, for what only the machine or the corpus knows
+    """
+    answers = {
+        "lr": _learning_rate,
+        "grad_norm": _gradient_norm,
+        "loss": _loss,
+        "val_loss": _loss,
+        "val_bits_per_byte": _bits_per_byte,
+        "share_of_peak": _share_of_peak,
+    }
+    if name not in answers or name not in values or not isfinite(values[name]):
+        return None
+    if scenario.get("kind") != "language-model":
+        return None
+    settings = LanguageModelScenario.model_validate(dict(scenario))
+    return answers[name](settings, name, step, values, facts or {})
+
+
+def _learning_rate(
+    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation:
+    train, rate = scenario.train, values[name]
+    share = factor(step, train.warmup, train.steps, train.final, train.decay)
+    # A person may have turned the peak while the run went on; the row knows the rate that was used.
+    turned = abs(rate - train.learning_rate * share) > 1e-9 * abs(rate) and share > 0
+    peak = rate / share if turned else train.learning_rate
+    if step <= train.warmup:
+        line = Step("s", f"n / W = {step} / {train.warmup}", share, "linear warm-up")
+    elif train.decay == "constant":
+        line = Step("s", "1", share, "after warm-up the rate stays")
+    else:
+        place = f"({step} − {train.warmup}) / ({train.steps} − {train.warmup})"
+        line = Step("s", f"{train.final} + (1 − {train.final}) · ½ (1 + cos(π · {place}))", share, "cosine decay")
+    return Explanation(
+        question=f"why a learning rate of {rate:.3g} at step {step}?",
+        equation="η = η_peak · s(n),  s = n / W up to W, then f + (1 − f) · ½ (1 + cos(π (n − W) / (N − W)))",
+        math="F3",
+        source="Loshchilov & Hutter 2017, eq. 5, after linear warm-up",
+        operands=[
+            Operand("η_peak", peak, "changed while it ran" if turned else "train.learning_rate"),
+            Operand("n", step, "this update"),
+            Operand("W", train.warmup, "train.warmup"),
+            Operand("N", train.steps, "train.steps"),
+            Operand("f", train.final, "train.final"),
+        ],
+        steps=[line, Step("η", f"{peak:.4g} · {share:.4f}", rate)],
+        result=rate,
+    )
+
+
+def _gradient_norm(
+    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation:
+    norm, clip = values[name], scenario.train.clip
+    scale = clip_factor(norm, clip)
+    told = (
+        "no clipping" if not clip else "larger than c: every gradient is scaled" if scale < 1 else "within c: untouched"
+    )
+    return Explanation(
+        question=f"what did a gradient norm of {norm:.3g} do at step {step}?",
+        equation="g ← g · min(1, c / (‖g‖ + 10⁻⁶)),  ‖g‖ = √Σ g²",
+        math="F3",
+        source="Pascanu et al. 2013",
+        operands=[
+            Operand("‖g‖", norm, "over all parameters, before clipping"),
+            Operand("c", clip, "train.clip; 0 = no clipping (the log says if it was changed)"),
+        ],
+        steps=[
+            Step("scale", f"min(1, {clip:g} / {norm:.4g})" if clip else "1", scale, told),
+            Step("‖g‖ used", f"{norm:.4g} · {scale:.4f}", norm * scale),
+        ],
+        result=norm,
+    )
+
+
+def _loss(
+    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation:
+    loss = values[name]
+    vocabulary = facts.get("tokenizer", {}).get("vocabulary")
+    over = "the validation text" if name == "val_loss" else "this batch"
+    operands = [Operand("L", loss, f"mean over the scored tokens of {over}, in nats")]
+    steps = [
+        Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), "perplexity: as unsure as among so many tokens"),
+        Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), "bits a token"),
+    ]
+    if vocabulary:
+        operands.append(Operand("V", vocabulary, "tokens in the vocabulary"))
+        steps.append(Step("ln V", f"ln {vocabulary}", log(vocabulary), "the loss of guessing evenly among all tokens"))
+    return Explanation(
+        question=f"what does a loss of {loss:.4g} nats mean?",
+        equation="L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)",
+        math="T9, R1",
+        source="Mehlig",
+        operands=operands,
+        steps=steps,
+        result=loss,
+    )
+
+
+def _bits_per_byte(
+    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    bits = values[name]
+    known = facts.get("tokenizer", {}).get("bytes_per_token")
+    loss = values.get("val_loss")
+    if loss is None or (not known and bits == 0):
+        return None
+    # Without run.json the two metrics of one evaluation still say how long a token is.
+    length = float(known) if known else loss / log(2) / bits
+    return Explanation(
+        question=f"why {bits:.4f} bits per byte?",
+        equation="bits per byte = L / ln 2 / (bytes per token)",
+        math="T9",
+        source="Gao et al. 2020, §3.1",
+        operands=[
+            Operand("L", loss, "val_loss, nats a token"),
+            Operand("bytes per token", length, "over the validation tokens that are scored"),
+        ],
+        steps=[
+            Step("bits per token", f"{loss:.4f} / {log(2):.4f}", loss / log(2)),
+            Step("bits per byte", f"{loss / log(2):.4f} / {length:.4f}", loss / log(2) / length),
+            Step("of 8", f"{bits:.4f} / 8", bits / 8, "share of its size that an ideal coder with this model needs"),
+        ],
+        result=bits,
+    )
+
+
+def _share_of_peak(
+    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    share = values[name]
+    speed, peak, work, tokens = (
+        values.get("tokens_per_second"),
+        facts.get("peak_flops"),
+        facts.get("flops_per_step"),
+        facts.get("units_per_step"),
+    )
+    if not (speed and peak and work and tokens):
+        return None
+    rate = work * speed / tokens
+    return Explanation(
+        question=f"why {share:.1%} of this machine's peak?",
+        equation="share = FLOPs a token · tokens a second / peak",
+        math="T9",
+        source="Chowdhery et al. 2022, appendix B",
+        operands=[
+            Operand("FLOPs a token", work / tokens, "6 · weights of matrix products + 12 · N · T · D"),
+            Operand("tokens a second", speed, "measured"),
+            Operand("peak", peak, "FLOP/s of a large matrix product here, in the dtype and with the threads in use"),
+        ],
+        steps=[
+            Step("FLOP/s", f"{work / tokens:.4g} · {speed:.4g}", rate),
+            Step("share", f"{rate:.4g} / {peak:.4g}", rate / peak),
+        ],
+        result=share,
+    )

@@ -1,0 +1,27 @@
+"""The experiment "language-model": a decoder-only transformer that learns to guess the next token (MATH T9).
+
+Notable: this file imports no torch, because validating a scenario imports the package that its schema lies in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from txlab.experiments.language_model.schema import LanguageModelScenario
+
+if TYPE_CHECKING:
+    from txlab.experiments.language_model.experiment import LanguageModelExperiment
+
+
+def resolve(scenario: LanguageModelScenario) -> LanguageModelScenario:
+    """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
+    from txlab.experiments.language_model.probe import resolve as decide
+
+    return decide(scenario)
+
+
+def build(scenario: LanguageModelScenario) -> LanguageModelExperiment:
+    """Read the corpus, make the model and its optimizer; decides first what is still "auto"."""
+    from txlab.experiments.language_model.experiment import build as make
+
+    return make(resolve(scenario))

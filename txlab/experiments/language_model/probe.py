@@ -1,0 +1,213 @@
+"""Decides what is "auto" in [compute] by timing a few real training steps on this machine.
+
+Notable: nothing is looked up in tables of processors. The dtype, the attention kernel and the number of threads that
+win depend on each other and on who else is using the machine: alone, two threads in bfloat16 with matmul attention took
+13.6 ms where float32 took 30; beside three busy processes one thread beat two. So: measure, keep the fastest, say why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+
+from txlab.engine.device import DTYPES, choose_device, cores, describe
+from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.costs import costs
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.experiments.language_model.optimizer import adamw, gradient_norm
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.schema import Compute
+
+Dtype = Literal["float32", "bfloat16"]
+
+BUDGET = 0.6  # seconds for all timed steps together; a model that is slower still gets one step a setting
+LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
+CLEARLY = 1.15  # bfloat16 gives up digits, so it has to be this much faster
+
+# Why the settings of a resolved scenario are what they are: kept from `resolve` to `build`, which run in one process.
+_reasons: dict[str, list[str]] = {}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way of computing a step."""
+
+    dtype: Dtype
+    attention: Kernel
+    threads: int
+
+    def __str__(self) -> str:
+        plural = "" if self.threads == 1 else "s"
+        return f"{self.dtype}, {self.attention} attention, {self.threads} thread{plural}"
+
+
+def shape_of(scenario: LanguageModelScenario, vocabulary: int) -> GPTShape:
+    """The model that a scenario asks for, once its tokenizer has said how many tokens there are."""
+    model = scenario.model
+    return GPTShape(
+        layers=model.layers,
+        heads=model.heads,
+        width=model.width,
+        feed_forward=model.feed_forward,
+        context=model.context,
+        vocabulary=vocabulary,
+        positions=model.positions,
+        norm=model.norm,
+        block=model.block,
+        activation=model.activation,
+        tied=model.tied,
+        bias=model.bias,
+        dropout=model.dropout,
+    )
+
+
+def is_decided(compute: Compute) -> bool:
+    """True where nothing is left to the probe."""
+    return "auto" not in (compute.device, compute.dtype, compute.attention, compute.compile) and compute.threads > 0
+
+
+def reasons(scenario: LanguageModelScenario) -> list[str]:
+    """One sentence a decision; empty where nothing was measured in this process."""
+    return _reasons.get(scenario.model_dump_json(), [])
+
+
+def resolve(scenario: LanguageModelScenario) -> LanguageModelScenario:
+    """The same scenario with device, dtype, attention, threads and compile decided. LabError for a device not here."""
+    if is_decided(scenario.compute):
+        return scenario
+    device = choose_device(scenario.compute.device)
+    compute, why = _on_cpu(scenario) if device.type == "cpu" else _on_gpu(scenario.compute, device)
+    resolved = scenario.model_copy(update={"compute": compute})
+    _reasons[resolved.model_dump_json()] = why
+    return resolved
+
+
+def _on_gpu(asked: Compute, device: torch.device) -> tuple[Compute, list[str]]:
+    """On a GPU the answers are known: bfloat16 where it has it, the fused kernel, compiled. Nothing is timed."""
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    dtype = asked.dtype if asked.dtype != "auto" else "bfloat16" if has_bfloat16 else "float32"
+    attention = asked.attention if asked.attention != "auto" else "sdpa"
+    compile_it = asked.compile if asked.compile != "auto" else device.type == "cuda"
+    threads = asked.threads or min(4, cores())
+    why = [
+        f"{device}: {describe(device)}",
+        f"{dtype}: the GPU {'has' if has_bfloat16 else 'lacks'} bfloat16",
+        f"{attention} attention: torch picks its fused kernel",
+        f"compile {'on' if compile_it else 'off'}",
+    ]
+    decided = Compute(device=str(device), dtype=dtype, attention=attention, threads=threads, compile=compile_it)
+    return decided, why
+
+
+def _on_cpu(scenario: LanguageModelScenario) -> tuple[Compute, list[str]]:
+    asked = scenario.compute
+    compile_it = asked.compile if asked.compile != "auto" else False
+    trial = _Trial(scenario)
+    seconds: dict[Setting, float] = {}
+    threads_before = torch.get_num_threads()
+    try:
+        candidates = list(_kernels(asked))
+        thread_counts = [asked.threads] if asked.threads else _thread_counts()
+        share = BUDGET / (len(candidates) + len(thread_counts) - 1)
+        for setting in candidates:
+            seconds[setting] = trial.time(setting, share)
+        best = _fastest(seconds)
+        for threads in thread_counts[1:]:
+            setting = replace(best, threads=threads)
+            seconds[setting] = trial.time(setting, share)
+        best = _fastest(seconds)
+    finally:
+        torch.set_num_threads(threads_before)
+    why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
+    if len(seconds) > 1:
+        slower = sorted((s for s in seconds if s != best), key=seconds.__getitem__)
+        why.append(f"{best}: {1e3 * seconds[best]:.1f} ms a step{trial.scale}, best of {len(seconds)} settings timed")
+        why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
+    else:
+        why.append(f"{best}: as the scenario says")
+    if asked.compile == "auto":
+        why.append("compile off: on a CPU it saves at most 5 % and takes a long time to start")
+    decided = Compute(
+        device="cpu", dtype=best.dtype, attention=best.attention, threads=best.threads, compile=compile_it
+    )
+    return decided, why
+
+
+def describe_cpu() -> str:
+    return f"{cores()} cores, {describe(torch.device('cpu'))}"
+
+
+def _kernels(asked: Compute) -> Iterator[Setting]:
+    """Every dtype with every kernel that the scenario leaves open, at the largest number of threads."""
+    threads = asked.threads or _thread_counts()[0]
+    dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
+    kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
+    return (Setting(dtype, kernel, threads) for dtype in dtypes for kernel in kernels)
+
+
+def _thread_counts() -> list[int]:
+    """All cores (at most 16: small matrices gain nothing from more), then fewer, down to one."""
+    counts = [min(16, cores())]
+    while counts[-1] > 1:
+        counts.append(counts[-1] // 2)
+    return counts
+
+
+def _fastest(seconds: dict[Setting, float]) -> Setting:
+    """The quickest, except that bfloat16 has to beat the best float32 clearly."""
+    return min(seconds, key=lambda setting: seconds[setting] * (CLEARLY if setting.dtype == "bfloat16" else 1.0))
+
+
+class _Trial:
+    """A model and a batch of the scenario's shape, made smaller where a step would take too long to time."""
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        data, train = scenario.data, scenario.train
+        vocabulary = {"bytes": 256, "characters": 128}.get(data.tokenizer, data.vocabulary)
+        if data.source == "induction":
+            vocabulary = data.vocabulary
+        shape = shape_of(scenario, min(vocabulary, 4096))
+        batch = whole_batch = train.batch // train.accumulate
+        while costs(shape).flops_per_token * batch * shape.context > LARGEST and (shape.layers > 1 or batch > 1):
+            if shape.layers > 1:
+                shape = replace(shape, layers=(shape.layers + 1) // 2)
+            else:
+                batch = (batch + 1) // 2
+        self.scale = ""
+        if shape.layers < scenario.model.layers or batch < whole_batch:
+            self.scale = (
+                f" (timed on {shape.layers} of {scenario.model.layers} layers, {batch} of {whole_batch} sequences)"
+            )
+        generator = torch.Generator().manual_seed(0)
+        # The constructors of torch's modules draw from the global generator; what a person seeded stays as it was.
+        with torch.random.fork_rng(devices=[]):
+            self.model = GPT(shape, generator)
+            self.ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=generator)
+        self.optimizer = adamw(self.model, train, train.weight_decay)
+
+    def step(self, setting: Setting) -> None:
+        """One training step; what it learns is thrown away."""
+        with torch.autocast("cpu", DTYPES[setting.dtype], enabled=setting.dtype != "float32"):
+            logits = self.model(self.ids, setting.attention)
+        F.cross_entropy(logits.float().flatten(0, 1), self.ids.flatten()).backward()  # type: ignore[no-untyped-call]
+        gradient_norm(self.model.parameters()).item()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def time(self, setting: Setting, budget: float) -> float:
+        """Median seconds of a step after one warm-up step, of at least one and at most seven within the budget."""
+        torch.set_num_threads(setting.threads)
+        began = time.perf_counter()
+        self.step(setting)
+        taken: list[float] = []
+        while not taken or (len(taken) < 7 and time.perf_counter() - began < budget):
+            start = time.perf_counter()
+            self.step(setting)
+            taken.append(time.perf_counter() - start)
+        return median(taken)
