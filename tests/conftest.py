@@ -14,6 +14,7 @@ from hypothesis import settings
 # Set before any test module is imported: what they import may look at the environment at once. Nothing a test does
 # reaches the person's own runs, caches or settings.
 HOME = Path(tempfile.mkdtemp(prefix="txlab-tests-"))
+REPOSITORY = Path(__file__).resolve().parent.parent
 os.environ |= {
     "HOME": str(HOME),
     "XDG_CONFIG_HOME": str(HOME / "config"),
@@ -25,6 +26,8 @@ os.environ |= {
     # Also for child processes: two busy pools of threads on two cores make everything several times slower.
     "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
+    # Child processes test this checkout as well, wherever they are started and whatever else is installed.
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])),
 }
 for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII"):
     os.environ.pop(name, None)

@@ -216,18 +216,22 @@ def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str])
 
 
 def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Key, str]) -> str:
-    """One sentence for all that is wrong: the first complaint, and how many more there are."""
-    lines = {complaint.key: line_of(text, complaint.key) or 0 for complaint in found}
-    first = min(found, key=lambda complaint: lines[complaint.key])  # a stable choice: what the command line says, then
-    words = next(
-        (w for key, w in said.items() if key[: len(first.key)] == first.key[: len(key)]), None
-    )  # the file's order
-    if words is not None:
-        place = words.split()[0] if words.startswith("--") else "--set"
-    else:
-        place = f"{escaped(str(path))}, line {lines[first.key]}" if lines[first.key] else escaped(str(path))
+    """One sentence for all that is wrong: the first complaint, and how many more there are.
+
+    First is what was just typed, then what stands first in the file.
+    """
+
+    def place(complaint: Complaint) -> tuple[int, str]:
+        key = complaint.key
+        words = next((w for other, w in said.items() if other[: len(key)] == key[: len(other)]), None)
+        if words is not None:
+            return 0, words.split()[0] if words.startswith("--") else "--set"
+        line = line_of(text, key)
+        return (line, f"{escaped(str(path))}, line {line}") if line else (LARGEST_FILE, escaped(str(path)))
+
+    (_, where), first = min(((place(c), c) for c in found), key=lambda pair: pair[0][0])
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{place}: {first.text}{more}"
+    return f"{where}: {first.text}{more}"
 
 
 def line_of(text: str, key: Key) -> int | None:

@@ -1,0 +1,24 @@
+# `make check` is what CI does after its tests. PYTHON names the interpreter whose environment has txlab[dev].
+PYTHON ?= python
+.PHONY: check test lint format screenshots bench
+
+check: lint test
+
+test:
+	$(PYTHON) -m pytest
+
+lint:
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"
+
+format:
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+screenshots:
+	$(PYTHON) tests/tui/picture.py --all assets/screens
+
+bench:
+	@for program in benchmarks/*.py; do echo "== $$program"; $(PYTHON) $$program || exit 1; done

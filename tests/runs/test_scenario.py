@@ -1,0 +1,276 @@
+"""Scenario files: what loads, what `--set` does, and that every mistake is one sentence that helps."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlab.errors import LabError
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.runs.scenario import catalogue, dump_scenario, load_scenario, parse_override, shipped
+
+MINIMAL = 'kind = "language-model"\n'
+
+
+@pytest.fixture
+def scenario_file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(MINIMAL + "\n[model]\nlayers = 2\n\n[train]\nsteps = 5\nwarmup = 1\n")
+    return path
+
+
+def sentence(path: Any, *overrides: str, **options: Any) -> str:
+    with pytest.raises(LabError) as caught:
+        load_scenario(path, overrides, **options)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.isprintable()
+    assert len(said) < 600
+    assert caught.value.exit_status == 2
+    return said
+
+
+def test_a_file_is_loaded_with_its_name_and_the_defaults_of_the_schema(scenario_file: Path) -> None:
+    loaded = load_scenario(scenario_file)
+    assert loaded.name == "small"
+    assert loaded.origin == str(scenario_file)
+    assert isinstance(loaded.scenario, LanguageModelScenario)
+    assert (loaded.scenario.model.layers, loaded.scenario.train.steps, loaded.scenario.model.heads) == (2, 5, 4)
+
+
+def test_overrides_seed_and_device_win_over_the_file(scenario_file: Path) -> None:
+    changes = ["train.steps=7", "model.tied=false", "train.learning_rate=3e-4", "sampling.prompts=['a', 'b']"]
+    scenario = load_scenario(scenario_file, changes, seed=9, device="cpu").scenario
+    assert isinstance(scenario, LanguageModelScenario)
+    assert (scenario.train.steps, scenario.model.tied, scenario.train.learning_rate) == (7, False, 3e-4)
+    assert (scenario.sampling.prompts, scenario.seed, scenario.compute.device) == (["a", "b"], 9, "cpu")
+
+
+def test_a_later_override_wins_and_one_may_make_a_table(scenario_file: Path) -> None:
+    scenario = load_scenario(scenario_file, ["look.positions=5", "look.positions=6"]).scenario
+    assert isinstance(scenario, LanguageModelScenario)
+    assert scenario.look.positions == 6
+
+
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("a=1", 1),
+        ("a=1_000", 1000),
+        ("a=.5", 0.5),
+        ("a=-1.", -1.0),
+        ("a=true", True),
+        ("a=[1, 2]", [1, 2]),
+        ("a='x=y'", "x=y"),
+        ("a=x=y", "x=y"),
+        ("a=", ""),
+        ("a=1\nb = 2", "1\nb = 2"),
+        ("a = python-docs ", "python-docs"),
+    ],
+)
+def test_values_are_toml_and_otherwise_text(override: str, value: object) -> None:
+    assert parse_override(override) == (("a",), value)
+
+
+def test_a_number_is_a_text_where_the_schema_wants_text(scenario_file: Path) -> None:
+    assert load_scenario(scenario_file, ["about.title=2024"]).scenario.about.title == "2024"
+    scenario = load_scenario(scenario_file, ["look.text=true"]).scenario
+    assert isinstance(scenario, LanguageModelScenario)
+    assert scenario.look.text == "true"
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("model.layers=0", ["--set", "model.layers = 0", "a whole number", "at least 1"]),
+        ("model.context=1", ["from 2 to 65536"]),
+        ("model.layer=2", ["model.layer is not a key", "nearest: model.layers", "in [model]", "feed_forward"]),
+        ("steps=5", ["steps is not a key", "nearest: train.steps"]),
+        ("data.tokenizer=bpf", ['"bpf"', "nearest: bpe", '"bytes", "characters" or "bpe"']),
+        ("compute.device=gpu", ["compute.device", '"gpu"', "cuda"]),
+        ("compute.compile=perhaps", ['true or false or "auto"']),
+        ("model=5", ["model = 5", "allowed: a table"]),
+        ("seed.x=1", ["seed = a table", "a whole number"]),
+        ("train.learning_rate=nan", ["train.learning_rate = nan", "greater than 0 and at most 10"]),
+        ("train.steps=1e5", ["train.steps = 100000.0", "a whole number"]),
+        ("model.width=130", ["width must be a multiple of heads", "130"]),
+        ("kind=language-modle", ["language-modle", "nearest: language-model"]),
+        ("sampling.prompts=[1]", ["sampling.prompts[0] = 1", "a list of texts"]),
+        ("train.steps", ["train.steps", "key=value"]),
+        ("=5", ["key=value"]),
+        ("data.text=python-doc", ["python-doc", "nearest: python-docs", "a folder"]),
+    ],
+)
+def test_a_wrong_override_is_said_with_what_is_allowed(scenario_file: Path, override: str, parts: list[str]) -> None:
+    said = sentence(scenario_file, override)
+    for part in parts:
+        assert part in said
+
+
+def test_the_file_and_the_line_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(MINIMAL + '\n[model]\nlayers = 0\nheads = "two"\n\n[train]\nstep = 3\n')
+    said = sentence(path)
+    assert "wrong.toml, line 4: model.layers = 0" in said
+    assert "(and 2 more)" in said
+
+
+def test_of_several_mistakes_the_first_in_the_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(MINIMAL + "[train]\nsteps = 0\n[model]\nlayers = 0\n")
+    assert "line 3: train.steps = 0" in sentence(path)
+    assert sentence(path, "model.layers=-1").startswith("--set: model.layers = -1")  # what was just typed comes first
+
+
+def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path, scenario_file: Path) -> None:
+    assert "no scenario is called" in sentence("gpt-tyni")
+    assert "nearest: small.toml" in sentence(tmp_path / "smal.toml")
+    assert "is a folder" in sentence(tmp_path)
+
+
+def test_kind_is_needed(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.write_text("")
+    assert "kind is missing; allowed: 'language-model'" in sentence(path)
+
+
+HOSTILE = {
+    "no toml": b"not a toml file at all",
+    "binary": bytes(range(256)) * 10,
+    "nul": b"\0" * 1000,
+    "deep": b"a = " + b"[" * 100_000,
+    "deep tables": b"a = " + b"{a=" * 50_000,
+    "deep key": b"a." * 100_000 + b"b = 1",
+    "deep quoted key": b'"a".' * 50_000 + b"b = 1",
+    "deep header": b"[" + b"a ." * 80_000 + b"b]",
+    "many tables": b"[[a]]\n" * 40_000,
+    "huge integer": b"seed = " + b"9" * 100_000,
+    "huge hexadecimal": MINIMAL.encode() + b"seed = 0x" + b"f" * 100_000,
+    "huge rate": MINIMAL.encode() + b"[train]\nlearning_rate = 0x" + b"f" * 100_000,
+    "nan": MINIMAL.encode() + b"[train]\nlearning_rate = nan",
+    "infinity": MINIMAL.encode() + b"[record]\nframes_mb = inf",
+    "escape in a value": b'kind = "\\u001b[2J\\u202e"',
+    "escape in a key": MINIMAL.encode() + b'"\\u001b]0;x\\u0007" = 1',
+    "escape in a table": MINIMAL.encode() + b'[model]\n"\\u001b[2J" = 1',
+    "escape in a choice": MINIMAL.encode() + b'[data]\ntokenizer = "\\u001b[2J"',
+    "escape in a path": MINIMAL.encode() + b'[data]\ntext = "\\u001b[2J"',
+    "nul in a path": MINIMAL.encode() + b'[data]\ntext = "a\\u0000b"',
+    "long path": MINIMAL.encode() + b'[data]\ntext = "' + b"x" * 100_000 + b'"',
+    "list for a table": MINIMAL.encode() + b"model = [1, 2]",
+    "text for a table": MINIMAL.encode() + b'train = "fast"',
+    "list for the kind": b'kind = ["language-model"]',
+    "date": MINIMAL.encode() + b"seed = 1979-05-27T07:32:00Z",
+    "one long line": b'kind = "' + b"x" * 200_000 + b'"',
+    "quotes": b"'\"" * 100_000,
+    "too large": b"#" * (1 << 20),
+    "utf-16": MINIMAL.encode("utf-16"),
+    "deep inside": MINIMAL.encode() + b"[model]\nlayers = " + b"[" * 400 + b"]" * 400,
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_file_is_one_harmless_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "hostile.toml"
+    path.write_bytes(content)
+    assert "hostile.toml" in sentence(path)
+
+
+def test_a_hostile_file_name_is_made_visible(tmp_path: Path) -> None:
+    path = tmp_path / "\x1b[2J\u202e.toml"
+    path.write_text("[")
+    assert "\\x1b[2J\\u202e.toml" in sentence(path)
+    undecodable = os.fsdecode(bytes(tmp_path) + b"/\xff.toml")
+    assert "\\udcff.toml" in sentence(undecodable)
+
+
+def test_what_is_no_regular_file_is_not_even_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")  # opening it would wait for a writer for ever
+    assert "not a regular file" in sentence(tmp_path / "pipe.toml")
+    assert "not a regular file" in sentence("/dev/zero")
+
+
+def test_a_sparse_file_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.toml"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    assert "larger than" in sentence(path)
+
+
+def test_relative_texts_mean_the_folder_of_who_says_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for folder in (tmp_path, tmp_path / "elsewhere"):
+        (folder / "text.txt").write_text("hello")
+    path = tmp_path / "own.toml"
+    path.write_text(MINIMAL + '[data]\ntext = "text.txt"\n')
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load_scenario(path).scenario.data.text == str(tmp_path / "text.txt")  # type: ignore[attr-defined]
+    typed = load_scenario(path, ["data.text=text.txt"]).scenario
+    assert typed.data.text == str(tmp_path / "elsewhere" / "text.txt")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("named", ["python-docs", "python-source", "-"])
+def test_named_texts_stay_what_they_are(scenario_file: Path, named: str) -> None:
+    assert load_scenario(scenario_file, [f"data.text={named}"]).scenario.data.text == named  # type: ignore[attr-defined]
+
+
+def test_names_are_safe_in_file_names(tmp_path: Path) -> None:
+    run = tmp_path / "2026-11-20_143012_gpt-docs"
+    run.mkdir()
+    (run / "scenario.toml").write_text(MINIMAL)
+    assert load_scenario(run / "scenario.toml").name == "gpt-docs"
+    odd = tmp_path / "a b;\n$(x).toml"
+    odd.write_text(MINIMAL)
+    assert load_scenario(odd).name == "a-b-x"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@given(
+    title=texts,
+    formulas=st.lists(texts, max_size=4),
+    prompts=st.lists(texts, max_size=4),
+    seed=st.integers(0, 2**63 - 1),
+    rate=st.floats(0, 10, exclude_min=True),
+)
+def test_what_is_dumped_loads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory,
+    title: str,
+    formulas: list[str],
+    prompts: list[str],
+    seed: int,
+    rate: float,
+) -> None:
+    scenario = LanguageModelScenario.model_validate(
+        {
+            "seed": seed,
+            "about": {"title": title, "formulas": formulas},
+            "sampling": {"prompts": prompts},
+            "train": {"learning_rate": rate},
+        }
+    )
+    path = tmp_path_factory.getbasetemp() / "dumped.toml"
+    path.write_text(dump_scenario(scenario), encoding="utf-8", newline="")
+    assert load_scenario(path).scenario == scenario
+
+
+def test_a_dump_says_every_default(scenario_file: Path) -> None:
+    table = tomllib.loads(dump_scenario(load_scenario(scenario_file).scenario))
+    assert table["train"]["beta2"] == 0.99
+    assert set(table) == set(LanguageModelScenario.model_fields)
+
+
+def test_every_shipped_scenario_is_valid_and_described() -> None:
+    entries = catalogue()
+    assert {entry.name for entry in entries} == set(shipped())
+    for entry in entries:
+        about = entry.scenario.about
+        assert about.title, entry.name
+        assert about.shows, entry.name
+        assert load_scenario(entry.name).scenario == entry.scenario
