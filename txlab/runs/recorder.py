@@ -1,0 +1,270 @@
+"""The one writer of a run directory: rows, heartbeat, frames, checkpoints, run.json.
+
+Notable: values that still lie on a GPU wait in a buffer and are fetched together (at most every quarter of a second),
+so that recording never makes a device wait for each step; on a CPU a row goes out at once. fdatasync and heartbeat
+belong to a thread, out of the loop's way. A ballast file is given up on a full disk, so that the end can be written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from txlab.experiments.protocol import Frame, Metrics, Sample, State
+from txlab.runs import checkpoints
+from txlab.runs.control import Request
+from txlab.runs.directory import RunDirectory, RunInfo, atomic_write, write_whole
+from txlab.runs.events import EventWriter, Row
+from txlab.runs.frames import FrameWriter
+
+FETCH_EVERY = 0.25  # seconds that values may wait on a device
+SYNC_EVERY = 1.0
+HEARTBEAT_EVERY = 2.0
+RESERVE_BYTES = 256 * 1024
+
+Listener = Callable[[Row], None]
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error means that disk or quota is used up."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class Recorder:
+    """Writes one run; made by the process that holds its lock, used from one thread.
+
+    `listeners` get every row as it is written. Raises OSError where the disk refuses; finish() does not.
+    """
+
+    def __init__(
+        self, run: RunDirectory, info: RunInfo, frames_mb: float = 64.0, listeners: Sequence[Listener] = ()
+    ) -> None:
+        self.run, self.info, self.listeners = run, info, list(listeners)
+        self.step = info.step
+        self._make_reserve()
+        self.frames = FrameWriter(run.frames, frames_mb * 1e6)
+        self.events = EventWriter(run.events)
+        self._waiting: list[Row] = []  # rows whose values, or whose predecessors' values, are still on a device
+        self._fetched = time.monotonic()
+        self._sync_trouble: OSError | None = None
+        self._closing = threading.Event()
+        self._beat()
+        self._thread = threading.Thread(target=self._keep_time, name="txlab heartbeat", daemon=True)
+        self._thread.start()
+        if self.events.mended:
+            self.note(self.step, f"cut off {self.events.mended} bytes of a row that was never written whole")
+
+    # Rows
+
+    def row(self, event: str, step: int, **said: Any) -> None:
+        """Write one row; it waits behind rows that wait for a device."""
+        row = {"event": event, "time": time.time(), "step": step, **said}
+        self.step = step
+        if self._waiting:
+            self._waiting.append(row)
+        else:
+            self._write(row)
+
+    def _write(self, row: Row) -> None:
+        if self._sync_trouble is not None:
+            trouble, self._sync_trouble = self._sync_trouble, None
+            raise trouble
+        self.events.write(row)
+        for listener in self.listeners:
+            listener(row)
+
+    def metrics(self, step: int, values: Metrics) -> None:
+        """Record numbers that are the same for the same scenario, seed, device and threads."""
+        if any(_on_a_device(value) for value in values.values()):
+            self.step = step
+            self._waiting.append({"event": "metrics", "time": time.time(), "step": step, "values": dict(values)})
+        else:
+            self.row("metrics", step, values={name: float(value) for name, value in values.items()})
+
+    @property
+    def due(self) -> bool:
+        """Whether values have waited on a device for long enough."""
+        return bool(self._waiting) and time.monotonic() - self._fetched >= FETCH_EVERY
+
+    def flush(self) -> None:
+        """Fetch what waits on a device, all together, and write its rows."""
+        self._fetched = time.monotonic()
+        waiting, self._waiting = self._waiting, []
+        _fetch(waiting)
+        for row in waiting:
+            self._write(row)
+
+    def machine(self, step: int, values: Mapping[str, float]) -> None:
+        """Record numbers that depend on the machine's mood."""
+        self.row("machine", step, values=dict(values))
+
+    def sample(self, step: int, sample: Sample) -> None:
+        self.row("sample", step, prompt=sample.prompt, text=sample.text)
+
+    def note(self, step: int, text: str) -> None:
+        self.row("note", step, text=text)
+
+    def control(
+        self,
+        step: int,
+        request: Request,
+        error: str | None = None,
+        before: float | None = None,
+        after: float | None = None,
+        replayed: bool = False,
+    ) -> None:
+        """Record what a person asked for and what came of it; `error` None = it was done."""
+        said = {"count": request.count} if request.request == "step" else {}
+        self.row(
+            "control",
+            step,
+            request=request.request,
+            key=request.key,
+            **{"from": before, "to": after},
+            by=request.by,
+            asked=request.asked,
+            id=request.id,
+            applied=error is None,
+            error=error,
+            replayed=replayed,
+            **said,
+        )
+
+    def rewind(self, to: int, came_from: int, reason: str, explicit: bool) -> None:
+        """From here on only rows and frames up to step `to` count; `explicit` = a person wanted it, so that the changes
+        made after it are not repeated."""
+        self.row("rewind", to, **{"from": came_from}, reason=reason, explicit=explicit)
+        self.frames.rewind(to)
+
+    # Frames and checkpoints
+
+    def frame(self, frame: Frame) -> int:
+        """Record a frame; returns its bytes."""
+        return self.frames.write(frame)
+
+    def checkpoint(
+        self,
+        step: int,
+        state: State,
+        keep: int = 3,
+        val_loss: float | None = None,
+        pending: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Save the state, after every row up to now is on the disk; then remove checkpoints beyond `keep`."""
+        self.flush()
+        self.events.sync()
+        about = checkpoints.About(step, self.events.size, val_loss, pending)
+        size = checkpoints.save(self.run, step, state, about)
+        self.row("checkpoint", step, bytes=size)
+        checkpoints.prune(self.run, keep)
+        self.info.step = step
+        self.info.save(self.run)
+
+    # Status
+
+    def status(self, status: str) -> None:
+        """running or paused, at once visible to every reader."""
+        self.info.status, self.info.step = status, self.step
+        self.info.save(self.run)
+        self._beat()
+
+    def finish(self, status: str, reason: str) -> None:
+        """Write the end: an end row, run.json, a last heartbeat. Gives the reserve up first, so that a full disk has
+        room for it; raises nothing that a disk or a failed device could bring about."""
+        self.info.status, self.info.reason = status, reason
+        self.info.step, self.info.ended = self.step, time.time()
+        self._stop_thread()
+        self._sync_trouble = None
+        self.run.reserve.unlink(missing_ok=True)
+        with contextlib.suppress(OSError, RuntimeError):
+            self.flush()
+        self._waiting = []
+        with contextlib.suppress(OSError):
+            self.row("end", self.step, status=status, reason=reason)
+        with contextlib.suppress(OSError):
+            self.events.sync()
+        with contextlib.suppress(OSError):
+            self._save_info()
+        self._beat()
+        self.events.close()
+
+    def _save_info(self) -> None:
+        data = self.info.encoded()
+        try:
+            atomic_write(self.run.run_file, data, durable=True)
+        except OSError:  # no room for a second file even so: the blocks of the old one are ours already
+            descriptor = os.open(self.run.run_file, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                write_whole(descriptor, data)
+                os.ftruncate(descriptor, len(data))
+            finally:
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """Let go of thread and files without writing an end (a fork, a test)."""
+        self._stop_thread()
+        self.events.close()
+
+    def _stop_thread(self) -> None:
+        self._closing.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    # The thread
+
+    def _keep_time(self) -> None:
+        synced, beaten = 0, time.monotonic()
+        while not self._closing.wait(SYNC_EVERY):
+            if self.events.size != synced:
+                synced = self.events.size
+                try:
+                    self.events.sync()
+                except OSError as error:  # raised by the next row: the loop's thread is the one that can act
+                    self._sync_trouble = error
+            if time.monotonic() - beaten >= HEARTBEAT_EVERY - SYNC_EVERY / 2:
+                beaten = time.monotonic()
+                self._beat()
+
+    def _beat(self) -> None:
+        """Replace the heartbeat. A full disk skips one; the next may do."""
+        beat = {"time": time.time(), "step": self.step, "status": self.info.status, "pid": os.getpid()}
+        with contextlib.suppress(OSError):
+            atomic_write(self.run.heartbeat, orjson.dumps(beat))
+
+    def _make_reserve(self) -> None:
+        """Random bytes, because a file system that compresses would keep nothing back for zeros."""
+        if not self.run.reserve.exists():
+            with contextlib.suppress(OSError):
+                atomic_write(self.run.reserve, os.urandom(RESERVE_BYTES))
+
+
+def _on_a_device(value: Any) -> bool:
+    """Whether reading a metric would make the loop wait for a device."""
+    device = getattr(value, "device", None)
+    return device is not None and getattr(device, "type", "cpu") != "cpu"
+
+
+def _fetch(rows: Sequence[Row]) -> None:
+    """Replace the tensors in rows by numbers, with one transfer for each device and type."""
+    groups: dict[tuple[Any, Any], list[tuple[dict[str, Any], str]]] = {}
+    for row in rows:
+        values = row.get("values", {})
+        for name, value in values.items():
+            if _on_a_device(value):
+                groups.setdefault((value.device, value.dtype), []).append((values, name))
+            else:
+                values[name] = float(value)
+    if groups:
+        import torch
+
+        for places in groups.values():
+            numbers = torch.stack([values[name].detach().reshape(()) for values, name in places]).tolist()
+            for (values, name), number in zip(places, numbers, strict=True):
+                values[name] = float(number)
