@@ -114,7 +114,7 @@ def textured(fills: list[RGB]) -> Ramp:
     quarters = [min(4, round(index / (count - 1) * 4 + 0.25)) if index else 0 for index in range(count)]
     ahead = max(1, count // 12)
     ink = [fills[min(count - 1, index + ahead)] for index in range(count)]
-    ink[0] = fills[min(count - 1, 3 * ahead)]
+    ink[0] = fills[min(count - 1, 2 * ahead)]
     return Ramp(tuple(fills), tuple(ink), "".join(SHADES[quarter] for quarter in quarters))
 
 

@@ -1,0 +1,367 @@
+"""A heatmap with labels on both axes and a cursor: who looks at whom, and how much.
+
+Notable: it follows the measured shape for dynamic pixels: levels as uint8, a style a level made once, equal neighbours
+as one Segment, strips kept, and only the rows that differ drawn again. Over the colour lies a glyph, so that the
+picture can be read without colours, and `numbers` prints hundredths into the cells. Where the cells lie: matrix.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from txlab.drawing.numerals import share
+from txlab.drawing.palette import Ramp, contrast, heat
+from txlab.drawing.text import cut, fit, label, width
+from txlab.tui.widgets.matrix import TRAILER, UPRIGHT, Plan, plan
+from txlab.tui.widgets.terminal import colours, ink, is_ascii, is_dark
+
+MASKED = 255
+
+
+class Heatmap(Widget, can_focus=True):
+    """Shows `values` (rows, columns) in [0, 1]; NaN and `masked` cells are blank. Row r, column c is `cursor`."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"heatmap--label", "heatmap--here", "heatmap--quiet"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1, 0)", "up", id="heatmap.up", show=False),
+        Binding("down", "move(1, 0)", "down", id="heatmap.down", show=False),
+        Binding("left", "move(0, -1)", "left", id="heatmap.left", show=False),
+        Binding("right", "move(0, 1)", "right", id="heatmap.right", show=False),
+        Binding("pageup", "move(-8, 0)", "eight up", id="heatmap.page-up", show=False),
+        Binding("pagedown", "move(8, 0)", "eight down", id="heatmap.page-down", show=False),
+        Binding("home", "move(0, -9999)", "first column", id="heatmap.home", show=False),
+        Binding("end", "move(0, 9999)", "last column", id="heatmap.end", show=False),
+    ]
+    DEFAULT_CSS = """
+    Heatmap { width: 1fr; height: 1fr; }
+    Heatmap > .heatmap--label { color: $text-muted; }
+    Heatmap > .heatmap--here { color: $accent; text-style: bold; }
+    Heatmap > .heatmap--quiet { color: $text-muted; }
+    """
+
+    numbers: reactive[bool] = reactive(False)
+    """Print hundredths into the cells."""
+
+    class CursorMoved(Message):
+        """The cursor is on another cell."""
+
+        def __init__(self, heatmap: Heatmap, row: int, column: int) -> None:
+            super().__init__()
+            self.heatmap, self.row, self.column = heatmap, row, column
+
+        @property
+        def control(self) -> Heatmap:
+            return self.heatmap
+
+    class Selected(CursorMoved):
+        """The cell was clicked twice: why is it so?"""
+
+    def __init__(self, id: str | None = None, classes: str | None = None, waiting: str = "") -> None:
+        super().__init__(id=id, classes=classes)
+        self.waiting = waiting
+        self.values = np.zeros((0, 0), dtype=np.float32)
+        self.levels = np.zeros((0, 0), dtype=np.uint8)
+        self.rows: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = ()
+        self.sums: np.ndarray | None = None
+        self.cursor = (0, 0)
+        self.origin = (0, 0)  # the first row and column that are seen
+        self.strips: dict[int, Strip] = {}  # of the lines of the widget that are up to date
+        self.made_for: tuple[object, ...] = ()
+        self.inks: list[Style] = []
+        self.planned_for: tuple[object, ...] = ()
+        self.planned = plan(1, 1, 0, 0, 1, 1)
+
+    # What is shown.
+
+    def set_values(
+        self,
+        values: np.ndarray,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        masked: np.ndarray | None = None,
+        sums: np.ndarray | None = None,
+    ) -> None:
+        """`rows` and `columns` are labels as they are (made visible here); `sums` (rows,) stand at the right if given.
+
+        The cursor stays where it is if that cell still exists.
+        """
+        values = np.asarray(values, dtype=np.float32)
+        levels = self.ramp().level(values)
+        levels[np.isnan(values) if masked is None else masked | np.isnan(values)] = MASKED
+        same = (tuple(rows), tuple(columns)) == (self.rows, self.columns) and levels.shape == self.levels.shape
+        same = same and (sums is None) == (self.sums is None)
+        differ = np.ones(len(levels), dtype=bool)
+        if same:
+            differ = (levels != self.levels).any(axis=1)
+            if self.numbers:
+                differ |= (values != self.values).any(axis=1)
+            if sums is not None and self.sums is not None:
+                differ |= np.rint(sums * 100) != np.rint(self.sums * 100)
+            row, column = self.cursor
+            if row < len(values) and column < values.shape[1]:
+                differ[row] |= share(float(values[row, column])) != share(float(self.values[row, column]))
+        self.values, self.levels, self.sums = values, levels, sums
+        if same:
+            self.redraw(np.flatnonzero(differ))
+            return
+        self.rows, self.columns = tuple(rows), tuple(columns)
+        self.cursor = (min(self.cursor[0], max(0, len(rows) - 1)), min(self.cursor[1], max(0, len(columns) - 1)))
+        self.follow_cursor()
+        self.redraw(None)
+
+    def clear(self, waiting: str) -> None:
+        """Nothing to show; `waiting` says for what it waits."""
+        self.waiting = waiting
+        self.values, self.levels = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.uint8)
+        self.rows = self.columns = ()
+        self.redraw(None)
+
+    @property
+    def weight(self) -> float:
+        """The value under the cursor; NaN where it is masked or there is none."""
+        row, column = self.cursor
+        if row >= len(self.levels) or column >= self.levels.shape[1] or self.levels[row, column] == MASKED:
+            return float("nan")
+        return float(self.values[row, column])
+
+    def ramp(self) -> Ramp:
+        return heat(colours(self), is_dark(self), is_ascii(self))
+
+    def redraw(self, rows: Sequence[int] | np.ndarray | None) -> None:
+        """Draw these rows of the matrix again, or everything."""
+        if rows is None:
+            self.strips.clear()
+            self.refresh()
+            return
+        shape = self.plan()
+        tall = shape.tall
+        for row in rows:
+            first = shape.header + (int(row) - self.origin[0]) * tall
+            if shape.header <= first < self.size.height:
+                for line in range(first, first + tall):
+                    self.strips.pop(line, None)
+                self.refresh(Region(self.gutter.left, self.gutter.top + first, self.size.width, tall))
+
+    # How it is laid out.
+
+    def plan(self) -> Plan:
+        """For the labels and the size of now."""
+        made_for = (self.rows, self.columns, self.size, is_ascii(self))
+        if made_for != self.planned_for:
+            self.planned_for = made_for
+            row_label, column_label = (
+                max((width(label(text, is_ascii(self))) for text in labels), default=1)
+                for labels in (self.rows, self.columns)
+            )
+            self.planned = plan(row_label, column_label, len(self.rows), len(self.columns), *self.size)
+        return self.planned
+
+    def follow_cursor(self) -> bool:
+        """Move the view so far that the cursor is in it; whether it moved."""
+        origin = self.plan().follow(self.origin, self.cursor)
+        moved, self.origin = origin != self.origin, origin
+        return moved
+
+    # The cursor.
+
+    def action_move(self, down: int, right: int) -> None:
+        self.move_to(self.cursor[0] + down, self.cursor[1] + right)
+
+    def move_to(self, row: int, column: int) -> None:
+        """Put the cursor on a cell (clipped into the matrix) and say so."""
+        if not self.rows or not self.columns:
+            return
+        old = self.cursor
+        self.cursor = (max(0, min(row, len(self.rows) - 1)), max(0, min(column, len(self.columns) - 1)))
+        if self.cursor == old:
+            return
+        if self.follow_cursor():
+            self.redraw(None)
+        else:
+            self.redraw({old[0], self.cursor[0]})
+            if old[1] != self.cursor[1]:
+                header = self.plan().header
+                for line in range(header):
+                    self.strips.pop(line, None)
+                self.refresh(Region(self.gutter.left, self.gutter.top, self.size.width, header))
+        self.post_message(self.CursorMoved(self, *self.cursor))
+
+    def on_resize(self) -> None:
+        self.follow_cursor()
+        self.strips.clear()
+
+    def watch_numbers(self) -> None:
+        self.redraw(None)
+
+    def on_focus(self) -> None:
+        self.redraw({self.cursor[0]})
+
+    on_blur = on_focus
+
+    def on_click(self, event: events.Click) -> None:
+        place = event.get_content_offset(self)
+        found = self.plan().at(place.x, place.y, self.origin) if place is not None else None
+        if found is None:
+            return
+        self.move_to(*found)
+        if event.chain == 2:
+            self.post_message(self.Selected(self, *found))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.action_move(*((0, 1) if event.shift else (1, 0)))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.action_move(*((0, -1) if event.shift else (-1, 0)))
+
+    # How it is drawn.
+
+    def render_line(self, y: int) -> Strip:
+        surface = self.rich_style
+        made_for = (surface, colours(self), is_dark(self), is_ascii(self), self.size)
+        if made_for != self.made_for:
+            self.made_for = made_for
+            self.strips.clear()
+            ramp = self.ramp()
+            self.inks = [ink(i, surface, f) for i, f in zip(ramp.ink, ramp.fill, strict=True)]
+            if len(self.values):  # another ramp has another number of levels
+                blank = self.levels == MASKED
+                self.levels = ramp.level(self.values)
+                self.levels[blank] = MASKED
+        strip = self.strips.get(y)
+        if strip is None:
+            segments = self.draw_line(y) if self.size.width and self.size.height else []
+            strip = self.strips[y] = Strip(segments).adjust_cell_length(self.size.width, surface)
+        return strip
+
+    def draw_line(self, y: int) -> list[Segment]:
+        quiet = self.get_component_rich_style("heatmap--quiet")
+        if not self.rows or not self.columns:
+            middle = max(0, self.size.height // 2 - 1)
+            words = fit(self.waiting, self.size.width, "center", "~" if is_ascii(self) else "…")
+            return [Segment(words, quiet)] if y == middle else []
+        shape = self.plan()
+        if y < shape.header:
+            return self.draw_header(y, shape)
+        row, line = divmod(y - shape.header, shape.tall)
+        return self.draw_row(self.origin[0] + row, line, shape) if row < shape.rows else []
+
+    def draw_header(self, y: int, shape: Plan) -> list[Segment]:
+        """The labels of the columns, along the line or downwards; in the corner, how much of the whole is seen."""
+        ascii = is_ascii(self)
+        plain = self.get_component_rich_style("heatmap--label")
+        here = self.get_component_rich_style("heatmap--here")
+        first = self.origin[1]
+        corner = ""
+        if y == 0 and not shape.whole:
+            corner = f"{first + 1}{'-' if ascii else '–'}{first + shape.columns} of {shape.all_columns}"
+        segments = [Segment(fit(corner, shape.left, ellipsis=""), plain)]
+        for column in range(first, first + shape.columns):
+            text = label(self.columns[column], ascii)
+            style = here if column == self.cursor[1] else plain
+            if shape.upright:
+                segments.append(Segment(fit(text, shape.wide - 1, ellipsis="") + " ", style))
+            else:
+                letters = downwards(text, shape.header)
+                place = y - (shape.header - len(letters))
+                segments.append(Segment(fit(letters[place] if place >= 0 else "", shape.wide), style))
+        return segments
+
+    def draw_row(self, row: int, line: int, shape: Plan) -> list[Segment]:
+        """A line of a row; the middle one has its label, its numbers and what stands at the right."""
+        ascii, surface = is_ascii(self), self.rich_style
+        on_cursor, middle = row == self.cursor[0], line == shape.middle
+        label_style = self.get_component_rich_style("heatmap--here" if on_cursor else "heatmap--label")
+        mark = (">" if ascii else "▸") if on_cursor and middle else " "
+        name = label(self.rows[row], ascii) if middle else ""
+        name = f"{mark}{fit(name, shape.left - 3, 'right', '~' if ascii else '…')}  "
+        segments = [Segment(name, label_style)]
+        first, wide = self.origin[1], shape.wide
+        levels = self.levels[row, first : first + shape.columns]
+        if self.numbers and middle:
+            segments += [self.number_cell(row, first + i, level, wide) for i, level in enumerate(levels.tolist())]
+        else:
+            changes = np.flatnonzero(np.diff(levels)) + 1
+            for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(levels)], strict=True):
+                level = int(levels[begin])
+                glyph = self.ramp().glyphs[level] if level != MASKED else " "
+                # One quiet dot a cell where there is almost nothing; a texture where there is something.
+                text = (glyph if middle else " ") + " " * (wide - 1) if level == 0 else glyph * wide
+                segments.append(Segment(text * (end - begin), surface if level == MASKED else self.inks[level]))
+        if on_cursor and middle and first <= self.cursor[1] < first + shape.columns:
+            begin = shape.left + (self.cursor[1] - first) * wide
+            strip = Strip(segments)
+            before, _, after = strip.divide([begin, begin + wide, strip.cell_length])
+            segments = [*before, self.cursor_cell(wide), *after]
+        if middle and shape.trailer:
+            segments += self.draw_trailer(row, on_cursor)
+        return segments
+
+    def number_cell(self, row: int, column: int, level: int, wide: int) -> Segment:
+        """Hundredths in a cell; a dot for what is less than half of one."""
+        if level == MASKED:
+            return Segment(" " * wide, self.rich_style)
+        hundredths = round(float(self.values[row, column]) * 100)
+        text = ("." if is_ascii(self) else "·") if not hundredths else str(min(hundredths, 100))
+        if wide == 2 and hundredths >= 100:
+            text = "1."
+        fill = self.ramp().fill[level]
+        style = self.inks[level] if fill is None else ink(contrast(fill), self.rich_style, fill)
+        return Segment(fit(text, wide - (wide > 2), "right") + " " * (wide > 2), style)
+
+    def cursor_cell(self, wide: int) -> Segment:
+        """`[]`, with the weight in it where there is room."""
+        weight = self.weight
+        inside = " " * (wide - 2)
+        if wide >= UPRIGHT and np.isfinite(weight):
+            inside = fit(str(round(weight * 100)), wide - 2, "center", "")
+        level = int(self.levels[self.cursor])
+        fill = None if level == MASKED else self.ramp().fill[level]
+        if fill is None:
+            style = self.rich_style + Style(reverse=True, bold=True)
+        else:
+            style = ink(contrast(fill), self.rich_style, fill) + Style(bold=True)
+        return Segment(cut(f"[{inside}]", wide), style)
+
+    def draw_trailer(self, row: int, on_cursor: bool) -> list[Segment]:
+        """At the right of a row: the weight under the cursor, or the sum of what is shown."""
+        ascii = is_ascii(self)
+        if self.sums is not None and not on_cursor:
+            text = f"{'sum' if ascii else 'Σ'} {share(float(self.sums[row]))}"
+            return [Segment(fit(f"  {text}", TRAILER), self.get_component_rich_style("heatmap--quiet"))]
+        if not on_cursor:
+            return []
+        weight = share(self.weight) if np.isfinite(self.weight) else "masked"
+        text = f" {'<-' if ascii else '←'} {weight}"
+        return [Segment(fit(text, TRAILER, ellipsis=""), self.get_component_rich_style("heatmap--here"))]
+
+
+def downwards(text: str, depth: int) -> list[str]:
+    """The graphemes of a label one below the other, at most `depth` of them; the mark of a leading space is left to
+    the labels of the rows.
+
+    >>> downwards("·cats", 3)
+    ['c', 'a', 't']
+    """
+    text = text[1:] if len(text) > 1 and text[0] in "·_" else text
+    letters: list[str] = []
+    while text and len(letters) < depth:
+        letter = next((piece for size in (1, 2) if (piece := cut(text, size))), text)
+        letters.append(letter)
+        text = text[len(letter) :]
+    return letters

@@ -1,0 +1,243 @@
+"""Every attention pattern at once: layers down, heads across, each pooled to a few half-block pixels.
+
+Notable: patterns are pooled by their maximum, so that a single sharp column (what a head looks at) is never averaged
+away. One character carries two pixels where there are colours for both; else one, as a glyph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from txlab.drawing.palette import heat
+from txlab.drawing.text import fit
+from txlab.tui.widgets.terminal import colours, ink, is_ascii, is_dark
+
+HEIGHTS = (5, 4, 3, 2, 1)  # lines a thumbnail may have; it is twice as wide, so that it is square
+LEFT = 3  # cells of the layers' numbers
+
+
+def pooled(patterns: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """The maximum over blocks: (..., T, S) → (..., rows, columns); a small pattern is repeated, not stretched unevenly.
+
+    >>> pooled(np.eye(4)[None], 2, 2).tolist()
+    [[[1.0, 0.0], [0.0, 1.0]]]
+    """
+    for axis, size in ((-2, rows), (-1, columns)):
+        length = patterns.shape[axis]
+        if length > size:
+            edges = np.linspace(0, length, size + 1).astype(np.int64)[:-1]
+            patterns = np.maximum.reduceat(patterns, edges, axis=axis)
+        elif length < size:
+            patterns = np.take(patterns, np.arange(size) * length // size, axis=axis)
+    return patterns
+
+
+class Thumbnails(Widget, can_focus=True):
+    """Shows patterns (L, H, T, T); `chosen` is (layer, head), from 0, changed with keys or a click."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"thumbnails--label", "thumbnails--here"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1, 0)", "layer up", id="thumbnails.up", show=False),
+        Binding("down", "move(1, 0)", "layer down", id="thumbnails.down", show=False),
+        Binding("left", "move(0, -1)", "head left", id="thumbnails.left", show=False),
+        Binding("right", "move(0, 1)", "head right", id="thumbnails.right", show=False),
+    ]
+    DEFAULT_CSS = """
+    Thumbnails { width: auto; height: 1fr; }
+    Thumbnails > .thumbnails--label { color: $text-muted; }
+    Thumbnails > .thumbnails--here { color: $accent; text-style: bold; }
+    """
+
+    class Selected(Message):
+        """Another head was chosen."""
+
+        def __init__(self, thumbnails: Thumbnails, layer: int, head: int) -> None:
+            super().__init__()
+            self.thumbnails, self.layer, self.head = thumbnails, layer, head
+
+        @property
+        def control(self) -> Thumbnails:
+            return self.thumbnails
+
+    def __init__(self, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.patterns = np.zeros((0, 0, 1, 1), dtype=np.float32)
+        self.notes: tuple[tuple[str, ...], ...] = ()
+        self.chosen = (0, 0)
+        self.origin = (0, 0)
+        self.levels = np.zeros((0, 0, 1, 1), dtype=np.uint8)
+        self.levels_for: tuple[object, ...] = ()
+        self.inks: dict[tuple[int, int], Style] = {}
+
+    def set_patterns(self, patterns: np.ndarray, notes: Sequence[Sequence[str]] = ()) -> None:
+        """`notes` (L, H): a few characters under each, e.g. its strongest score."""
+        resized = patterns.shape[:2] != self.patterns.shape[:2]
+        self.patterns = np.asarray(patterns)
+        self.notes = tuple(tuple(row) for row in notes)
+        self.levels_for = ()
+        layers, heads = self.patterns.shape[:2]
+        self.chosen = (min(self.chosen[0], max(0, layers - 1)), min(self.chosen[1], max(0, heads - 1)))
+        self.refresh(layout=resized)
+
+    # Layout.
+
+    def tall(self) -> int:
+        """Lines of a thumbnail: as many as let all be seen, at least one."""
+        layers, heads = self.patterns.shape[:2]
+        for tall in HEIGHTS:
+            if heads * (2 * tall + 1) + 1 + LEFT <= self.size.width and layers * self.pitch(tall) <= self.size.height:
+                return tall
+        return HEIGHTS[-1]
+
+    def pitch(self, tall: int) -> int:
+        """Lines from one layer to the next: the notes need one of their own, the smallest need no gap."""
+        return tall + (1 if tall > 1 else 0)
+
+    def seen(self) -> tuple[int, int]:
+        tall = self.tall()
+        layers, heads = self.patterns.shape[:2]
+        across = (self.size.width - LEFT - 1) // (2 * tall + 1)
+        down = (self.size.height - 1) // self.pitch(tall)
+        return max(1, min(layers, down)), max(1, min(heads, across))
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        """As wide as the largest thumbnails need that leave two thirds to others."""
+        layers, heads = self.patterns.shape[:2]
+        for tall in HEIGHTS[2:]:
+            wanted = LEFT + 1 + heads * (2 * tall + 1)
+            if wanted <= max(24, container.width // 3) and layers * self.pitch(tall) < max(8, container.height):
+                return wanted
+        return min(LEFT + 1 + heads * 3, max(24, container.width // 3))
+
+    def follow(self) -> None:
+        """Let the chosen one be seen."""
+        down, across = self.seen()
+        top, left = self.origin
+        top = max(0, min(max(min(top, self.chosen[0]), self.chosen[0] - down + 1), self.patterns.shape[0] - down))
+        left = max(0, min(max(min(left, self.chosen[1]), self.chosen[1] - across + 1), self.patterns.shape[1] - across))
+        self.origin = (top, left)
+
+    # Choosing.
+
+    def action_move(self, down: int, right: int) -> None:
+        self.choose(self.chosen[0] + down, self.chosen[1] + right)
+
+    def choose(self, layer: int, head: int) -> None:
+        layers, heads = self.patterns.shape[:2]
+        if not layers or not heads:
+            return
+        layer, head = max(0, min(layer, layers - 1)), max(0, min(head, heads - 1))
+        if (layer, head) != self.chosen:
+            self.chosen = (layer, head)
+            self.refresh()
+            self.post_message(self.Selected(self, layer, head))
+
+    def next_head(self, by: int) -> None:
+        """The next head in reading order, over the ends of layers and around."""
+        layers, heads = self.patterns.shape[:2]
+        if layers and heads:
+            self.choose(*divmod((self.chosen[0] * heads + self.chosen[1] + by) % (layers * heads), heads))
+
+    def on_click(self, event: events.Click) -> None:
+        place = event.get_content_offset(self)
+        if place is None or place.x < LEFT or place.y < 1:
+            return
+        tall = self.tall()
+        down, across = self.seen()
+        row, column = (place.y - 1) // self.pitch(tall), (place.x - LEFT) // (2 * tall + 1)
+        if row < down and column < across:
+            self.choose(self.origin[0] + row, self.origin[1] + column)
+
+    # Drawing.
+
+    def prepare(self, tall: int) -> None:
+        """Levels of the pixels, for the size and the colours of now."""
+        depth, dark, ascii = colours(self), is_dark(self), is_ascii(self)
+        paired = depth in ("truecolor", "256") and not ascii
+        wanted = (tall, depth, dark, ascii, self.rich_style)
+        if wanted != self.levels_for:
+            pixels = pooled(self.patterns, tall * 2 if paired else tall, tall * 2)
+            self.levels = heat(depth, dark, ascii).level(pixels)
+            self.levels_for = wanted
+            self.inks.clear()
+            self.follow()
+
+    def on_resize(self) -> None:
+        self.levels_for = ()
+
+    def render_line(self, y: int) -> Strip:
+        size, surface = self.size.width, self.rich_style
+        layers, heads = self.patterns.shape[:2]
+        if not layers or not heads or size <= LEFT:
+            return Strip.blank(size, surface)
+        tall = self.tall()
+        self.prepare(tall)
+        self.follow()
+        down, across = self.seen()
+        plain = self.get_component_rich_style("thumbnails--label")
+        here = self.get_component_rich_style("thumbnails--here")
+        top, left = self.origin
+        shown = range(left, left + across)
+        if y == 0:
+            segments = [Segment(" " * (LEFT + 1), plain)]
+            segments += [
+                Segment(fit(str(head + 1), 2 * tall, "center", "") + " ", here if head == self.chosen[1] else plain)
+                for head in shown
+            ]
+            return Strip(segments).adjust_cell_length(size, surface)
+        row, line = divmod(y - 1, self.pitch(tall))
+        layer = top + row
+        if row >= down or layer >= layers:
+            return Strip.blank(size, surface)
+        chosen = layer == self.chosen[0]
+        number = fit(str(layer + 1), LEFT - 1, "right", "") if line == (tall - 1) // 2 else " " * (LEFT - 1)
+        segments = [Segment(number + " ", here if chosen else plain)]
+        if line == tall:
+            segments.append(Segment(" ", surface))
+            for head in shown:
+                note = self.notes[layer][head] if layer < len(self.notes) and head < len(self.notes[layer]) else ""
+                style = here if chosen and head == self.chosen[1] else plain
+                segments.append(Segment(fit(note, 2 * tall, "center", "") + " ", style))
+            return Strip(segments).adjust_cell_length(size, surface)
+        opening, closing = "[]" if is_ascii(self) else "▐▌"
+        for head in shown:
+            mark = " "
+            if chosen and head == self.chosen[1]:
+                mark = opening
+            elif chosen and head - 1 == self.chosen[1]:
+                mark = closing
+            segments.append(Segment(mark, here))
+            segments += self.pixels(layer, head, line)
+        if chosen and self.chosen[1] == left + across - 1:
+            segments.append(Segment(closing, here))
+        return Strip(segments).adjust_cell_length(size, surface)
+
+    def pixels(self, layer: int, head: int, line: int) -> list[Segment]:
+        """A line of one thumbnail."""
+        depth, ascii = colours(self), is_ascii(self)
+        ramp = heat(depth, is_dark(self), ascii)
+        levels = self.levels[layer, head]
+        if depth not in ("truecolor", "256") or ascii:
+            return [
+                Segment(ramp.glyphs[level], ink(ramp.ink[level], self.rich_style, ramp.fill[level]))
+                for level in levels[line].tolist()
+            ]
+        found = []
+        for above, below in zip(levels[2 * line].tolist(), levels[2 * line + 1].tolist(), strict=True):
+            style = self.inks.get((above, below))
+            if style is None:
+                style = self.inks[above, below] = ink(ramp.fill[above], self.rich_style, ramp.fill[below])
+            found.append(Segment("▀", style))
+        return found
