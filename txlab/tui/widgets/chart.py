@@ -1,0 +1,378 @@
+"""Curves over steps: axes, legend, smoothing, logarithms, zoom, a cursor that reads values, the time line's step.
+
+Notable: a chart is drawn to characters once per change (txlab/drawing/curve.py) and only lines that differ are sent. A
+long series is drawn in a thread, and new data are drawn so seldom that drawing takes a twentieth of the time at most;
+what a key asks for is drawn at once. Without colours the curves have marks and dashes of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from txlab.drawing import curve
+from txlab.drawing.axis import Window
+from txlab.drawing.palette import lines
+from txlab.drawing.text import fit
+from txlab.drawing.thinning import smooth
+from txlab.tui.widgets.plot import Furniture, Pieces, Role, as_curve, margin, plot_lines, value_at
+from txlab.tui.widgets.terminal import colours, ink, is_ascii, is_dark
+
+AT_ONCE = 50_000  # points that are drawn on the event loop: about 2 ms for 100 × 25 cells
+SHARE = 20  # drawing may take one part in so many of the time while data come in
+
+
+@dataclass(frozen=True)
+class ChartSeries:
+    """A curve: `colour` is its place in the palette (None: by its place in the list); `dim` is for dead branches and
+    for what is only there to compare; `smoothed` says whether the chart's smoothing is meant for it."""
+
+    label: str
+    steps: np.ndarray
+    values: np.ndarray
+    colour: int | None = None
+    style: curve.Style = "line"
+    dim: bool = False
+    smoothed: bool = True
+
+
+class Chart(Widget, can_focus=True):
+    """See `set_series`. With the focus: left and right move the cursor, z and Z zoom, < and > pan, escape ends both.
+
+    The mouse wheel zooms at the pointer, a drag zooms into a stretch, a click puts the cursor there.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"chart--axis", "chart--unit", "chart--cursor", "chart--marker", "chart--dim"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "cursor(-1)", "cursor left", id="chart.left", show=False),
+        Binding("right", "cursor(1)", "cursor right", id="chart.right", show=False),
+        Binding("shift+left", "cursor(-10)", "cursor far left", id="chart.far-left", show=False),
+        Binding("shift+right", "cursor(10)", "cursor far right", id="chart.far-right", show=False),
+        Binding("z,plus", "zoom(0.5)", "zoom in", id="chart.zoom-in", show=False),
+        Binding("Z,backspace", "zoom(2.0)", "zoom out", id="chart.zoom-out", show=False),
+        Binding("less_than_sign", "pan(-0.25)", "pan left", id="chart.pan-left", show=False),
+        Binding("greater_than_sign", "pan(0.25)", "pan right", id="chart.pan-right", show=False),
+        Binding("escape", "reset", "whole curve", id="chart.reset", show=False),
+    ]
+    DEFAULT_CSS = """
+    Chart { width: 1fr; height: 1fr; }
+    Chart > .chart--axis { color: $text-muted; }
+    Chart > .chart--unit { color: $text-muted; }
+    Chart > .chart--cursor { color: $foreground; text-style: bold; }
+    Chart > .chart--marker { color: $accent; }
+    Chart > .chart--dim { color: $text-muted 70%; }
+    """
+
+    smoothing: reactive[float] = reactive(0.0)
+    """Span of the moving average in steps; 0 is none. The raw curve stays, faintly."""
+    log_x: reactive[bool] = reactive(False)
+    log_y: reactive[bool] = reactive(False)
+    marker: reactive[int | None] = reactive(None)
+    """The step that the time line looks at; None for the live edge."""
+    cursor: reactive[int | None] = reactive(None)
+    """The step whose values the legend reads."""
+
+    class CursorMoved(Message):
+        """The cursor is at another step, or gone (None)."""
+
+        def __init__(self, chart: Chart, step: int | None) -> None:
+            super().__init__()
+            self.chart, self.step = chart, step
+
+        @property
+        def control(self) -> Chart:
+            return self.chart
+
+    def __init__(self, waiting: str = "no numbers yet", id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.waiting, self.unit = waiting, ""
+        self.series: tuple[ChartSeries, ...] = ()
+        self.zoomed: tuple[float, float] | None = None
+        self.chart: curve.Chart | None = None
+        self.pieces: list[Pieces] = []
+        self.roles: list[Role] = []  # of the curves that were drawn: the number of a series, or "dim"
+        self.drag: tuple[int, int] | None = None
+        self.drawing = self.again = self.postponed = False
+        self.cost, self.drawn_at = 0.0, 0.0
+
+    def set_series(self, series: Sequence[ChartSeries], unit: str = "", waiting: str | None = None) -> None:
+        """Show these curves; `unit` is written over the y axis, `waiting` is said where there is nothing to show."""
+        self.series, self.unit = tuple(series), unit
+        self.waiting = self.waiting if waiting is None else waiting
+        wait = self.drawn_at + SHARE * self.cost - time.monotonic()
+        if wait <= 0 or self.cost < 0.01:
+            self.redraw()
+        elif not self.postponed:
+            self.postponed = True
+            self.set_timer(wait, self.after_waiting)
+
+    def after_waiting(self) -> None:
+        self.postponed = False
+        self.redraw()
+
+    # Drawing: curves to characters, here or in a thread; characters to lines, always here.
+
+    def redraw(self) -> None:
+        if not self.is_mounted or not self.size.width or not self.size.height:
+            return
+        if sum(len(each.steps) for each in self.series) <= AT_ONCE:
+            self.take(*self.draw())
+        elif self.drawing:
+            self.again = True
+        else:
+            self.drawing = True
+            self.run_worker(self.draw_in_thread, thread=True, group="chart", exit_on_error=False)
+
+    def draw_in_thread(self) -> None:
+        try:
+            drawn = self.draw()
+            self.app.call_from_thread(self.take, *drawn)
+        finally:
+            self.drawing = False
+        if self.again:
+            self.again = False
+            self.app.call_from_thread(self.redraw)
+
+    def draw(self) -> tuple[curve.Chart | None, list[Role], float]:
+        """The chart for the size, series and settings of now; who owns each curve; the seconds it took."""
+        begun = time.monotonic()
+        bare = colours(self) == "none" or is_ascii(self)
+        faint: list[tuple[curve.Curve, Role]] = []
+        strong: list[tuple[curve.Curve, Role]] = []
+        for index, each in enumerate(self.series):
+            drawn = as_curve(each.label, each.steps, each.values, each.style)
+            if each.dim:
+                faint.append((drawn, "dim"))
+            elif self.smoothing > 0 and each.smoothed:
+                if not bare:
+                    faint.append((drawn, "dim"))
+                strong.append((replace(drawn, values=smooth(drawn.steps, drawn.values, self.smoothing)), index))
+            else:
+                strong.append((drawn, index))
+        # The first series is the one that one came for: it is drawn last, on top of the others; without colours it is
+        # drawn first, since then the others are marks on top of it.
+        strong = strong if bare else strong[::-1]
+        window = self.window([each for each, _ in [*faint, *strong]])
+        chart = None
+        if window is not None:
+            columns, rows = self.size.width - 2, max(1, self.size.height - 3)
+            for _ in range(2):  # the labels of the y axis decide how many columns are left
+                size = (max(1, columns), rows)
+                chart = curve.draw([each for each, _ in strong], *size, window=window, ascii=is_ascii(self), marks=bare)
+                if chart is None or margin(chart) + columns == self.size.width:
+                    break
+                columns = self.size.width - margin(chart)
+            below = curve.draw([each for each, _ in faint], *size, window=window, ascii=is_ascii(self))
+            if chart is not None and below is not None:
+                chart = laid_over(chart, below, len(strong))
+        return chart, [role for _, role in [*strong, *faint]], time.monotonic() - begun
+
+    def window(self, curves: Sequence[curve.Curve]) -> Window | None:
+        """What is shown: everything, or the stretch that was zoomed into, in the height of what lies in it."""
+        left, right = self.zoomed or (None, None)
+        found = curve.window_of(curves, self.log_x, self.log_y, left, right)
+        if found is None and self.zoomed is not None:
+            self.zoomed = None
+            found = curve.window_of(curves, self.log_x, self.log_y)
+        return found
+
+    def take(self, chart: curve.Chart | None, roles: list[Role], cost: float) -> None:
+        self.chart, self.roles, self.cost, self.drawn_at = chart, roles, cost, time.monotonic()
+        self.compose_lines()
+
+    def compose_lines(self) -> None:
+        """The lines of now; only those that differ from what is on the screen are drawn again."""
+        old, ascii = self.pieces, is_ascii(self)
+        if self.chart is None:
+            middle = max(0, self.size.height // 2 - 1)
+            words = fit(self.waiting, self.size.width, "center", "~" if ascii else "…")
+            self.pieces = [[] for _ in range(middle)] + [[(words, "unit")]]
+        else:
+            furniture = Furniture(self.unit, self.cursor, self.marker, self.legend(), self.drag)
+            self.pieces = plot_lines(self.chart, furniture, ascii)[: self.size.height]
+        for y in range(max(len(old), len(self.pieces))):
+            if y >= len(old) or y >= len(self.pieces) or old[y] != self.pieces[y]:
+                self.refresh(Region(self.gutter.left, self.gutter.top + y, self.size.width, 1))
+
+    def legend(self) -> list[tuple[str, str, Role, str]]:
+        ascii, bare = is_ascii(self), colours(self) == "none" or is_ascii(self)
+        names = {"line": "──", "dashed": "╌╌", "points": "••"}
+        drawn = {role: place for place, role in enumerate(self.roles) if isinstance(role, int)}
+        found: list[tuple[str, str, Role, str]] = []
+        for index, each in enumerate(self.series):
+            if each.dim:
+                continue
+            glyph = names[each.style]
+            if bare and index in drawn:
+                place = drawn[index]
+                known = curve.ASCII_MARKS if ascii else curve.MARKS
+                glyph = known[place % len(known)] * 2 if ascii or place else glyph
+            value = value_at(each.steps, each.values, self.cursor) if self.cursor is not None else ""
+            found.append((glyph, each.label, index, value))
+        return found
+
+    def role_style(self, role: Role) -> Style:
+        """The style of a piece: of a curve that was drawn (a place in `roles`), or of a series in the legend."""
+        if isinstance(role, int):
+            each = self.series[role] if role < len(self.series) else None
+            place = role if each is None or each.colour is None else each.colour
+            known = lines(colours(self), is_dark(self))
+            return ink(known[place % len(known)].colour, self.rich_style)
+        if role == "empty":
+            return self.rich_style
+        return self.get_component_rich_style(f"chart--{role}")
+
+    def render_line(self, y: int) -> Strip:
+        surface = self.rich_style
+        if y >= len(self.pieces) or not self.size.width:
+            return Strip.blank(self.size.width, surface)
+        in_plot = self.chart is not None and 0 < y <= self.chart.characters.shape[0]
+        segments = []
+        for text, role in self.pieces[y]:
+            if isinstance(role, int) and in_plot:
+                role = self.roles[role] if role < len(self.roles) else "dim"
+            segments.append(Segment(text, self.role_style(role)))
+        return Strip(segments).adjust_cell_length(self.size.width, surface)
+
+    def on_resize(self) -> None:
+        self.pieces = []
+        self.redraw()
+        self.refresh()
+
+    def watch_smoothing(self) -> None:
+        self.redraw()
+
+    def watch_log_x(self) -> None:
+        self.zoomed = None
+        self.redraw()
+
+    def watch_log_y(self) -> None:
+        self.redraw()
+
+    def watch_marker(self) -> None:
+        if self.is_mounted:
+            self.compose_lines()
+
+    def watch_cursor(self) -> None:
+        if self.is_mounted:
+            self.compose_lines()
+            self.post_message(self.CursorMoved(self, self.cursor))
+
+    # Keys and mouse.
+
+    def action_cursor(self, by: int) -> None:
+        """Move the cursor by columns; the first key puts it at the marker, else at the right edge."""
+        if self.chart is None:
+            return
+        columns = self.chart.characters.shape[1]
+        if self.cursor is None or (column := self.chart.column_of(self.cursor)) is None:
+            start = None if self.marker is None else self.chart.column_of(self.marker)
+            column = columns - 1 if start is None else start
+        else:
+            column = max(0, min(columns - 1, column + by))
+        self.cursor = round(self.chart.step_at(column))
+
+    def action_zoom(self, factor: float) -> None:
+        """Keep so large a part of what is shown, around the cursor if there is one; out no further than everything."""
+        centre = 0.5
+        if self.chart is not None and self.cursor is not None:
+            place = float(self.chart.window.across(self.cursor))
+            centre = place if 0 <= place <= 1 else 0.5
+        self.zoom_at(factor, centre)
+
+    def zoom_at(self, factor: float, centre: float) -> None:
+        if self.chart is not None:
+            self.show_stretch(self.chart.window.zoomed(factor, centre))
+
+    def action_pan(self, part: float) -> None:
+        if self.chart is not None and self.zoomed is not None:
+            self.show_stretch(self.chart.window.moved(part))
+
+    def show_stretch(self, window: Window) -> None:
+        """Zoom to the stretch of a window, kept inside what there is and at least two steps wide."""
+        whole = curve.window_of([as_curve("", s.steps, s.values, s.style) for s in self.series], self.log_x, self.log_y)
+        if whole is None:
+            return
+        left, right = max(window.left, whole.left), min(window.right, whole.right)
+        if left <= whole.left and right >= whole.right:
+            self.zoomed = None
+        elif right - left >= 2:
+            self.zoomed = (left, right)
+        self.redraw()
+
+    def action_reset(self) -> None:
+        """The cursor goes; the whole curve is shown."""
+        self.cursor, self.zoomed = None, None
+        self.redraw()
+
+    def column_at(self, event: events.MouseEvent) -> int | None:
+        """The column of the plot under the mouse."""
+        if self.chart is None:
+            return None
+        return max(0, min(event.x - self.gutter.left - margin(self.chart), self.chart.characters.shape[1] - 1))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        column = self.column_at(event)
+        if column is not None and event.button == 1:
+            self.capture_mouse()
+            self.drag = (column, column)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        column = self.column_at(event)
+        if self.drag is not None and column is not None:
+            self.drag = (self.drag[0], column)
+            self.compose_lines()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self.drag is None:
+            return
+        self.release_mouse()
+        low, high = sorted(self.drag)
+        self.drag = None
+        if self.chart is None:
+            return
+        if high - low < 2:
+            self.cursor = round(self.chart.step_at(low))
+            self.compose_lines()
+        else:
+            left, right = self.chart.step_at(low), self.chart.step_at(high)
+            self.show_stretch(replace(self.chart.window, left=left, right=right))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.wheel(event, 0.8)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.wheel(event, 1.25)
+
+    def wheel(self, event: events.MouseEvent, factor: float) -> None:
+        column = self.column_at(event)
+        if self.chart is not None and column is not None:
+            self.zoom_at(factor, (column + 0.5) / self.chart.characters.shape[1])
+
+
+def laid_over(chart: curve.Chart, below: curve.Chart, first: int) -> curve.Chart:
+    """`below` where `chart` has nothing; its curves are numbered from `first` on. So a smooth curve stays a thin line
+    over its own noise: the dots of both in one cell would all have the colour of one."""
+    empty = chart.series == -1
+    return replace(
+        chart,
+        characters=np.where(empty, below.characters, chart.characters),
+        series=np.where(empty & (below.series >= 0), below.series + first, chart.series).astype(np.int16),
+        dropped=chart.dropped + below.dropped,
+    )

@@ -1,0 +1,120 @@
+"""A chart as lines of roles: what `Chart` colours. Axes with ticks, curves, the cursor, the time line's step.
+
+Notable: nothing here knows colours or Textual; a line is a list of (text, role), where the role is "axis", "unit",
+"cursor", "marker", "empty" or the number of a curve.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from txlab.drawing import curve
+from txlab.drawing.curve import Curve
+from txlab.drawing.numerals import count, number, plain
+from txlab.drawing.text import cut, fit, visible, width
+
+Role = str | int
+Pieces = list[tuple[str, Role]]
+
+
+@dataclass(frozen=True)
+class Furniture:
+    """What stands around and across the curves; steps are None where there is nothing to mark."""
+
+    unit: str = ""
+    cursor: int | None = None
+    marker: int | None = None
+    legend: Sequence[tuple[str, str, Role, str]] = ()
+    """(glyph, label, role, value under the cursor)"""
+    selected: tuple[int, int] | None = None
+    """Columns that the mouse is drawing over."""
+
+
+def margin(chart: curve.Chart) -> int:
+    """Cells left of the plot: the longest label of the y axis and a space, then the axis itself."""
+    return max((width(tick.label) for tick in chart.y_ticks), default=0) + 2
+
+
+def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -> Pieces:
+    """The top line: the unit at the left; at the right the legend, with values while there is a cursor."""
+    entries: list[Pieces] = []
+    if furniture.cursor is not None:
+        step = f"step {count(furniture.cursor)}"
+        entries.append([(plain(step) if ascii else step, "cursor")])
+    for glyph, label, role, value in furniture.legend:
+        entry: Pieces = [(glyph + " ", role), (visible(label, ascii), "unit")]
+        if value:
+            entry.append((" " + (plain(value) if ascii else value), "cursor"))
+        entries.append(entry)
+    if chart.dropped:
+        entries.append([(f"{count(chart.dropped)} not positive, left out", "unit")])
+    unit = visible(furniture.unit, ascii)
+    room = cells - width(unit) - 2
+    shown: Pieces = []
+    for entry in entries:
+        size = sum(width(text) for text, _ in entry) + (3 if shown else 0)
+        if size > room:
+            break
+        shown += [("   ", "unit")] * bool(shown) + entry
+        room -= size
+    gap = cells - width(unit) - sum(width(text) for text, _ in shown)
+    return [(cut(unit, cells), "unit"), (" " * max(0, gap), "empty"), *shown]
+
+
+def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pieces]:
+    """Every line of the plot, from the legend to the numbers of the x axis; the plot is as large as the chart."""
+    rows, columns = chart.characters.shape
+    left = margin(chart)
+    bar, tee, corner, rule, notch, upright, dotted = "|++-+|:" if ascii else "│┤└─┬│┊"
+    labels = {rows - 1 - round(tick.place * (rows - 1)): tick.label for tick in chart.y_ticks}
+    marks = {}
+    for step, glyph, role in ((furniture.marker, dotted, "marker"), (furniture.cursor, upright, "cursor")):
+        column = chart.column_of(step) if step is not None else None
+        if column is not None:
+            marks[column] = (glyph, role)
+    lines = [readout(chart, furniture, left + columns, ascii)]
+    for row in range(rows):
+        label = labels.get(row)
+        axis = fit(label or "", left - 2, "right") + " " + (bar if label is None else tee)
+        lines.append([(axis, "axis"), *curve_pieces(chart, row, marks)])
+    numbers = curve.x_axis(chart, rule, notch, "step", chart.window.log_x)
+    lines.append([(" " * (left - 1) + corner + numbers[0], "axis")])
+    lines.append([(fit(" " * left + numbers[1], left + columns, ellipsis=""), "axis")])
+    if furniture.selected is not None:
+        low, high = sorted(furniture.selected)
+        lines[-2] = [
+            (" " * (left - 1) + corner + numbers[0][:low], "axis"),
+            (("=" if ascii else "━") * (high - low + 1), "cursor"),
+            (numbers[0][high + 1 :], "axis"),
+        ]
+    return lines
+
+
+def curve_pieces(chart: curve.Chart, row: int, marks: dict[int, tuple[str, str]]) -> Pieces:
+    """One row of the plot: equal neighbours together, the upright marks where no curve is."""
+    characters, owners = chart.characters[row].copy(), chart.series[row].astype(np.int32)
+    roles: dict[int, Role] = {-1: "empty"}
+    for code, (column, (glyph, role)) in enumerate(marks.items(), start=2):
+        if owners[column] == -1:
+            characters[column], owners[column] = glyph, -code
+            roles[-code] = role
+    changes = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(owners)]
+    pieces: Pieces = []
+    for begin, end in itertools.pairwise(changes):
+        owner = int(owners[begin])
+        pieces.append(("".join(characters[begin:end]), roles.get(owner, owner)))
+    return pieces
+
+
+def value_at(steps: np.ndarray, values: np.ndarray, step: int) -> str:
+    """The value logged at `step` or last before it, as a number to read; '' before the first."""
+    index = int(np.searchsorted(steps, step, side="right")) - 1
+    return number(float(values[index])) if index >= 0 else ""
+
+
+def as_curve(label: str, steps: np.ndarray, values: np.ndarray, style: curve.Style) -> Curve:
+    return Curve(label, np.asarray(steps), np.asarray(values, dtype=np.float64), style)
