@@ -1,0 +1,60 @@
+"""Small runs for the screens to look at, made by the recorder that everybody uses, and an app that looks at them."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+from textual.pilot import Pilot
+
+import txlab
+from txlab.runs.directory import RunDirectory
+from txlab.runs.events import encode_row
+from txlab.tui.app import TxlabApp
+from txlab.tui.settings import Settings
+
+HOSTILE = "[/x][bold]\x1b[31m\x1b]0;owned\x07‮日本é́\x00\x9b2J$markup"
+"""Markup, escape sequences, an OSC title, a bidi override, wide and combining characters, NUL, a C1 control."""
+
+
+def make_run(root: Path, name: str = "gpt-small", steps: int = 40, status: str = "done", text: str = "a cat") -> Path:
+    """A run of `steps` steps with validation, samples, frames, notes; closed with `status`."""
+    run = txlab.record(name, config={"lr": 1e-3}, root=root, title=f"about {name}", steps=steps)
+    rng = np.random.default_rng(7)
+    for step in range(1, steps + 1):
+        loss = 2 + 3 * math.exp(-step / 12)
+        run.log(step, loss=loss + 0.05 * rng.standard_normal(), lr=1e-3 / step, grad_norm=1 / step)
+        if step % 10 == 0:
+            run.log(step, val_loss=loss + 0.1)
+            run.sample(step, "The ", f"{text} {step} sat on the mat\nand looked at it")
+            pattern = np.tril(np.ones((2, 2, 4, 4), np.float16))
+            run.frame(step, {"attention/pattern": pattern}, tokens={"probe": ["a", " cat", "s", "at"]})
+    run.note(steps, "a note from the loop")
+    if status == "open":
+        return run.path
+    run.close(status, "" if status == "done" else f"ended as {status}")
+    return run.path
+
+
+def append_rows(path: Path, *rows: dict[str, object]) -> None:
+    """Rows that another process would have written."""
+    with RunDirectory(path).events.open("ab") as file:
+        for row in rows:
+            file.write(encode_row({"time": time.time(), **row}))
+
+
+def app_on(root: Path, run: Path | None = None, **settings: object) -> TxlabApp:
+    return TxlabApp(run=run, root=root, settings=Settings(**settings))  # type: ignore[arg-type]
+
+
+async def settle(pilot: Pilot[None], until: object = None, tries: int = 100) -> None:
+    """Let threads and messages finish; with `until`, a function, until it is true (a broken promise ends the test)."""
+    for _ in range(tries):
+        await pilot.pause(0.03)
+        if until is None or until():  # type: ignore[operator]
+            break
+    else:
+        raise AssertionError("what was waited for did not happen")
+    await pilot.pause()

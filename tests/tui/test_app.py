@@ -1,0 +1,129 @@
+"""The shell of the console: screens, help, palette, pictures, errors; at every size and without colours."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from picture import text_of
+from recorded import HOSTILE, app_on, make_run, settle
+
+from txlab.errors import LabError
+from txlab.tui.rooms import ROOMS
+from txlab.tui.screens.help import HelpScreen
+from txlab.tui.settings import log_file
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    make_run(folder)
+    return folder
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (40, 12), (20, 5)])
+async def test_every_screen_opens_by_its_digit_and_its_function_key(root: Path, size: tuple[int, int]) -> None:
+    app = app_on(root)
+    async with app.run_test(size=size) as pilot:
+        for room in ROOMS:
+            for key in (room.key, f"f{room.key}"):
+                await pilot.press("1", key)
+                await pilot.pause()
+                assert app.current_mode == room.name
+
+
+async def test_help_lists_every_key_with_its_id(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        shown = text_of(app)
+        for ident in ("lab.start", "screen.why", "room.train", "config.toml"):
+            assert ident in shown
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+
+
+async def test_q_goes_back_to_the_lab_and_leaves_from_there(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test() as pilot:
+        await pilot.press("3", "q")
+        assert app.current_mode == "lab"
+        await pilot.press("q")
+        await pilot.pause()
+        assert not app.is_running or app._exit
+
+
+async def test_the_palette_offers_the_actions_of_the_screen(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test() as pilot:
+        await pilot.press("3", "colon")
+        await pilot.pause(0.3)
+        titles = [command.title for command in app.get_system_commands(app.screen_stack[0])]
+        assert {"smooth", "overlay", "Lab", "leave"} <= set(titles)
+
+
+async def test_a_picture_is_saved_in_the_current_folder(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on(root)
+    async with app.run_test() as pilot:
+        await pilot.press("s")
+        await settle(pilot, lambda: list(tmp_path.glob("txlab-lab-*.svg")))
+    assert "<svg" in next(tmp_path.glob("txlab-lab-*.svg")).read_text()
+
+
+async def test_a_picture_that_cannot_be_written_is_one_sentence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "cwd", lambda: Path("/proc/nowhere"))
+    app = app_on(root)
+    async with app.run_test() as pilot:
+        await pilot.press("s")
+        await settle(pilot, lambda: any("picture cannot be written" in str(n.message) for n in app._notifications))
+
+
+async def test_an_error_of_the_person_is_one_line_and_a_bug_is_logged(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test() as pilot:
+        app.report(LabError(f"{HOSTILE} is wrong"))
+        app.report(ZeroDivisionError("a bug"))
+        await pilot.pause()
+        notices = [str(notice.message) for notice in app._notifications]
+        assert any("is wrong" in text for text in notices)
+        assert not any("\x1b" in text for text in notices)
+    assert "ZeroDivisionError: a bug" in log_file().read_text()
+
+
+async def test_a_worker_that_fails_does_not_end_the_console(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+
+        def fail() -> None:
+            raise RuntimeError("in a thread")
+
+        app.screen.run_worker(fail, thread=True, group="test", exit_on_error=False)
+        await settle(pilot, lambda: any("in a thread" in str(n.message) for n in app._notifications))
+        assert app.is_running
+
+
+async def test_ascii_mode_draws_with_ascii_alone(root: Path) -> None:
+    app = app_on(root, ascii=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key in ("1", "3"):
+            await pilot.press(key)
+            await pilot.pause(0.3)
+            drawing = {c for c in text_of(app) if 0x2500 <= ord(c) <= 0x28FF or c in "●✓✗■▸‖▁▂▃▄▅▆▇█○·×…"}
+            assert not drawing, drawing
+
+
+def test_the_console_imports_no_torch() -> None:
+    code = (
+        "import sys, txlab.tui.app, txlab.tui.screens.lab, txlab.tui.screens.train\n"
+        "from txlab.tui.app import TxlabApp; TxlabApp()\n"
+        "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,114 @@
+"""What happened to a run, in human words: who changed what, what was saved, how it went back, why it ended.
+
+14:33:02  lr 3.0e-4 → 2.9e-4 by you, at step 1 180
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from txlab.drawing.numerals import count, number
+from txlab.drawing.text import visible
+from txlab.runs.control import asker
+from txlab.runs.events import Row
+from txlab.runs.reader import RunReader
+from txlab.tui.words import megabytes
+
+Level = Literal["plain", "quiet", "bad", "accent"]
+BEST_KEPT = 40  # evaluations in the log; the curve has them all
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line: when (Unix seconds), at which step, what, how loud; `ident` is that of the request it answers."""
+
+    time: float
+    step: int
+    text: str
+    level: Level = "plain"
+    ident: str = ""
+
+
+def text_of(row: Row, key: str) -> str:
+    value = row.get(key)
+    return visible(value) if isinstance(value, str) else ""
+
+
+def of_number(value: Any) -> str:
+    return number(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else "?"
+
+
+def control_entry(row: Row, me: str) -> Entry:
+    """A request and what became of it."""
+    what, key = text_of(row, "request"), text_of(row, "key")
+    by = text_of(row, "by")
+    who = "" if not by else " by you" if by == me else f" by {by}"
+    if row.get("replayed"):
+        who += ", repeated after the restart"
+    ident = row["id"] if isinstance(row.get("id"), str) else ""
+    if row.get("applied") is False:
+        reason = text_of(row, "error") or "it cannot be done"
+        return Entry(row["time"], row["step"], f"{what} {key}".rstrip() + f" refused{who}: {reason}", "bad", ident)
+    words = {
+        "set": f"{key} {of_number(row.get('from'))} → {of_number(row.get('to'))}",
+        "pause": "paused",
+        "resume": "goes on",
+        "step": "single step",
+        "stop": "asked to stop",
+        "checkpoint": "checkpoint asked for",
+        "sample": "sample asked for",
+    }.get(what, what)
+    return Entry(row["time"], row["step"], f"{words}{who}, at step {count(row['step'])}", "accent", ident)
+
+
+def history(reader: RunReader) -> tuple[Entry, ...]:
+    """The entries of the live branch in the order of time."""
+    me = asker()
+    entries = [control_entry(row, me) for row in reader.controls]
+    for row in reader.checkpoints:
+        size = row.get("bytes")
+        told = f" ({megabytes(size)})" if isinstance(size, (int, float)) else ""
+        entries.append(Entry(row["time"], row["step"], f"checkpoint {count(row['step'])}{told}", "quiet"))
+    entries += [Entry(row["time"], row["step"], text_of(row, "text")) for row in reader.notes]
+    entries += evaluations(reader)
+    for row in reader.rewinds:
+        back = f"went back to step {count(max(0, row['step']))}"
+        entries.append(Entry(row["time"], row["step"], f"{back}: {text_of(row, 'reason')}".rstrip(": ")))
+    for row in reader.ends:
+        status, reason = text_of(row, "status"), text_of(row, "reason")
+        level: Level = "bad" if status == "failed" else "plain"
+        entries.append(Entry(row["time"], row["step"], f"{status}: {reason}".strip(": ") or "ended", level))
+    return tuple(sorted(entries, key=lambda entry: entry.time))
+
+
+def evaluations(reader: RunReader) -> list[Entry]:
+    """The validations that were the best so far, and the last one."""
+    series = reader.series("val_loss")
+    if not len(series):
+        return []
+    values = np.where(np.isfinite(series.values), series.values, np.inf)
+    best = np.flatnonzero(values <= np.minimum.accumulate(values))[-BEST_KEPT:]
+    entries = [
+        Entry(
+            float(series.times[i]),
+            int(series.steps[i]),
+            f"val {number(float(series.values[i]))} (best so far)",
+            "quiet",
+        )
+        for i in best
+    ]
+    last = len(series) - 1
+    if last not in best and math.isfinite(float(series.values[last])):
+        said = f"val {number(float(series.values[last]))}"
+        entries.append(Entry(float(series.times[last]), int(series.steps[last]), said, "quiet"))
+    return entries
+
+
+def answered(entries: Sequence[Entry]) -> set[str]:
+    """The ids of the requests that the run has answered."""
+    return {entry.ident for entry in entries if entry.ident}

@@ -1,0 +1,435 @@
+"""Screen 3, Train: the curves of one run, its numbers, what it writes, and the hands on it.
+
+Notable: the screen follows the live edge or a step of the recording (`at`), and everything on it follows that. Requests
+are answered by the run in its own log; until then they stand there as "asked…".
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from txlab.drawing.numerals import count, number
+from txlab.drawing.text import visible
+from txlab.errors import LabError
+from txlab.runs.directory import LOST_AFTER
+from txlab.tui.history import answered
+from txlab.tui.screens.bench import Rule, RunScreen
+from txlab.tui.screens.train_text import Pending, brief, header, log_lines, nearest_sample, samples_text
+from txlab.tui.theme import glyphs
+from txlab.tui.watching import Look, Snapshot, snapshot
+from txlab.tui.widgets.chart import Chart, ChartSeries
+from txlab.tui.widgets.facts import FactTable
+from txlab.tui.widgets.timeline import TimeLine
+from txlab.tui.words import STATES, duration
+
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+
+STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are read, not computed by a formula
+
+
+class TrainScreen(RunScreen):
+    """Curves, facts, samples, log and controls of the app's current run."""
+
+    CSS_PATH = "train.tcss"
+    AUTO_FOCUS = "#facts"
+    HELP_ABOUT = (
+        "The curve follows the run; [ and ] go through what was recorded, and everything follows. "
+        "Up and down choose a number, w says why it is what it is. What you change is written into the run's log."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "pause", id="run.pause", key_display="space"),
+        Binding("full_stop", "step", "step", id="run.step", key_display="."),
+        Binding("x", "stop", "stop", id="run.stop"),
+        Binding("minus", "scale_lr(0.8)", "lr down", id="train.lr-down", key_display="-", show=False),
+        Binding("plus,equals_sign", "scale_lr(1.25)", "lr up", id="train.lr-up", key_display="+"),
+        Binding("e", "set", "set a parameter", id="train.set", show=False),
+        Binding("c", "checkpoint", "checkpoint", id="train.checkpoint"),
+        Binding("r", "resume", "resume", id="train.resume"),
+        Binding("tab", "metric(1)", "metric", id="train.metric-next", key_display="tab"),
+        Binding("shift+tab", "metric(-1)", "metric before", id="train.metric-previous", show=False),
+        Binding("t", "choose_metric", "choose a metric", id="train.metric", show=False),
+        Binding("m", "smooth", "smooth", id="train.smooth"),
+        Binding("l", "log_x", "log x", id="train.log-x", key_display="l"),
+        Binding("L", "log_y", "log y", id="train.log-y", key_display="L"),
+        Binding("z", "zoom(0.5)", "zoom", id="train.zoom-in"),
+        Binding("Z,backspace", "zoom(2.0)", "zoom out", id="train.zoom-out", show=False),
+        Binding("left", "across(-1)", "cursor or pan left", id="train.left", show=False),
+        Binding("right", "across(1)", "cursor or pan right", id="train.right", show=False),
+        Binding("escape", "whole", "whole curve", id="train.whole", show=False),
+        Binding("o", "overlay", "overlay", id="train.overlay"),
+        Binding(
+            "less_than_sign", "compare(-1)", "compare samples", id="train.compare-earlier", key_display="<", show=False
+        ),
+        Binding(
+            "greater_than_sign", "compare(1)", "compare later", id="train.compare-later", key_display=">", show=False
+        ),
+        Binding("v", "side", "numbers", id="train.side"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snap: Snapshot | None = None
+        self.look = Look()
+        self.beside: int | None = None
+        self.pending: dict[str, Pending] = {}
+        self.drawn: dict[str, object] = {}
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(id="header")
+        yield Rule()
+        with Horizontal(id="panels"):
+            with Vertical(id="chart-panel"):
+                yield Static(id="brief")
+                chart = Chart(id="chart")
+                chart.can_focus = False  # its keys are the screen's
+                yield chart
+            with Vertical(id="side"):
+                yield FactTable(id="facts")
+                yield Rule()
+                with VerticalScroll(id="samples", can_focus=False):
+                    yield Static(id="samples-text")
+        yield Rule()
+        yield Static(id="log")
+        yield TimeLine(id="timeline")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        if self.run_path is None:
+            self.say_no_run()
+
+    def say_no_run(self) -> None:
+        self.put("header", Content.styled("No run is chosen: press 1, then enter on a scenario or a run.", "$quiet"))
+        self.put("log", "")
+
+    # Reading, in a thread.
+
+    def run_changed(self) -> None:
+        self.snap, self.beside, self.pending = None, None, {}
+        self.look = Look()
+        self.drawn.clear()
+        if self.run_path is None:
+            self.say_no_run()
+        else:
+            self.put("header", Content.styled(f"reading {self.run_path.name}…", "$quiet"))
+
+    def read(self, reader: RunReader, changed: bool) -> Snapshot | None:
+        live = reader.state.status in ("running", "created", "paused", "lost")
+        if not changed and not live and self.snap is not None:
+            return None
+        if not changed and self.snap is not None and not self.pending and int(time.time()) % 2:
+            return None  # only the clock in the header would change
+        return snapshot(reader, self.look, self.app.reader_for)  # type: ignore[attr-defined]
+
+    # Showing, on the event loop.
+
+    def put(self, name: str, content: Content | str) -> None:
+        """Show a text if it is another one than before."""
+        if self.drawn.get(name) != content:
+            self.drawn[name] = content
+            self.query_one(f"#{name}", Static).update(content)
+
+    def show(self, snap: Snapshot) -> None:
+        known, self.snap = self.snap, snap
+        for ident in answered(snap.entries):
+            self.pending.pop(ident, None)
+        self.look = Look(snap.metric, self.at, self.look.overlays)
+        line = self.query_one(TimeLine)
+        line.set_frames(snap.frames, snap.steps, snap.step, snap.checkpoints)
+        self.query_one(FactTable).set_facts(snap.facts)
+        self.show_chart(snap)
+        self.show_words()
+        if known is None or known.state.status != snap.state.status:
+            self.refresh_bindings()
+
+    def show_chart(self, snap: Snapshot) -> None:
+        """The first curve is on top and has the first colour; validation is dashed, dead branches are dim."""
+        others = iter(range(2, 100))
+        series = [
+            ChartSeries(
+                line.label,
+                line.steps,
+                line.values,
+                {"train": 0, "val": 1}.get(line.role) if line.role != "other" else next(others),
+                "dashed" if line.role == "val" else "line",
+                dim=line.role == "dead",
+                smoothed=line.role != "val",
+            )
+            for line in snap.lines
+        ]
+        chart = self.query_one(Chart)
+        span = f", smoothed over {count(chart.smoothing)} steps" if chart.smoothing else ""
+        waiting = {"created": "starting… the first step comes soon", "running": "waits for the first step"}
+        chart.set_series(
+            series,
+            f"{snap.unit or visible(snap.metric)}{span}",
+            waiting.get(snap.state.status, "no numbers were recorded"),
+        )
+
+    def show_words(self) -> None:
+        """Header, brief, samples and log: cheap, so also when only a key was pressed."""
+        snap, signs = self.snap, glyphs(self.ascii)
+        if snap is None:
+            return
+        self.put("header", header(snap, self.at, signs))
+        self.put("brief", brief(snap, signs.dot))
+        cells = max(10, self.query_one("#samples").scrollable_content_region.width - 1)
+        self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs))
+        log = self.query_one("#log", Static)
+        lines = max(1, log.size.height)
+        self.put("log", log_lines(snap.entries, self.pending, self.at, lines, time.time(), self.gone()))
+
+    def gone(self) -> str:
+        """Why nobody will answer, or ""."""
+        state = self.snap.state if self.snap else None
+        if state is None or state.status in ("running", "paused", "created"):
+            return ""
+        age = state.heartbeat_age
+        beat = f" (heartbeat {duration(age)} old)" if age is not None and age > LOST_AFTER / 10 else ""
+        return f"the run is {'gone' if state.status == 'lost' else STATES.get(state.status, state.status)}{beat}"
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.show_words)
+
+    # The time line.
+
+    @on(TimeLine.Moved)
+    def time_moved(self, event: TimeLine.Moved) -> None:
+        self.at = None if event.live else event.step
+        self.moved()
+
+    def moved(self) -> None:
+        self.look = Look(self.look.metric, self.at, self.look.overlays)
+        self.query_one(Chart).marker = self.at
+        self.show_words()
+        self.wants_read()
+
+    # Controls.
+
+    def paused(self) -> bool:
+        return self.snap is not None and self.snap.state.status == "paused"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        status = self.snap.state.status if self.snap else ""
+        if action == "resume":
+            return status in ("lost", "failed", "stopped", "interrupted", "paused")
+        if action in ("pause", "step", "stop", "checkpoint", "scale_lr", "set"):
+            return status in ("running", "paused", "created", "")
+        if action == "side":
+            return self.has_class("-narrow") or self.has_class("-tiny")
+        return True
+
+    @on(RunScreen.Asked)
+    def asked(self, event: RunScreen.Asked) -> None:
+        request = event.request
+        words = f"{request.key} → {number(request.value)}" if request.request == "set" else request.request
+        self.pending[event.ident] = Pending(words, time.time())
+        self.show_words()
+
+    def action_checkpoint(self) -> None:
+        self.ask("checkpoint")
+
+    def action_resume(self) -> None:
+        if self.paused():
+            self.ask("resume")
+        elif self.run_path is not None:
+            path = self.run_path
+            self.tell(f"{path.name}: {STATES['created']}")
+
+            def begin() -> None:
+                from txlab.runs.process import start_detached
+
+                start_detached(path)
+
+            self.run_worker(begin, thread=True, group="start", exit_on_error=False)
+
+    def action_scale_lr(self, factor: float) -> None:
+        value = self.snap.values.get("lr") if self.snap else None
+        if value is None or not np.isfinite(value):
+            self.tell("this run has no learning rate to change")
+            return
+        self.ask("set", key="lr", value=float(f"{value * factor:.3g}"))
+
+    def action_set(self) -> None:
+        """Any adjustable parameter: `name = value`."""
+        from txlab.tui.screens.dialogs import AskValue
+
+        def check(text: str) -> str:
+            name, value = parse_setting(text)
+            return f"{name} becomes {number(value)} at the next step; the run says if it may"
+
+        def send(text: str | None) -> None:
+            if text:
+                name, value = parse_setting(text)
+                self.ask("set", key=name, value=value)
+
+        lr = self.snap.values.get("lr") if self.snap else None
+        start = f"lr = {lr:.3g}" if lr is not None else ""
+        self.app.push_screen(AskValue("Set a parameter of the run", "name = value", start, check), send)
+
+    # The chart.
+
+    def action_metric(self, by: int) -> None:
+        if self.snap is None or not self.snap.metrics:
+            return
+        names = self.snap.metrics
+        at = names.index(self.snap.metric) if self.snap.metric in names else 0
+        self.set_metric(names[(at + by) % len(names)])
+
+    def set_metric(self, name: str | None) -> None:
+        if name:
+            self.look = Look(name, self.at, self.look.overlays)
+            self.wants_read()
+
+    def action_smooth(self) -> None:
+        """None, then a fiftieth, then a tenth of the run, in round numbers of steps."""
+        if self.snap is None:
+            return
+        chart = self.query_one(Chart)
+        length = max(10, self.snap.step)
+        spans = [0.0, *sorted({round_number(length / 50), round_number(length / 10)})]
+        chart.smoothing = next((span for span in spans if span > chart.smoothing), 0.0)
+        self.show_chart(self.snap)
+
+    def action_log_x(self) -> None:
+        chart = self.query_one(Chart)
+        chart.log_x = not chart.log_x
+
+    def action_log_y(self) -> None:
+        chart = self.query_one(Chart)
+        chart.log_y = not chart.log_y
+
+    def action_zoom(self, factor: float) -> None:
+        self.query_one(Chart).action_zoom(factor)
+
+    def action_across(self, by: int) -> None:
+        """Left and right: through the values of the curve; where it is zoomed, along it."""
+        chart = self.query_one(Chart)
+        if chart.zoomed is None:
+            chart.action_cursor(by)
+        else:
+            chart.action_pan(by / 4)
+
+    def action_whole(self) -> None:
+        self.query_one(Chart).action_reset()
+
+    def action_choose_metric(self) -> None:
+        from txlab.tui.screens.dialogs import Choose
+
+        if self.snap is not None:
+            rows = [(name, "", name == self.snap.metric) for name in self.snap.metrics]
+            self.app.push_screen(Choose("Which metric?", rows), self.set_metric)
+
+    def action_side(self) -> None:
+        self.toggle_class("-side")
+        self.call_after_refresh(self.show_words)
+
+    def action_overlay(self) -> None:
+        """Choose other runs to be drawn beside this one; choosing one again takes it away."""
+        from txlab.runs.directory import list_runs
+        from txlab.tui.screens.dialogs import Choose
+
+        root = self.app.root  # type: ignore[attr-defined]
+
+        def found() -> None:
+            paths = {path.name: path.absolute() for path in list_runs(root) if path.absolute() != self.run_path}
+            rows = [(name, "", path in self.look.overlays) for name, path in paths.items()]
+            self.app.call_from_thread(
+                self.app.push_screen, Choose("Draw which run beside this one?", rows), chosen(paths)
+            )
+
+        def chosen(paths: dict[str, Path]):  # type: ignore[no-untyped-def]
+            def add(name: str | None) -> None:
+                if name in paths:
+                    path, now = paths[name], self.look.overlays
+                    kept = tuple(p for p in now if p != path) if path in now else (*now, path)[-5:]
+                    self.look = Look(self.look.metric, self.at, kept)
+                    self.wants_read()
+
+            return add
+
+        self.run_worker(found, thread=True, group="overlay", exit_on_error=False)
+
+    # Samples.
+
+    def action_compare(self, by: int) -> None:
+        """< puts the sample before beside the one looked at, and goes further back; > comes back."""
+        if self.snap is None:
+            return
+        steps = list(self.snap.samples)
+        now = nearest_sample(steps, self.at)
+        if now is None or len(steps) < 2:
+            self.tell("there is nothing to compare yet: one sample at most")
+            return
+        place = steps.index(self.beside if self.beside in steps else now) + by
+        beside = steps[max(0, min(place, len(steps) - 1))]
+        self.beside = None if beside == now else beside
+        self.show_words()
+
+    # Why.
+
+    def action_why(self) -> None:
+        """The number chosen in the column of facts, explained by the experiment's own code."""
+        from txlab.tui.widgets.why import WhyScreen
+
+        snap, fact = self.snap, self.query_one(FactTable).chosen
+        if snap is None or fact is None:
+            self.tell("there is no number yet")
+            return
+        if fact.key in STATED or not fact.key or self.said_why(fact.key):
+            self.tell(self.said_why(fact.key) or f"{fact.name} is counted, not computed")
+            return
+        scenario, step, values, key = (
+            dict(snap.scenario),
+            self.at if self.at is not None else snap.step,
+            dict(snap.values),
+            fact.key,
+        )
+        self.app.push_screen(WhyScreen(lambda: explain(scenario, key, step, values)))
+
+    def said_why(self, key: str) -> str:
+        """Why it is computed as it is: what the probe measured."""
+        compute = self.snap.about.get("compute") if self.snap and key in ("compute", "share_of_peak") else None
+        why = compute.get("why") if isinstance(compute, dict) else None
+        return "; ".join(str(reason) for reason in why) if isinstance(why, list) else ""
+
+
+def explain(scenario: dict[str, object], key: str, step: int, values: dict[str, float]):  # type: ignore[no-untyped-def]
+    from txlab.experiments.explanations import explain_metric
+
+    return explain_metric(scenario, key, step, values)
+
+
+def round_number(value: float) -> float:
+    """The nearest of 1, 2, 5, 10, 20 … that is not greater, at least 1.
+
+    >>> round_number(24.8), round_number(0.3)
+    (20.0, 1.0)
+    """
+    scale = 10.0 ** max(0, int(np.floor(np.log10(max(value, 1)))))
+    return float(max((m * scale for m in (1, 2, 5) if m * scale <= value), default=1.0))
+
+
+def parse_setting(text: str) -> tuple[str, float]:
+    """(name, value) of "name = value"; raises LabError with what is wrong."""
+    name, equals, raw = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        raise LabError("write it as name = value, for example lr = 1e-4")
+    try:
+        value = float(raw)
+    except ValueError:
+        raise LabError(f"{raw.strip()!r} is not a number") from None
+    if not np.isfinite(value):
+        raise LabError(f"{raw.strip()} is not a finite number")
+    return name, value

@@ -1,0 +1,256 @@
+"""What the Train screen shows of a run, gathered in a worker thread into one frozen snapshot.
+
+Notable: curves are handed on as the reader's own read-only arrays, however long; the chart thins them. Facts at an
+earlier step are those of the last row at or before it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txlab.drawing.numerals import count, number
+from txlab.drawing.text import visible
+from txlab.runs.branch import Series
+from txlab.runs.directory import State
+from txlab.runs.reader import RunReader
+from txlab.tui.history import Entry, history
+from txlab.tui.widgets.facts import Fact
+from txlab.tui.words import megabytes
+
+DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
+SPARK = 64  # values behind a small curve
+PAIRS = {"loss": "val_loss", "bits_per_byte": "val_bits_per_byte"}  # drawn together: training, validation
+FIRST = ("loss", "bits_per_byte", "lr", "grad_norm", "copy_accuracy", "tokens_per_second", "memory_mb", "share_of_peak")
+UNITS = {
+    "loss": "nats",
+    "val_loss": "nats",
+    "bits_per_byte": "bits/byte",
+    "tokens_per_second": "tokens/s",
+    "memory_mb": "MB",
+}
+UNITS["val_bits_per_byte"] = "bits/byte"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the person looks at: the metric, the step (None = live), other runs beside this one."""
+
+    metric: str = ""
+    at: int | None = None
+    overlays: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve of the chart: `role` is "train", "val", "dead" or "other"."""
+
+    label: str
+    role: str
+    steps: np.ndarray[Any, Any]
+    values: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that the screen shows, as of one reading."""
+
+    name: str
+    state: State
+    title: str
+    metric: str
+    metrics: tuple[str, ...]
+    unit: str
+    lines: tuple[Line, ...]
+    facts: tuple[Fact, ...]
+    samples: Mapping[int, tuple[tuple[str, str], ...]]
+    entries: tuple[Entry, ...]
+    frames: np.ndarray[Any, Any]
+    checkpoints: np.ndarray[Any, Any]
+    step: int
+    steps: int
+    seconds: float
+    seconds_left: float | None
+    complete: bool
+    values: Mapping[str, float] = field(default_factory=dict)
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def value_at(series: Series, at: int | None) -> float | None:
+    """The last value at or before a step; None if there is none."""
+    if not len(series):
+        return None
+    index = len(series) - 1 if at is None else int(np.searchsorted(series.steps, at, "right")) - 1
+    return float(series.values[index]) if index >= 0 else None
+
+
+def recent(series: Series, at: int | None) -> tuple[float, ...] | None:
+    """The values before a step, for a small curve."""
+    end = len(series) if at is None else int(np.searchsorted(series.steps, at, "right"))
+    values = series.values[max(0, end - SPARK) : end]
+    return tuple(float(value) for value in values) if len(values) > 1 else None
+
+
+def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) -> Snapshot:
+    """Gather it all. `other` gives the reader of an overlaid run."""
+    info, state = reader.info, reader.state
+    names = reader.names()
+    hidden = {val for train, val in PAIRS.items() if train in names}
+    metrics = [name for name in FIRST if name in names] + [n for n in names if n not in FIRST and n not in hidden]
+    metric = look.metric if look.metric in metrics else metrics[0] if metrics else ""
+    step = max(
+        state.step, info.step, max((int(s.steps[-1]) for n in metrics[:1] if len(s := reader.series(n))), default=0)
+    )
+    values = {name: value for name in names if (value := value_at(reader.series(name), look.at)) is not None}
+    steps = reader.frames.steps
+    until = info.ended or time.time()
+    left = values.get("seconds_left") if look.at is None else None
+    return Snapshot(
+        info.name,
+        state,
+        info.title,
+        metric,
+        tuple(metrics),
+        UNITS.get(metric, ""),
+        lines_of(reader, metric, look, other),
+        facts_of(reader, look.at, values),
+        samples_of(reader),
+        history(reader),
+        steps,
+        np.array([row["step"] for row in reader.checkpoints], np.int64),
+        step,
+        state.steps,
+        max(0.0, until - info.started) if info.started else 0.0,
+        left if left is not None and math.isfinite(left) else None,
+        reader.complete,
+        values,
+        reader.scenario,
+        info.facts,
+    )
+
+
+def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path], RunReader]) -> tuple[Line, ...]:
+    """The curve, its validation, the same curve of other runs, and what rewinds took from it."""
+    if not metric:
+        return ()
+    validation = PAIRS.get(metric, "")
+    has_validation = bool(validation) and len(reader.series(validation)) > 0
+    found = [line("train" if has_validation else metric, "train", reader.series(metric))]
+    if has_validation:
+        found.append(line("val", "val", reader.series(validation)))
+    for path in look.overlays:
+        beside = other(path)
+        beside.poll()
+        series = beside.series(metric)
+        if len(series):
+            found.append(line(beside.info.name, "other", series))
+    found += [line("", "dead", dead) for dead in reader.dead_series(metric)[-DEAD_SHOWN:]]
+    return tuple(found)
+
+
+def line(label: str, role: str, series: Series) -> Line:
+    return Line(label, role, series.steps, series.values)
+
+
+def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
+    """step → (prompt, text) of the texts that the model wrote then, in order of the steps."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for row in reader.samples:
+        prompt, text = row.get("prompt"), row.get("text")
+        if isinstance(text, str):
+            found.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", text))
+    return {step: tuple(found[step]) for step in sorted(found)}
+
+
+def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> tuple[Fact, ...]:
+    """The column of numbers beside the curve, most wanted first; what a run does not have is not there."""
+    facts: list[Fact] = []
+    about, scenario = reader.info.facts, reader.scenario
+    compute = about.get("compute") if isinstance(about.get("compute"), dict) else {}
+    unit = about.get("unit") if isinstance(about.get("unit"), str) else "tokens"
+
+    def add(name: str, key: str, note: str = "", spark: bool = False, text: str | None = None) -> None:
+        if key in values:
+            value = values[key]
+            bad = not math.isfinite(value)
+            curve = recent(reader.series(key), at) if spark else None
+            facts.append(Fact(name, text or number(value), note, key, curve, "bad" if bad else "plain"))
+
+    add("loss", "loss", "nats", text=None)
+    add("val", "val_loss", best_note(reader, at))
+    add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
+    add("copies", "copy_accuracy", "share of repeated tokens that are right")
+    add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
+    add("‖grad‖", "grad_norm", spark=True)
+    add(f"{visible(unit)}/s", "tokens_per_second", spark=True)
+    if "share_of_peak" in values:
+        add("of peak", "share_of_peak", machine_note(compute), text=f"{100 * values['share_of_peak']:.0f} %")
+    elif compute:
+        facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute), "compute"))
+    add("memory", "memory_mb", "MB")
+    frames = len(reader.frames)
+    if frames:
+        facts.append(Fact("frames", count(frames), f"· {megabytes(frames_size(reader))}", "frames"))
+    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm", "memory_mb"}
+    known |= {"tokens_per_second", "share_of_peak", "seconds_left"}
+    for name in [name for name in values if name not in known][:8]:
+        add(visible(name)[:16], name, spark=True)
+    return tuple(facts)
+
+
+def best_note(reader: RunReader, at: int | None) -> str:
+    series = reader.series("val_loss")
+    end = len(series) if at is None else int(np.searchsorted(series.steps, at, "right"))
+    finite = np.isfinite(series.values[:end])
+    if finite.sum() < 2:
+        return "nats"
+    best = int(np.where(finite, series.values[:end], np.inf).argmin())
+    return "nats, best so far" if best == end - 1 else f"nats, best {number(float(series.values[best]))}"
+
+
+def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int) -> str:
+    """What the learning rate is doing: "warm-up to step 100", "cosine, warm-up done"."""
+    train = scenario.get("train")
+    if not isinstance(train, dict):
+        return ""
+    warmup, decay = train.get("warmup"), train.get("decay")
+    if isinstance(warmup, int) and step < warmup:
+        return f"warm-up to step {count(warmup)}"
+    if not isinstance(decay, str):
+        return ""
+    return f"{visible(decay)}, warm-up done" if warmup else visible(decay)
+
+
+def machine_note(compute: Mapping[str, Any]) -> str:
+    """bf16, 2 threads, matmul attention"""
+    dtype = {"bfloat16": "bf16", "float32": "fp32"}.get(str(compute.get("dtype", "")), str(compute.get("dtype", "")))
+    threads = compute.get("threads")
+    parts = [dtype]
+    if isinstance(threads, int) and threads > 0:
+        parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
+    if compute.get("attention"):
+        parts.append(f"{compute['attention']} attention")
+    return visible(", ".join(part for part in parts if part))
+
+
+_sizes: dict[Path, tuple[float, int]] = {}
+
+
+def frames_size(reader: RunReader) -> int:
+    """Bytes of the recording; looked up at most every five seconds."""
+    folder = reader.directory.frames
+    when, size = _sizes.get(folder, (0.0, 0))
+    if time.monotonic() - when > 5:
+        try:
+            size = sum(entry.stat().st_size for entry in folder.iterdir())
+        except OSError:
+            size = 0
+        _sizes[folder] = (time.monotonic(), size)
+    return size
