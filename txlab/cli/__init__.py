@@ -1,0 +1,106 @@
+"""The commands of the shell. Each module is one group; what is heavy is imported inside a command.
+
+Notable: `txlab --help` and every usage error are answered without torch, textual, numpy or pydantic (0.1 s instead of
+2). Whatever goes wrong for a person ends here: one line on stderr, and 2 (wrong input), 1 (the run failed) or 130
+(interrupted) as the exit status.
+"""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from txlab.cli.catalogue import scenarios
+from txlab.cli.control import control, stop
+from txlab.cli.curves import export, plot
+from txlab.cli.doctor import doctor
+from txlab.cli.follow import attach
+from txlab.cli.run import resume, run
+from txlab.cli.runs import runs
+from txlab.errors import LabError
+
+app = typer.Typer(
+    help="A lab bench for the mathematics of language models. Without a command: the console.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, doctor):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def console(
+    context: typer.Context,
+    folder: Annotated[
+        Path | None, typer.Option("--runs", metavar="DIR", help="the folder of runs; else $TXLAB_RUNS, else ./runs")
+    ] = None,
+    ascii: Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")] = False,
+    version: Annotated[bool, typer.Option("--version", help="say which versions these are")] = False,
+) -> None:
+    if folder is not None:
+        os.environ["TXLAB_RUNS"] = str(folder.absolute())  # also for the processes that are started from here
+    if ascii:
+        os.environ["TXLAB_ASCII"] = "1"
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as installed
+
+        names = []
+        for name in ("txlab", "torch", "textual"):
+            try:
+                names.append(f"{name} {installed(name)}")
+            except PackageNotFoundError:  # txlab itself, run from a checkout
+                names.append(f"{name} (not installed)")
+        print(f"{', '.join(names)}, Python {sys.version.split()[0]}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        from txlab.cli.terminal import ascii_only, is_terminal
+
+        if not is_terminal():
+            raise LabError("the console needs a terminal; without one: txlab run SCENARIO, or txlab --help")
+        from txlab.tui.app import launch
+
+        raise typer.Exit(launch(ascii=ascii_only()))
+
+
+def main() -> None:
+    """The entry point of the command `txlab`."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # a stream that somebody replaced
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output left, as `head` does: nothing to complain about
+        silence(sys.stdout.fileno())
+        status = 0
+    except LabError as error:
+        complain(str(error))
+        status = error.exit_status
+    except (typer.Abort, KeyboardInterrupt):
+        status = 130
+    except Exception as error:
+        if not hasattr(error, "exit_code") or not hasattr(error, "show"):
+            raise  # a bug, and its traceback
+        complain(" ".join(error.format_message().split()))
+        status = error.exit_code
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def complain(message: str) -> None:
+    """One line on stderr; nothing in it can speak to the terminal."""
+    from txlab.cli.terminal import shown
+
+    with contextlib.suppress(OSError):
+        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
+
+
+def silence(descriptor: int) -> None:
+    """Let what is still buffered for a closed pipe go nowhere, instead of failing once more at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -1,0 +1,55 @@
+"""The floors of the house: imports go down only, and what is quick does not import what is slow."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+HEAVY = {"torch", "textual", "numpy", "pydantic", "matplotlib", "rich", "safetensors"}
+
+
+def modules_after(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has imported after running `code`."""
+    program = f"import sys\n{code}\nprint('MODULES', *sorted(m for m in sys.modules if '.' not in m))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+def command(*words: str) -> str:
+    """Code that runs a command in this interpreter and survives its exit."""
+    return (
+        f"import txlab.cli\nsys.argv = {['txlab', *words]!r}\ntry:\n    txlab.cli.main()\nexcept SystemExit:\n    pass"
+    )
+
+
+def test_importing_txlab_imports_nothing_of_weight() -> None:
+    assert not modules_after("import txlab") & HEAVY
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["rnu"], ["run"]])
+def test_help_versions_and_usage_errors_import_nothing_of_weight(words: list[str]) -> None:
+    # rich may be there, to measure the width of what is said; nothing else
+    assert not modules_after(command(*words)) & (HEAVY - {"rich"})
+
+
+@pytest.mark.parametrize("words", [["scenarios"], ["runs"], ["doctor", "--no-torch"], ["run", "no-such-scenario"]])
+def test_looking_around_imports_neither_torch_nor_textual(words: list[str]) -> None:
+    assert not modules_after(command(*words)) & {"torch", "textual", "matplotlib"}
+
+
+@pytest.mark.parametrize("words", [["runs"], ["runs", "--json"], ["plot", "latest"], ["attach", "latest", "--lines"]])
+def test_looking_at_a_run_imports_neither_torch_nor_textual(words: list[str], tiny_run: Path) -> None:
+    code = f"import os; os.environ['TXLAB_RUNS'] = {str(tiny_run.parent)!r}\n" + command(*words)
+    assert not modules_after(code) & {"torch", "textual", "matplotlib"}
+
+
+@pytest.mark.skipif(shutil.which("lint-imports", path=str(Path(sys.executable).parent)) is None, reason="import-linter")
+def test_imports_only_go_down() -> None:
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,98 @@
+"""The package that people install: built, installed outside the repository, and used from another folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built by its own build backend without touching the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(REPOSITORY)]
+    try:
+        import hatchling  # noqa: F401
+
+        build.insert(4, "--no-isolation")
+    except ImportError:
+        pass  # pip fetches it into an environment of its own
+    # From elsewhere: a folder called build/ in the checkout would be taken for the module.
+    done = subprocess.run(build, capture_output=True, text=True, check=False, cwd=folder, env=without_checkout())
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return next(folder.glob("txlab-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel in it; its dependencies are those of the environment that runs the tests."""
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home, with_pip=False, symlinks=True)
+    site = next((home / "lib").glob("python*/site-packages"))
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--prefix", str(home), str(wheel)]
+    subprocess.run(install, check=True, capture_output=True, env=without_checkout(), cwd=home)
+    assert (site / "txlab" / "__init__.py").is_file()
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")  # after the wheel's own place
+    return home / "bin"
+
+
+def without_checkout() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def call(installed: Path, folder: Path, *words: str, status: int = 0) -> str:
+    """Run the installed `txlab` from a folder of its own; its standard output."""
+    done = subprocess.run(
+        [installed / "txlab", *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=without_checkout() | {"TXLAB_RUNS": str(folder / "runs")},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    scenarios = {f"txlab/_shipped/scenarios/{path.name}" for path in (REPOSITORY / "scenarios").glob("*.toml")}
+    styles = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.tcss")}
+    sources = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.py")}
+    assert scenarios | styles | sources <= names
+    assert all(name.startswith(("txlab/", "txlab-")) for name in names)
+    assert not any("tests/" in name or name.endswith(".pyc") for name in names)
+
+
+def test_the_installed_program_is_not_the_checkout(installed: Path, tmp_path: Path) -> None:
+    where = subprocess.run(
+        [installed / "python", "-c", "import txlab; print(txlab.__file__)"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=without_checkout(),
+        check=True,
+    ).stdout
+    assert where.strip().startswith(str(installed.parent))
+
+
+def test_the_installed_program_runs_a_shipped_scenario(installed: Path, tmp_path: Path) -> None:
+    assert "gpt-tiny" in call(installed, tmp_path, "scenarios")
+    small = ["--set", "train.steps=3", "--set", "compute.threads=1", "--set", "train.validation_batches=1"]
+    said = call(installed, tmp_path, "run", "gpt-tiny", *small)
+    assert "done" in said
+    runs = list((tmp_path / "runs").iterdir())
+    assert len(runs) == 1
+    assert call(installed, tmp_path, "export", "latest", "csv", "--out", "metrics.csv") is not None
+    assert "loss" in (tmp_path / "metrics.csv").read_text()
+    assert "gpt-tiny" in call(installed, tmp_path, "runs")

@@ -1,0 +1,148 @@
+"""`txlab stop` and `txlab control`: ask something of a run that goes on somewhere, and wait for its answer.
+
+Notable: the answer is the control row that the run writes into its log, so what is printed here is what everybody else
+will read there.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.errors import LabError, RunFailed
+
+if TYPE_CHECKING:
+    from txlab.runs.control import Request
+
+LOOK_EVERY = 0.1
+
+
+class Asked(StrEnum):
+    """What a run can be asked for."""
+
+    pause = "pause"
+    resume = "resume"
+    step = "step"
+    checkpoint = "checkpoint"
+    sample = "sample"
+    set = "set"
+    stop = "stop"
+
+
+Name = Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="how long to wait for the answer", min=0)]
+Json = Annotated[bool, typer.Option("--json", help="print the answer as the JSON row of the log")]
+
+
+def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
+    """Ask a run to write a checkpoint and end, and wait until it has."""
+    from txlab.runs.control import Request
+    from txlab.runs.directory import find_run, state_of
+
+    directory = find_run(name)
+    deadline = time.monotonic() + timeout
+    ask(directory, Request("stop"), timeout, json)
+    while state_of(directory).status in ("running", "paused"):
+        if time.monotonic() > deadline:
+            raise RunFailed(f"{directory.name} was asked to stop and has not ended within {timeout:g} s")
+        time.sleep(LOOK_EVERY)
+    if not json:
+        state = state_of(directory)
+        print(f"{directory.name} {state.status} at step {state.step} of {state.steps}")
+
+
+def control(
+    name: Name,
+    request: Annotated[
+        Asked, typer.Argument(metavar="REQUEST", help="pause, resume, step, checkpoint, sample, set, stop")
+    ],
+    argument: Annotated[
+        str | None, typer.Argument(metavar="[ARGUMENT]", help="step: how many; set: key=value, e.g. lr=1e-4")
+    ] = None,
+    timeout: Timeout = 60.0,
+    json: Json = False,
+) -> None:
+    """Pause, resume, step or change a run that goes on, and print its answer."""
+    from txlab.runs.directory import find_run
+
+    made = request_of(request, argument)
+    ask(find_run(name), made, timeout, json)
+
+
+def request_of(request: Asked, argument: str | None) -> Request:
+    """The Request that the words of the command line mean; raises LabError."""
+    from txlab.runs.control import Request
+
+    if request is Asked.step:
+        count = argument or "1"
+        if not count.isascii() or not count.isdigit() or len(count) > 9 or int(count) < 1:
+            raise LabError(f"step takes a number of steps from 1 on, not {count!r}")
+        return Request("step", count=int(count))
+    if request is Asked.set:
+        key, _, value = (argument or "").partition("=")
+        try:
+            return Request("set", key=key.strip(), value=float(value))
+        except ValueError:
+            raise LabError(f"set takes key=number, e.g. set lr=1e-4, not {argument or 'nothing'!r}") from None
+    if argument is not None:
+        raise LabError(f"{request} takes no argument, and {argument!r} was given")
+    return Request(request.value)
+
+
+def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[str, Any]:
+    """Send, wait, print. Raises LabError if the run does not go on or refuses, RunFailed if it does not answer."""
+    from txlab.cli.progress import answer
+    from txlab.cli.terminal import shown
+    from txlab.runs.control import send
+    from txlab.runs.directory import state_of
+
+    state = state_of(directory)
+    if state.status not in ("running", "paused", "created"):
+        why = f": {state.reason}" if state.reason else ""
+        raise LabError(f"{directory.name} does not go on (it is {state.status}{why}), so nobody would answer")
+    offset = end_of(directory / "events.jsonl")
+    identity = send(directory, request)
+    row = wait_for_answer(directory, identity, offset, timeout)
+    if json:
+        print(json_.dumps(row))
+    if not row.get("applied"):
+        raise LabError(f"{directory.name} refused at step {row['step']}: {row.get('error') or 'it gave no reason'}")
+    if not json:
+        print(shown(f"{directory.name}, step {row['step']}: {answer(row)}"))
+    return row
+
+
+def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float) -> dict[str, Any]:
+    """The control row of that id, written after `offset`."""
+    from txlab.runs.directory import state_of
+    from txlab.runs.events import read_rows
+
+    deadline = time.monotonic() + timeout
+    while True:
+        ended = state_of(directory).status not in ("running", "paused", "created")  # first, so that no row is missed
+        rows, offset = read_rows(directory / "events.jsonl", offset)
+        for row in rows:
+            if row["event"] == "control" and row.get("id") == identity:
+                return row
+        if ended:
+            raise RunFailed(f"{directory.name} ended before it answered ({state_of(directory).status})")
+        if time.monotonic() > deadline:
+            raise RunFailed(f"{directory.name} did not answer within {timeout:g} s; the request waits in its inbox")
+        time.sleep(LOOK_EVERY)
+
+
+def end_of(path: Path) -> int:
+    """The offset after the last whole row: where what comes next will begin."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            back = min(size, 1 << 16)
+            file.seek(size - back)
+            return size - back + file.read(back).rfind(b"\n") + 1
+    except FileNotFoundError:
+        return 0

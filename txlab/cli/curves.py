@@ -1,0 +1,125 @@
+"""`txlab plot` and `txlab export`: the curves of runs, in the terminal, as a picture, or as data for other programs.
+
+Notable: a run that still grows is drawn as far as it is; a long one from a sample of its rows unless it is exported or
+made into a picture, where every row counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from txlab.errors import LabError, nearest
+
+if TYPE_CHECKING:
+    from txlab.drawing.curve import Curve
+    from txlab.runs.reader import RunReader
+
+PICTURES = (".png", ".svg")
+
+
+class Format(StrEnum):
+    csv = "csv"
+    tensorboard = "tensorboard"
+
+
+def plot(
+    names: Annotated[list[str], typer.Argument(metavar="RUN", help="runs' names or directories, or latest")],
+    metric: Annotated[str, typer.Option("--metric", metavar="A,B", help="which metrics")] = "loss,val_loss",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
+    ] = None,
+    log_x: Annotated[bool, typer.Option("--log-x", help="logarithmic steps")] = False,
+    log_y: Annotated[bool, typer.Option("--log-y", help="logarithmic values")] = False,
+    smooth: Annotated[
+        float, typer.Option("--smooth", metavar="STEPS", help="average over about so many steps", min=0)
+    ] = 0,
+    first: Annotated[float | None, typer.Option("--from", metavar="STEP", help="the first step shown")] = None,
+    last: Annotated[float | None, typer.Option("--to", metavar="STEP", help="the last step shown")] = None,
+    height: Annotated[
+        int, typer.Option("--height", metavar="ROWS", help="of the chart in the terminal", min=5, max=200)
+    ] = 20,
+) -> None:
+    """Draw metrics of one or several runs."""
+    if out is not None and out.suffix.lower() not in PICTURES:
+        raise LabError(f"--out {out} is neither .png nor .svg")
+    if first is not None and last is not None and not first < last:
+        raise LabError(f"--from {first:g} is not before --to {last:g}")
+    readers = opened(names, whole=out is not None)
+    metrics = [m.strip() for m in metric.split(",") if m.strip()]
+    found = curves(readers, metrics)
+    if out is not None:
+        save_picture(readers, metrics, out, log_x, log_y, smooth, first, last)
+        return
+    from txlab.cli.terminal import ascii_only, columns
+    from txlab.drawing.curve import text_chart, window_of
+
+    window = window_of(found, log_x, log_y, first, last)
+    if window is None:
+        where = "" if first is last is None else " between these steps"
+        raise LabError(f"{', '.join(metrics)}: no finite value to draw{where}")
+    lines = text_chart(
+        found, columns() - 1, height, ascii=ascii_only(), window=window, log_x=log_x, log_y=log_y, smoothing=smooth
+    )
+    print("\n".join(lines))
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    format: Annotated[Format, typer.Argument(metavar="FORMAT", help="csv or tensorboard")] = Format.csv,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="a file (csv) or folder (tensorboard); csv: else here")
+    ] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="csv: one row a step, one column a metric")] = False,
+) -> None:
+    """Metrics for other programs: CSV, or event files of TensorBoard."""
+
+
+def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
+    """Readers of these runs; `whole` reads all rows of long ones as well."""
+    from txlab.runs.directory import find_run
+    from txlab.runs.reader import RunReader
+
+    readers = [RunReader(path) for path in dict.fromkeys(find_run(name) for name in names)]
+    for reader in readers:
+        reader.poll()
+        if whole:
+            reader.catch_up()
+    return readers
+
+
+def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
+    """One curve for each metric of each run that has it; LabError where none has one of them."""
+    from txlab.drawing.curve import Curve
+
+    found = []
+    for metric in metrics:
+        having = [reader for reader in readers if len(reader.series(metric))]
+        optional = metric == "val_loss" and len(metrics) > 1  # the default asks for it, and short runs have none
+        if not having and not optional:
+            known = sorted({name for reader in readers for name in reader.names()})
+            listed = f"; recorded: {', '.join(known)}" if known else "; nothing has been recorded yet"
+            raise LabError(
+                f"{metric!r} was not recorded in {', '.join(r.info.name for r in readers)}{nearest(metric, known)}{listed}"
+            )
+        for reader in having:
+            series = reader.series(metric)
+            label = f"{reader.info.name} {metric}" if len(readers) > 1 else metric
+            found.append(Curve(label, series.steps, series.values, "points" if metric.startswith("val_") else "line"))
+    return found
+
+
+def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
+    """The loss of a run as lines of text, for the end of `txlab run`; [] if there is nothing to draw."""
+    from txlab.cli.terminal import ascii_only, columns
+    from txlab.drawing.curve import text_chart, window_of
+
+    names = [name for name in ("loss", "val_loss") if len(reader.series(name))] or reader.names("metrics")[:1]
+    found = curves([reader], names) if names else []
+    if not found or window_of(found) is None:
+        return []
+    return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only())

@@ -1,0 +1,269 @@
+"""`txlab doctor`: what this machine and this terminal can do, and what to do about what they cannot.
+
+Notable: it changes nothing, asks the terminal nothing (an answer that does not come would hang it), and imports torch
+last, with the time that takes, because that is the slowest thing txlab ever does at its start.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import locale
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: how good it is, what was looked at, what was found, and what to do (if anything)."""
+
+    verdict: Literal["good", "note", "bad"]
+    name: str
+    found: str
+    advice: str = ""
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    torch: Annotated[bool, typer.Option("--torch/--no-torch", help="also import torch and ask for devices")] = True,
+) -> None:
+    """What this machine and terminal can do: torch, device, disk, colours, Unicode, tmux."""
+    from txlab.cli.terminal import ascii_only, coloured, shown
+
+    worst = "good"
+    for finding in examine(torch):
+        worst = finding.verdict if finding.verdict == "bad" else worst
+        if json:
+            print(json_.dumps(asdict(finding)), flush=True)
+            continue
+        mark, plain, colour = MARKS[finding.verdict]
+        advice = f"\n    {shown(finding.advice)}" if finding.advice else ""
+        head = coloured(plain if ascii_only() else mark, colour)
+        print(f"{head} {finding.name:<12} {shown(finding.found)}{advice}", flush=True)
+    raise typer.Exit(1 if worst == "bad" else 0)
+
+
+def examine(torch: bool = True) -> Iterator[Finding]:
+    """All findings, the quick ones first."""
+    yield python()
+    yield from packages()
+    yield cores()
+    yield memory()
+    yield disk()
+    yield openmp()
+    yield from terminal(os.environ)
+    yield from multiplexer(os.environ)
+    if torch:
+        yield from devices()
+
+
+def python() -> Finding:
+    found = f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}"
+    return Finding("good" if sys.version_info >= (3, 11) else "bad", "Python", found)
+
+
+def packages() -> Iterator[Finding]:
+    try:
+        yield Finding("good", "torch", version("torch"))
+    except PackageNotFoundError:
+        yield Finding("bad", "torch", "not installed", "pip install torch; without it runs can be looked at, not made")
+    yield Finding("good", "textual", version("textual"))
+
+
+def cores() -> Finding:
+    """Cores that this process may use, and how busy they are."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return Finding("good", "cores", f"{here}")
+    text = f"{here} of {os.cpu_count()} usable, load {load:.1f}"
+    if load > 0.7 * here:
+        return Finding(
+            "note", "cores", text, "other processes are busy; the probe may choose fewer threads, runs are slower"
+        )
+    return Finding("good", "cores", text)
+
+
+def memory() -> Finding:
+    import psutil
+
+    about = psutil.virtual_memory()
+    free, total = about.available / 2**30, about.total / 2**30
+    text = f"{free:.1f} GiB free of {total:.1f}"
+    if free < 1:
+        return Finding("note", "memory", text, "torch and a small model need about 0.6 GiB")
+    return Finding("good", "memory", text)
+
+
+def disk() -> Finding:
+    """Room where runs are written, and whether one may write there."""
+    from txlab.runs.directory import default_root
+
+    root = default_root().absolute()
+    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(there).free / 2**30
+    text = f"runs go to {root}, {free:.1f} GiB free"
+    if not os.access(there, os.W_OK):
+        return Finding("bad", "disk", f"{text}, not writable", "name another folder: txlab --runs DIR …, or TXLAB_RUNS")
+    if free < 1:
+        return Finding(
+            "note", "disk", text, "a run keeps up to record.frames_mb of frames (64 MB), and its checkpoints"
+        )
+    return Finding("good", "disk", text)
+
+
+def openmp() -> Finding:
+    """Threads that spin while they wait cost a busy machine most of its time; a run sets this before it imports torch."""
+    spin, threads = os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_NUM_THREADS")
+    text = f"GOMP_SPINCOUNT {spin or 'is set to 1000 by each run'}, OMP_NUM_THREADS {threads or 'unset'}"
+    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active" or (spin or "0").lower() == "infinity":
+        return Finding(
+            "note", "OpenMP", text, "waiting threads spin: with other busy processes runs become many times slower"
+        )
+    return Finding("good", "OpenMP", text)
+
+
+def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
+    """Name, size, colours, Unicode, clipboard."""
+    from txlab.cli.terminal import ascii_only
+
+    term = environment.get("TERM", "")
+    size = shutil.get_terminal_size((0, 0))
+    here = sys.stdout.isatty()
+    if not here:
+        yield Finding(
+            "note", "terminal", "standard output is no terminal", "the console needs one; every command works without"
+        )
+    elif term in ("", "dumb", "unknown"):
+        yield Finding(
+            "bad",
+            "terminal",
+            f"TERM is {term or 'not set'}",
+            "the console cannot draw here; set TERM, e.g. xterm-256color",
+        )
+    elif size.columns < 80 or size.lines < 24:
+        text = f"{term}, {size.columns}×{size.lines}"
+        yield Finding("note", "terminal", text, "the console is made for 80×24 and more")
+    else:
+        yield Finding("good", "terminal", f"{term}, {size.columns}×{size.lines}")
+    yield colours(environment)
+    encoding = getattr(sys.stdout, "encoding", "") or "unknown"
+    name = f"{encoding}, locale {'.'.join(part for part in locale.getlocale() if part) or 'C'}"
+    if ascii_only():
+        asked = environment.get("TXLAB_ASCII", "") not in ("", "0")
+        advice = "" if asked else "characters are drawn in ASCII; for the better ones: export LC_ALL=C.UTF-8"
+        yield Finding("note", "Unicode", name + (", ASCII asked for" if asked else ""), advice)
+    else:
+        yield Finding("good", "Unicode", f"{name}; these are four cells: ▁▄█⣿")
+    if here:
+        yield Finding("good", "clipboard", "copies go through the terminal (OSC 52), so also over SSH", "")
+
+
+def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
+    """The depth of colour that programs will believe in."""
+    term, colorterm = environment.get("TERM", ""), environment.get("COLORTERM", "")
+    said = f"TERM={term or '–'} COLORTERM={colorterm or '–'}"
+    if environment.get("NO_COLOR"):
+        return Finding("note", "colours", "none: NO_COLOR is set")
+    if (
+        colorterm in ("truecolor", "24bit")
+        or "direct" in term
+        or term in ("xterm-kitty", "alacritty", "xterm-ghostty", "foot")
+    ):
+        return Finding("good", "colours", f"16 million ({said})")
+    if "256" in term:
+        lost = "COLORTERM is not passed on by SSH: export COLORTERM=truecolor if your terminal has more"
+        return Finding("note", "colours", f"256 ({said})", lost)
+    return Finding(
+        "note", "colours", f"16 ({said})", "if your terminal has more: export TERM=xterm-256color COLORTERM=truecolor"
+    )
+
+
+def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
+    """tmux and screen: what they swallow, and the lines of configuration that mend it."""
+    if environment.get("TMUX"):
+        options = {
+            name: tmux_option(name) for name in ("escape-time", "default-terminal", "focus-events", "set-clipboard")
+        }
+        advice = []
+        if (options["escape-time"] or "0").isdigit() and int(options["escape-time"] or 0) > 50:
+            advice.append("set -sg escape-time 10   # Esc answers at once")
+        if options["default-terminal"] and "256color" not in options["default-terminal"]:
+            advice.append("set -g default-terminal tmux-256color   # colours")
+        if options["focus-events"] == "off":
+            advice.append("set -g focus-events on")
+        if options["set-clipboard"] == "off":
+            advice.append("set -g set-clipboard on   # copying")
+        known = (
+            ", ".join(f"{name} {value}" for name, value in options.items() if value)
+            or "its options cannot be asked for"
+        )
+        text = f"in ~/.tmux.conf: {'; '.join(advice)}" if advice else ""
+        yield Finding("note" if advice else "good", "tmux", known, text)
+    elif environment.get("STY") or environment.get("TERM", "").startswith("screen"):
+        yield Finding(
+            "note",
+            "screen",
+            f"TERM={environment.get('TERM', '')}",
+            "in ~/.screenrc: term screen-256color; maptimeout 10; defutf8 on. ctrl+a is screen's own: txlab needs none",
+        )
+    if environment.get("SSH_CONNECTION"):
+        yield Finding("good", "SSH", "over SSH; runs started with --detach or from the console survive a dropped line")
+
+
+def tmux_option(name: str) -> str:
+    """The value of a tmux option, or "" where tmux does not say."""
+    for scope in ("-sv", "-gv"):
+        try:
+            asked = subprocess.run(
+                ["tmux", "show-options", scope, name],
+                capture_output=True,
+                text=True,
+                timeout=2,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        if asked.returncode == 0 and asked.stdout.strip():
+            return asked.stdout.strip()
+    return ""
+
+
+def devices() -> Iterator[Finding]:
+    """What torch sees, and how long it took to import."""
+    begun = time.perf_counter()
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        yield Finding(
+            "bad", "torch", f"cannot be imported: {error}", "reinstall it: pip install --force-reinstall torch"
+        )
+        return
+    spent = time.perf_counter() - begun
+    yield Finding("good", "import", f"torch in {spent:.1f} s, {torch.get_num_threads()} threads")
+    if torch.cuda.is_available():
+        for i in range(torch.cuda.device_count()):
+            about = torch.cuda.get_device_properties(i)
+            yield Finding("good", "device", f"cuda:{i} {about.name}, {about.total_memory / 2**30:.0f} GiB")
+    elif torch.backends.mps.is_available():
+        yield Finding("good", "device", "mps")
+    elif torch.version.cuda is None and Path("/dev/nvidiactl").exists():
+        yield Finding(
+            "note", "device", "cpu, beside an NVIDIA GPU", "this torch is built without CUDA; install the CUDA build"
+        )
+    else:
+        wide = getattr(torch.backends.cpu, "get_cpu_capability", lambda: "unknown")()
+        yield Finding("good", "device", f"cpu only ({wide})")

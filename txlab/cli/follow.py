@@ -1,0 +1,65 @@
+"""`txlab attach`: the console on one run; without a terminal, its progress as lines until it ends.
+
+Notable: following reads the log like everybody else does, so leaving it (ctrl-c) does nothing to the run.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from txlab.errors import RunFailed
+
+LOOK_EVERY = 0.25
+
+
+def attach(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")] = "latest",
+    lines: Annotated[bool, typer.Option("--lines", help="plain lines also on a terminal")] = False,
+    json: Annotated[bool, typer.Option("--json", help="the rows of its log from its beginning, one a line")] = False,
+) -> None:
+    """Look at a run, wherever it was started; it goes on when you leave."""
+    from txlab.cli.terminal import ascii_only, is_terminal
+    from txlab.runs.directory import find_run
+
+    directory = find_run(name)
+    if is_terminal() and not lines and not json:
+        from txlab.tui.app import launch
+
+        raise typer.Exit(launch(run=directory, ascii=ascii_only()))
+    raise typer.Exit(follow(directory, json))
+
+
+def follow(directory: Path, json: bool) -> int:
+    """Say what happens until the run ends; 0, or 130 if it was interrupted. Raises RunFailed: it failed, or is lost."""
+    from txlab.cli.control import end_of
+    from txlab.cli.progress import JsonRows, PlainLines
+    from txlab.cli.terminal import shown
+    from txlab.runs.directory import state_of
+    from txlab.runs.events import read_rows
+
+    events = directory / "events.jsonl"
+    observer = JsonRows(directory) if json else PlainLines(directory)
+    observer.learn()
+    # Lines begin a little before now, so that the first one comes at once; JSON is the whole log.
+    offset = 0 if json else max(0, end_of(events) - 4096)
+    while True:
+        state = state_of(directory)  # before the rows: what is written until it has ended is then read as well
+        rows, offset = read_rows(events, offset)
+        for row in rows:
+            observer(row)
+        if observer.muted:
+            return 0
+        if state.status not in ("created", "running", "paused"):
+            break
+        time.sleep(LOOK_EVERY)
+    observer.close()
+    if state.status in ("failed", "lost"):
+        raise RunFailed(f"{directory.name} {'failed' if state.status == 'failed' else 'is lost'}: {state.reason}")
+    if not json:
+        reason = f" ({state.reason})" if state.reason else ""
+        print(shown(f"{directory.name} {state.status} at step {state.step} of {state.steps}{reason}"))
+    return 130 if state.status == "interrupted" else 0

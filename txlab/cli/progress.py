@@ -1,0 +1,191 @@
+"""What a person or a script sees while a run goes on: one line that is redrawn, plain lines, or rows of JSON.
+
+Notable: these are observers, called for every row by the thread that computes, so they look at the clock and mostly
+return. A reader that leaves (`| head`) ends the lines, never the run. No rich here: a line that is cut to the width of
+the terminal each time needs no thread and leaves no hidden cursor behind when it is killed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from txlab.cli.terminal import ascii_only, can_redraw, columns, shown
+from txlab.drawing.numerals import count, number, plain
+from txlab.drawing.text import cut
+from txlab.errors import LabError
+from txlab.runs.directory import RunInfo
+from txlab.runs.events import Row, encode_row
+from txlab.tui.words import duration
+
+Observer = Callable[[Row], None]
+
+REDRAWN = 0.12  # seconds between two drawings of the line: as fast as one reads numbers
+SHORT_NAMES = {"val_loss": "val", "val_bits_per_byte": "bits/byte", "tokens_per_second": "tokens/s"}
+
+
+def observer_for(run: Path, json: bool) -> Progress:
+    """The observer that suits the output: JSON rows, a line that is redrawn, or plain lines."""
+    if json:
+        return JsonRows(run)
+    return RedrawnLine(run) if can_redraw() else PlainLines(run)
+
+
+class Progress:
+    """Collects what the rows say; the classes below differ in when and how they show it."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.step, self.steps, self.unit = 0, 0, ""
+        self.values: dict[str, float] = {}
+        self.muted = False
+
+    def __call__(self, row: Row) -> None:
+        if self.muted:
+            return
+        try:
+            self.take(row)
+            self.show(row)
+        except OSError:  # nobody reads any more; the run goes on
+            self.muted = True
+
+    def take(self, row: Row) -> None:
+        if row["event"] in ("metrics", "machine"):
+            self.values.update({name: v for name, v in row.get("values", {}).items() if isinstance(v, (int, float))})
+            self.step = row["step"]
+        elif row["event"] == "rewind":
+            self.step = row["step"]
+        if not self.steps and row["event"] == "metrics":
+            self.learn()
+
+    def learn(self) -> None:
+        """How many steps there will be, and of what; run.json knows once the experiment has been built."""
+        try:
+            info = RunInfo.load(self.run)
+        except LabError:
+            return
+        self.steps, self.unit = info.steps, str(info.facts.get("unit", ""))
+
+    def show(self, row: Row) -> None: ...
+
+    def close(self) -> None: ...
+
+    def numbers(self) -> str:
+        """loss 2.113, val 2.2, 54 312 tokens/s, 12s left"""
+        parts = [f"{SHORT_NAMES.get(name, name)} {number(self.values[name])}" for name in self.named()]
+        if (speed := self.values.get("tokens_per_second")) is not None:
+            parts.append(f"{count(speed)} {self.unit or 'tokens'}/s")
+        if (left := self.values.get("seconds_left")) is not None and self.step < self.steps:
+            parts.append(f"{duration(left)} left")
+        return ", ".join(parts)
+
+    def named(self) -> list[str]:
+        """The metrics worth a place on one line."""
+        wanted = [n for n in ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy") if n in self.values]
+        rest = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
+        return wanted or rest[:3]
+
+    def line(self) -> str:
+        of = f"/{self.steps}" if self.steps else ""
+        text = f"step {self.step}{of}  {self.numbers()}"
+        return plain(shown(text)) if ascii_only() else shown(text)
+
+
+MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
+
+
+class JsonRows(Progress):
+    """The rows of events.jsonl, as they are written."""
+
+    def show(self, row: Row) -> None:
+        sys.stdout.write(encode_row(row).decode())
+        sys.stdout.flush()
+
+
+class PlainLines(Progress):
+    """A line now and then, further apart the longer it takes: a week's nohup.out has ten thousand lines, not millions."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(run)
+        self.begun = self.said = time.monotonic()
+        self.said_step = -1
+
+    def show(self, row: Row) -> None:
+        now = time.monotonic()
+        pause = min(60.0, max(2.0, 0.05 * (now - self.begun)))
+        if row["event"] == "metrics" and now - self.said >= pause:
+            self.say(now)
+        elif row["event"] in ("note", "control", "rewind"):
+            print(told(row), flush=True)
+
+    def say(self, now: float) -> None:
+        if self.step != self.said_step:
+            self.said, self.said_step = now, self.step
+            print(self.line(), flush=True)
+
+    def close(self) -> None:
+        try:
+            self.say(time.monotonic())
+        except OSError:
+            self.muted = True
+
+
+class RedrawnLine(Progress):
+    """One line at the bottom, drawn again and again, gone when the run ends."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(run)
+        self.drawn = 0.0
+        self.draw("getting ready")
+
+    def show(self, row: Row) -> None:
+        if row["event"] in ("note", "control", "rewind"):
+            sys.stdout.write("\r\x1b[K" + told(row) + "\n")
+        now = time.monotonic()
+        if now - self.drawn >= REDRAWN:
+            self.drawn = now
+            self.draw(self.line_with_bar())
+
+    def line_with_bar(self) -> str:
+        text = self.line()
+        room = min(30, columns() - 3 - len(text))
+        if self.steps <= 0 or room < 6:
+            return text
+        full, empty = ("#", ".") if ascii_only() else ("━", "╌")
+        done = round(room * min(1.0, self.step / self.steps))
+        return f"{full * done}{empty * (room - done)}  {text}"
+
+    def draw(self, text: str) -> None:
+        try:
+            sys.stdout.write("\r" + cut(text, columns() - 1) + "\x1b[K")
+            sys.stdout.flush()
+        except OSError:
+            self.muted = True
+
+    def close(self) -> None:
+        if not self.muted:
+            self.draw("")
+            sys.stdout.write("\r")
+
+
+def told(row: dict[str, Any]) -> str:
+    """A note, a control or a rewind as a line."""
+    where = f"step {row['step']}"
+    if row["event"] == "note":
+        return shown(f"{where}: {row.get('text', '')}")
+    if row["event"] == "rewind":
+        return shown(f"back to {where}: {row.get('reason', '')}")
+    return shown(f"{where}: {answer(row)}")
+
+
+def answer(row: dict[str, Any]) -> str:
+    """What became of a request: "lr 0.0003 → 0.0001 by ann@box", "pause by ann@box", "set refused: …"."""
+    request, by = row.get("request", "?"), f" by {row['by']}" if row.get("by") else ""
+    if not row.get("applied"):
+        return f"{request}{by} refused: {row.get('error') or 'no reason given'}"
+    arrow = "->" if ascii_only() else "→"
+    what = f"{row.get('key')} {row.get('from')} {arrow} {row.get('to')}" if request == "set" else request
+    return f"{what}{by}{' (again, as before the interruption)' if row.get('replayed') else ''}"

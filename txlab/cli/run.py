@@ -1,0 +1,225 @@
+"""`txlab run` and `txlab resume`: compute here, or start a detached process that does.
+
+Notable: everything that can be wrong with the input is found before the run directory is made. ctrl-c is the run's own
+affair (it finishes the step and writes a checkpoint); what comes back is its status, and that becomes the exit status.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from txlab.errors import LabError, RunFailed
+
+if TYPE_CHECKING:
+    from txlab.runs.directory import RunInfo
+    from txlab.runs.scenario import LoadedScenario
+
+EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
+
+Detach = Annotated[bool, typer.Option("--detach", help="run in a process of its own, and return at once")]
+Json = Annotated[bool, typer.Option("--json", help="one JSON object a line: the rows of events.jsonl")]
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="a name of `txlab scenarios`, or a TOML file")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting, e.g. train.steps=100")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1 or mps")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="the seed of all randomness")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="the run directory; else a new one under the runs")
+    ] = None,
+    detach: Detach = False,
+    json: Json = False,
+) -> None:
+    """Run a scenario: watched here, or detached."""
+    from txlab.runs.process import prepare
+    from txlab.runs.scenario import load_scenario
+
+    loaded = load_scenario(scenario, overrides or [], seed=seed, device=device)
+    check_text(loaded)
+    text = standard_input(loaded)
+    warn_if_too_slow(loaded)
+    directory = prepare(loaded, out=out)
+    if text is not None:
+        keep_standard_input(directory, text)
+    try:
+        start(directory, detach, json)
+    except RunFailed:
+        raise
+    except LabError:  # found only when the experiment was built: a text too short, a device that is not there
+        take_back(directory)
+        raise
+
+
+def resume(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    step: Annotated[
+        int | None,
+        typer.Option("--from", metavar="STEP", help="go back to the last checkpoint at or before STEP", min=0),
+    ] = None,
+    detach: Detach = False,
+    json: Json = False,
+) -> None:
+    """Go on with a run that was interrupted, stopped, killed or lost; with --from, from an earlier step."""
+    from txlab.runs.directory import find_run, state_of
+
+    directory = find_run(name)
+    state = state_of(directory)
+    if state.status in ("running", "paused"):
+        raise LabError(f"{directory.name} is {state.status} (process {state.pid} on {state.host}); nothing to resume")
+    if state.status == "done" and step is None:
+        raise LabError(f"{directory.name} is done at step {state.step}; --from STEP computes its last part again")
+    start(directory, detach, json, None if step is None else checkpoint_before(directory, step))
+
+
+def checkpoint_before(directory: Path, step: int) -> int:
+    """The step of the last checkpoint at or before `step`."""
+    from txlab.runs import checkpoints
+    from txlab.runs.directory import RunDirectory
+
+    kept = checkpoints.steps(RunDirectory(directory))
+    before = [other for other in kept if other <= step]
+    if not before:
+        listed = f"; there are {', '.join(map(str, kept))}" if kept else "; it has none at all"
+        raise LabError(f"{directory.name} has no checkpoint at or before step {step}{listed}")
+    return before[-1]
+
+
+def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = None) -> None:
+    """Execute a prepared run in this process, or in one of its own; ends by raising typer.Exit where that is not 0."""
+    from txlab.runs import process
+
+    if detach:
+        pid = process.start_detached(directory, rewind_to=rewind_to)
+        tell_started(directory, pid, json)
+        return
+    from txlab.cli.progress import observer_for
+
+    observer = observer_for(directory, json)
+    try:
+        info = process.execute(directory, observer=observer, rewind_to=rewind_to)
+    finally:
+        observer.close()
+    if not json:
+        report(directory, info)
+    if info.status == "failed":
+        raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
+    raise typer.Exit(EXIT_STATUS.get(info.status, 1))
+
+
+def tell_started(directory: Path, pid: int, json: bool) -> None:
+    from txlab.cli.terminal import shown
+
+    if json:
+        print(json_.dumps({"run": str(directory), "name": directory.name, "pid": pid}))
+        return
+    print(shown(f"{directory.name} is running as process {pid}; it goes on when this terminal closes"))
+    print(shown(f"run directory  {directory}"))
+    print(shown(f"look at it     txlab attach {directory.name}"))
+    print(shown(f"end it         txlab stop {directory.name}"))
+
+
+def report(directory: Path, info: RunInfo) -> None:
+    """What is left on the screen of a run that ended: the curve, the last sample, the result, and where it all is."""
+    from txlab.cli.curves import loss_chart
+    from txlab.cli.terminal import columns, shown, status_word
+    from txlab.drawing.numerals import number
+    from txlab.drawing.text import cut, visible_lines
+    from txlab.runs.directory import default_root
+    from txlab.runs.reader import RunReader
+    from txlab.tui.words import duration
+
+    reader = RunReader(directory)
+    reader.poll()
+    for line in loss_chart(reader):
+        print(line)
+    if reader.samples:
+        sample = reader.samples[-1]
+        lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")))
+        print(f"\nwritten at step {sample['step']}")
+        print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
+    spent = duration((info.ended or 0) - (info.started or 0)) if info.started and info.ended else "?"
+    results = [
+        f"{n} {number(v)}" for n in ("loss", "val_loss", "val_bits_per_byte") if (v := reader.latest(n)) is not None
+    ]
+    word, _ = status_word(info.status)
+    reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""
+    print(
+        f"\n{word}{shown(reason)}: {info.name} at step {info.step} of {info.steps} after {spent}; {', '.join(results)}"
+    )
+    name = directory.name if directory.parent == default_root().resolve() else str(directory)
+    print(shown(f"run directory  {directory}"))
+    print(shown(f"look at it     txlab attach {name}"))
+    if info.status in ("interrupted", "stopped"):
+        print(shown(f"go on          txlab resume {name}"))
+
+
+def standard_input(loaded: LoadedScenario) -> bytes | None:
+    """The text of `data.text = "-"`, read to its end and checked; None if the scenario does not ask for it."""
+    data = getattr(loaded.scenario, "data", None)
+    if getattr(data, "text", None) != "-" or getattr(data, "source", "text") != "text":
+        return None
+    if sys.stdin is None or sys.stdin.closed:
+        raise LabError("data.text is -, and there is no standard input")
+    if sys.stdin.isatty():
+        print("reading the text from the keyboard; end it with ctrl-d", file=sys.stderr)
+    text = sys.stdin.buffer.read()
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
+    if not text.strip():
+        raise LabError("standard input is empty; data.text = - takes the text from it")
+    return text
+
+
+def check_text(loaded: LoadedScenario) -> None:
+    """Find what is wrong with a file or folder of the person's own before anything is made."""
+    from txlab.runs.scenario import NAMED_TEXTS
+
+    data = getattr(loaded.scenario, "data", None)
+    text = getattr(data, "text", None)
+    if isinstance(text, str) and text not in NAMED_TEXTS and getattr(data, "source", "text") == "text":
+        from txlab.experiments.corpora import load_corpus
+
+        load_corpus(text)
+
+
+def take_back(directory: Path) -> None:
+    """Remove a run directory that this command has just made, if nothing was computed in it."""
+    from txlab.runs.events import read_rows
+
+    rows, _ = read_rows(directory / "events.jsonl")
+    if not any(row["event"] == "metrics" for row in rows):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def keep_standard_input(directory: Path, text: bytes) -> None:
+    """Store the text in the run, so that resuming it reads the same, and make its scenario name that file."""
+    from txlab.runs.directory import RunDirectory, atomic_write
+    from txlab.runs.scenario import dump_scenario, load_scenario
+
+    run = RunDirectory(directory)
+    kept = run.path / "inputs" / "stdin.txt"
+    kept.parent.mkdir(exist_ok=True)
+    atomic_write(kept, text)
+    # "=" and a quoted string: a path may look like a number or a list
+    changed = load_scenario(run.scenario_file, [f"data.text={json_.dumps(str(kept))}"]).scenario
+    atomic_write(run.scenario_file, dump_scenario(changed).encode())
+
+
+def warn_if_too_slow(loaded: LoadedScenario) -> None:
+    """Say so, and go on, where a scenario that wants a GPU will get none."""
+    about, device = loaded.scenario.about, loaded.scenario.compute.device
+    if about.device == "gpu" and (device == "cpu" or (device == "auto" and not Path("/dev/nvidiactl").exists())):
+        print(f"txlab: {loaded.name} is meant for a GPU; on a CPU a step may take minutes", file=sys.stderr)

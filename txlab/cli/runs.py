@@ -1,0 +1,111 @@
+"""`txlab runs`: what has been run, how far it is, and whether anybody still computes it."""
+
+from __future__ import annotations
+
+import json as json_
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from txlab.errors import LabError
+
+SPARK = 16
+
+
+def runs(
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="the newest so many; 0 = all", min=0)] = 20,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+) -> None:
+    """The runs, newest first: state, step, loss and its curve."""
+    from txlab.cli.terminal import shown
+    from txlab.runs.directory import default_root, list_runs
+
+    found = list_runs()
+    chosen = found[:limit] if limit else found
+    if json:
+        for path in chosen:
+            print(json_.dumps(facts(path)))
+        return
+    if not found:
+        print(shown(f"no runs in {default_root().absolute()}; txlab run gpt-tiny makes one"))
+        return
+    print_table([facts(path) for path in chosen])
+    if len(chosen) < len(found):
+        print(f"and {len(found) - len(chosen)} older ones; --limit 0 shows all")
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """What a list says of one run; a directory that cannot be read says why."""
+    from txlab.runs.reader import RunReader
+
+    try:
+        reader = RunReader(path, light=True)
+        reader.poll()
+    except (LabError, OSError) as error:
+        return {
+            "name": path.name,
+            "path": str(path),
+            "status": "failed",
+            "reason": str(error),
+            "values": {},
+            "curve": [],
+        }
+    info, state = reader.info, reader.state
+    names = reader.names("metrics")
+    metric = "loss" if "loss" in names else next(iter(names), "")
+    series = reader.series(metric)
+    values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
+    curve = [float(v) for v in series.values[-4096:] if math.isfinite(v)]
+    return {
+        "name": path.name,
+        "path": str(path),
+        "scenario": info.scenario,
+        "title": info.title,
+        "status": state.status,
+        "reason": reader.problem or state.reason,
+        "step": state.step,
+        "steps": state.steps,
+        "heartbeat_age": state.heartbeat_age,
+        "pid": state.pid,
+        "host": state.host,
+        "created": info.created,
+        "started": info.started,
+        "ended": info.ended,
+        "metric": metric,
+        "values": values,
+        "curve": curve[:: max(1, len(curve) // 256)],
+    }
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    import numpy as np
+
+    from txlab.cli.terminal import Column, ascii_only, shown, status_word, table
+    from txlab.drawing.numerals import number
+    from txlab.drawing.spark import spark
+    from txlab.tui.words import duration
+
+    head = [
+        Column("run", loose=True),
+        Column("state"),
+        Column("step", "right"),
+        Column("loss", "right"),
+        Column("curve"),
+        Column(""),
+    ]
+    cells, paint = [], {}
+    for i, row in enumerate(rows):
+        word, colour = status_word(row["status"])
+        if row["status"] == "lost" and row.get("heartbeat_age") is not None:
+            word += f" {duration(row['heartbeat_age'])}"
+        paint[i, 1] = colour
+        value = row["values"].get(row.get("metric") or "")
+        step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
+        curve = spark(np.array(row["curve"]), SPARK, ascii_only())
+        reason = row["reason"] if row["status"] in ("failed", "lost") else ""
+        cells.append(
+            [shown(row["name"]), word, step, "" if value is None else number(value), curve, shown(reason)[:60]]
+        )
+    print(table(head, cells, paint))

@@ -1,0 +1,101 @@
+"""What the commands need to know of the terminal they write to, and the plain tables that they write.
+
+Notable: text of others (names, titles, samples, reasons) goes through `shown`; colour only ever repeats what a word
+says, and stays away without a terminal, with NO_COLOR, and on a dumb one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Status → (glyph, glyph in ASCII, SGR colour). The word always stands beside it.
+GLYPHS = {
+    "created": ("○", ".", 90),
+    "running": ("●", "*", 32),
+    "paused": ("‖", "=", 33),
+    "done": ("✓", "+", 32),
+    "stopped": ("■", "#", 90),
+    "interrupted": ("■", "#", 33),
+    "failed": ("✗", "x", 31),
+    "lost": ("?", "?", 31),
+}
+
+
+def ascii_only() -> bool:
+    """Whether to stay with ASCII: asked for with --ascii or TXLAB_ASCII, or all that the output can take."""
+    if os.environ.get("TXLAB_ASCII", "") not in ("", "0"):
+        return True
+    return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
+
+
+def is_terminal() -> bool:
+    """Whether a person sits at both ends: reads what is written, and types."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def can_redraw() -> bool:
+    """Whether a line that was written can be written again."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+
+
+def colours() -> bool:
+    return can_redraw() and not os.environ.get("NO_COLOR")
+
+
+def columns() -> int:
+    return max(20, shutil.get_terminal_size((100, 24)).columns)
+
+
+def shown(text: str) -> str:
+    """Text of others, on one line, unable to do anything to the terminal."""
+    from txlab.drawing.text import visible
+
+    return visible(text, ascii_only())
+
+
+def coloured(text: str, colour: int) -> str:
+    """The text in one of the 16 colours, by its SGR number, if this terminal has colours."""
+    return f"\x1b[{colour}m{text}\x1b[0m" if colours() else text
+
+
+def status_word(status: str) -> tuple[str, int]:
+    """("● running", its colour)"""
+    glyph, plain, colour = GLYPHS.get(status, ("?", "?", 31))
+    return f"{plain if ascii_only() else glyph} {status}", colour
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. One column of a table may be `loose`: it takes what room is left, and is cut if need be."""
+
+    title: str
+    align: str = "left"
+    loose: bool = False
+
+
+def table(
+    head: Sequence[Column], rows: Sequence[Sequence[str]], paint: dict[tuple[int, int], int] | None = None
+) -> str:
+    """Aligned columns, two spaces apart. `paint` maps (row, column) to a colour. Cells must be `shown` already."""
+    from txlab.drawing.text import fit, width
+
+    sizes = [max([width(column.title), *(width(row[i]) for row in rows)]) for i, column in enumerate(head)]
+    room = columns() - 1 - sum(sizes) - 2 * (len(head) - 1)
+    for i, column in enumerate(head):
+        if column.loose and sys.stdout.isatty() and room < 0:  # a file or a pipe gets all of it
+            sizes[i] = max(8, sizes[i] + room)
+    ellipsis = "..." if ascii_only() else "…"
+
+    def line(cells: Sequence[str], number: int) -> str:
+        parts = []
+        for i, cell in enumerate(cells):
+            text = fit(cell, sizes[i], head[i].align, ellipsis)
+            colour = (paint or {}).get((number, i))
+            parts.append(coloured(text, colour) if colour else text)
+        return "  ".join(parts).rstrip()
+
+    return "\n".join([line([column.title for column in head], -1), *(line(row, n) for n, row in enumerate(rows))])
