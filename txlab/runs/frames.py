@@ -8,92 +8,36 @@ files go, and a reader that has lost a file between listing and opening lists ag
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
-from safetensors.numpy import save as encode_safetensors
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.directory import atomic_write
+from txlab.runs.frame_files import (
+    DAMAGE,
+    PACK,
+    SINGLE,
+    Identity,
+    Stored,
+    encode_frame,
+    encode_pack,
+    load_frames,
+    pack_name,
+    read_array,
+    read_header,
+    single_name,
+    steps_in,
+)
 
 PACKED = 64  # frames a pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
 _HEADERS_KEPT = 24
-_HEADER_LIMIT = 100_000_000  # safetensors' own
-_SINGLE = re.compile(r"(\d{8,})\.safetensors")
-_PACK = re.compile(r"pack-(\d{8,})-(\d{8,})\.safetensors")
-_TYPES = {
-    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
-    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
-}  # fmt: skip
-
-_Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-
-Arrays = Mapping[str, np.ndarray[Any, Any]]
-
-
-def single_name(step: int) -> str:
-    return f"{step:08d}.safetensors"
-
-
-def pack_name(first: int, last: int) -> str:
-    return f"pack-{first:08d}-{last:08d}.safetensors"
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """The header of one file: for each step what was said about it, and name → (type, shape, begin, end) in bytes."""
-
-    texts: Mapping[int, str]
-    tensors: Mapping[int, Mapping[str, tuple[str, tuple[int, ...], int, int]]]
-
-
-def _parse_header(data: bytes, start: int, size: int, single: int | None) -> _Stored:
-    """Understand a safetensors header; `start` is where the tensors begin, `size` the file's. ValueError if it lies."""
-    header = orjson.loads(data)
-    if not isinstance(header, dict):
-        raise ValueError("the header is not an object")
-    texts = {int(key): str(text) for key, text in header.pop("__metadata__", {}).items() if key.isdecimal()}
-    tensors: dict[int, dict[str, tuple[str, tuple[int, ...], int, int]]] = {step: {} for step in texts}
-    for key, entry in header.items():
-        begin, end = entry["data_offsets"]
-        shape = tuple(int(length) for length in entry["shape"])
-        kind = str(entry["dtype"])
-        if single is None:
-            prefix, _, name = key.partition("/")
-            step = int(prefix)
-        else:
-            step, name = single, key
-        expected = np.dtype(_TYPES[kind]).itemsize * int(np.prod(shape, dtype=np.int64)) if kind in _TYPES else -1
-        if expected != end - begin or begin < 0 or start + end > size:
-            raise ValueError(f"{key} does not fit")
-        tensors.setdefault(step, {})[name] = (kind, shape, start + begin, start + end)
-    return _Stored(texts, {step: tensors[step] for step in texts})
-
-
-def _read_header(descriptor: int, single: int | None) -> _Stored:
-    size = os.fstat(descriptor).st_size
-    length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
-    if not 2 <= length <= min(_HEADER_LIMIT, size - 8):
-        raise ValueError("the header's length is wrong")
-    return _parse_header(os.pread(descriptor, length, 8), 8 + length, size, single)
-
-
-def _array(descriptor: int, place: tuple[str, tuple[int, ...], int, int]) -> np.ndarray[Any, Any]:
-    """One tensor's bytes as a NumPy array; bfloat16 (which NumPy lacks) widened to float32, without loss."""
-    kind, shape, begin, end = place
-    flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=_TYPES[kind])
-    if kind == "BF16":
-        flat = (flat.astype(np.uint32) << 16).view(np.float32)
-    return flat.reshape(shape)
 
 
 class FrameIndex:
@@ -106,9 +50,9 @@ class FrameIndex:
     def __init__(self, directory: Path) -> None:
         self.directory = Path(directory)
         self.steps: np.ndarray[Any, np.dtype[np.int64]] = np.empty(0, np.int64)
-        self._files: dict[str, tuple[_Identity, list[int]]] = {}  # the steps in each file
+        self._files: dict[str, tuple[Identity, list[int]]] = {}  # the steps in each file
         self._where: dict[int, str] = {}
-        self._headers: OrderedDict[tuple[str, _Identity], _Stored] = OrderedDict()
+        self._headers: OrderedDict[tuple[str, Identity], Stored] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -122,7 +66,7 @@ class FrameIndex:
         listed = self._listing()
         if listed == {name: identity for name, (identity, _) in self._files.items()}:
             return False
-        files: dict[str, tuple[_Identity, list[int]]] = {}
+        files: dict[str, tuple[Identity, list[int]]] = {}
         for _ in range(10):
             again = self._listing()
             files = self._understood(again)
@@ -137,12 +81,12 @@ class FrameIndex:
         self.steps = steps
         return changed
 
-    def _listing(self) -> dict[str, _Identity]:
+    def _listing(self) -> dict[str, Identity]:
         found = {}
         try:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
-                    if _SINGLE.fullmatch(entry.name) or _PACK.fullmatch(entry.name):
+                    if SINGLE.fullmatch(entry.name) or PACK.fullmatch(entry.name):
                         try:
                             stat = entry.stat()
                         except OSError:  # it went between listing and looking
@@ -152,12 +96,12 @@ class FrameIndex:
             return {}
         return found
 
-    def _understood(self, listed: Mapping[str, _Identity]) -> dict[str, tuple[_Identity, list[int]]]:
+    def _understood(self, listed: Mapping[str, Identity]) -> dict[str, tuple[Identity, list[int]]]:
         """The steps in each file; one that went meanwhile is left out, one that is damaged has none."""
         files = {}
         for name, identity in listed.items():
             known = self._files.get(name)
-            single = _SINGLE.fullmatch(name)
+            single = SINGLE.fullmatch(name)
             if known is not None and known[0] == identity:
                 files[name] = known
             elif single:
@@ -167,24 +111,24 @@ class FrameIndex:
                     files[name] = (identity, sorted(self._header(name, identity).texts))
                 except FileNotFoundError:
                     continue
-                except _DAMAGE:
+                except DAMAGE:
                     files[name] = (identity, [])
         return files
 
-    def _header(self, name: str, identity: _Identity) -> _Stored:
+    def _header(self, name: str, identity: Identity) -> Stored:
         descriptor = os.open(self.directory / name, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return self._header_of(descriptor, name, identity)
         finally:
             os.close(descriptor)
 
-    def _header_of(self, descriptor: int, name: str, identity: _Identity) -> _Stored:
+    def _header_of(self, descriptor: int, name: str, identity: Identity) -> Stored:
         key = (name, identity)
         if key in self._headers:
             self._headers.move_to_end(key)
             return self._headers[key]
-        single = _SINGLE.fullmatch(name)
-        header = _read_header(descriptor, int(single[1]) if single else None)
+        single = SINGLE.fullmatch(name)
+        header = read_header(descriptor, int(single[1]) if single else None)
         self._headers[key] = header
         while len(self._headers) > _HEADERS_KEPT:
             self._headers.popitem(last=False)
@@ -203,7 +147,7 @@ class FrameIndex:
                 continue
             try:
                 return self._read(step, wanted)
-            except _DAMAGE:
+            except DAMAGE:
                 self._files.pop(self._where[step], None)  # packed, thinned or rewound meanwhile: look at it afresh
         raise LabError(f"there is no readable frame of step {step} in {self.directory}")
 
@@ -215,38 +159,13 @@ class FrameIndex:
             header = self._header_of(descriptor, name, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
             said = orjson.loads(header.texts[step])
             tensors = {
-                key: _array(descriptor, place)
+                key: read_array(descriptor, place)
                 for key, place in header.tensors[step].items()
                 if wanted is None or key in wanted
             }
         finally:
             os.close(descriptor)
         return Frame(step, tensors, said["tokens"], said["texts"], said["facts"])
-
-
-def _as_arrays(frame: Frame) -> dict[str, np.ndarray[Any, Any]]:
-    """The frame's tensors as contiguous NumPy arrays; torch's are fetched from where they are, bfloat16 as float32."""
-    arrays = {}
-    for name, tensor in frame.tensors.items():
-        if not isinstance(tensor, np.ndarray) and hasattr(tensor, "detach"):
-            tensor = tensor.detach().cpu()
-            tensor = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
-        arrays[name] = np.asarray(tensor, order="C")
-    return arrays
-
-
-def _said(frame: Frame) -> str:
-    """What a frame says beside its tensors, as the JSON that goes into the file's metadata."""
-    said = {
-        "tokens": {name: [_valid(label) for label in labels] for name, labels in frame.tokens.items()},
-        "texts": {name: _valid(text) for name, text in frame.texts.items()},
-        "facts": dict(frame.facts),
-    }
-    return orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
-
-
-def _valid(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class FrameWriter:
@@ -271,14 +190,14 @@ class FrameWriter:
         for leftover in self.directory.glob(".*"):
             leftover.unlink()
         for path in sorted(self.directory.glob("*.safetensors")):
-            single = _SINGLE.fullmatch(path.name)
-            steps = _steps_in(path)
+            single = SINGLE.fullmatch(path.name)
+            steps = steps_in(path)
             if not steps:
                 path.rename(path.with_suffix(".damaged"))
             elif single:
                 self.singles.append(int(single[1]))
                 self.sizes[path.name] = path.stat().st_size
-            elif _PACK.fullmatch(path.name):
+            elif PACK.fullmatch(path.name):
                 self.packs[path.name] = steps
                 self.sizes[path.name] = path.stat().st_size
         for name, steps in sorted(self.packs.items(), key=lambda entry: len(entry[1])):
@@ -298,7 +217,7 @@ class FrameWriter:
         """Record one frame; returns its size in bytes. One of the same step is replaced."""
         name = single_name(frame.step)
         held = next((pack for pack, steps in self.packs.items() if frame.step in steps), None)
-        data = encode_safetensors(_as_arrays(frame), {f"{frame.step:08d}": _said(frame)})
+        data = encode_frame(frame)
         self._put(name, data)
         if frame.step not in self.singles:
             self.singles.append(frame.step)
@@ -326,7 +245,7 @@ class FrameWriter:
         (self.directory / name).unlink(missing_ok=True)
         self.sizes.pop(name, None)
         self.packs.pop(name, None)
-        if single := _SINGLE.fullmatch(name):
+        if single := SINGLE.fullmatch(name):
             self.singles.remove(int(single[1]))
 
     def _pack(self) -> None:
@@ -335,9 +254,9 @@ class FrameWriter:
         self._join([single_name(step) for step in steps], pack_name(steps[0], steps[-1]))
 
     def _join(self, names: list[str], pack: str) -> None:
-        frames = {step: entry for name in names for step, entry in _load(self.directory / name).items()}
+        frames = {step: entry for name in names for step, entry in load_frames(self.directory / name).items()}
         if frames:
-            self._put(pack, _encode_pack(frames))
+            self._put(pack, encode_pack(frames))
             self.packs[pack] = sorted(frames)
         for name in names:
             if name != pack:
@@ -348,8 +267,8 @@ class FrameWriter:
         if not kept:
             self._remove(pack)
             return
-        frames = {step: entry for step, entry in _load(self.directory / pack).items() if step in kept}
-        self._put(pack, _encode_pack(frames))
+        frames = {step: entry for step, entry in load_frames(self.directory / pack).items() if step in kept}
+        self._put(pack, encode_pack(frames))
         self.packs[pack] = sorted(frames)
 
     def _thin(self) -> None:
@@ -396,38 +315,3 @@ def thinned_out(steps: list[int]) -> list[int]:
         if len(chosen) < max(1, last // 4) and place - 1 not in chosen and place + 1 not in chosen:
             chosen.add(place)
     return [steps[place] for place in sorted(chosen)]
-
-
-def _steps_in(path: Path) -> list[int]:
-    """The steps of the frames in a file, from its header alone; none if it is damaged."""
-    single = _SINGLE.fullmatch(path.name)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return sorted(_read_header(descriptor, int(single[1]) if single else None).texts)
-        finally:
-            os.close(descriptor)
-    except _DAMAGE:
-        return []
-
-
-def _load(path: Path) -> dict[int, tuple[str, dict[str, np.ndarray[Any, Any]]]]:
-    """Every frame of a file: step → (what it says, arrays); empty if the file is damaged. bfloat16 becomes float32."""
-    single = _SINGLE.fullmatch(path.name)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            header = _read_header(descriptor, int(single[1]) if single else None)
-            return {
-                step: (header.texts[step], {name: _array(descriptor, place) for name, place in places.items()})
-                for step, places in header.tensors.items()
-            }
-        finally:
-            os.close(descriptor)
-    except _DAMAGE:
-        return {}
-
-
-def _encode_pack(frames: Mapping[int, tuple[str, Arrays]]) -> bytes:
-    tensors = {f"{step:08d}/{name}": array for step, (_, arrays) in frames.items() for name, array in arrays.items()}
-    return bytes(encode_safetensors(tensors, {f"{step:08d}": said for step, (said, _) in frames.items()}))
