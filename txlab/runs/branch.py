@@ -14,7 +14,7 @@ from txlab.runs.columns import Array, Table, merge
 from txlab.runs.events import Row, decode_row
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]  # event and names of a table
-Waiting: TypeAlias = dict[Key, tuple[list[int], list[float], list[list[Any]]]]
+Waiting: TypeAlias = dict[Key, tuple[list[int], list[float], list[Any]]]  # values of all rows in one list
 
 MEASURED = ("metrics", "machine")  # events whose values become columns; all others are kept as rows
 LARGEST_STEP = 2**62
@@ -47,7 +47,7 @@ def parse(line: bytes) -> Row | None:
         return None
     if row.get("event") not in MEASURED:  # few, so they can afford the full decoding
         return decode_row(line)
-    return row if type(row.get("values")) is dict and isinstance(row.get("time"), float | int) else None
+    return row if type(row.get("values")) is dict and type(row.get("time")) in (float, int) else None
 
 
 class Branch:
@@ -59,22 +59,17 @@ class Branch:
         self.dead: list[list[Table]] = []  # for each rewind that dropped measurements, what it dropped
         self.dead_rows: list[Row] = []
         self.skipped = 0
-        self.last_step = -1
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
-        found = []
-        for line in lines:
-            row = parse(line)
-            if row is None:
-                self.skipped += 1
-            else:
-                found.append(row)
-        self.add(found)
+        self.add(map(parse, lines))  # one row at a time: to keep them would cost as much again in garbage collection
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Follow these rows, which come next in the file."""
+    def add(self, rows: Iterable[Row | None]) -> None:
+        """Follow these rows, which come next in the file; None is a line that was no row."""
         waiting: Waiting = {}
         for row in rows:
+            if row is None:
+                self.skipped += 1
+                continue
             event, step = row["event"], row["step"]
             if event in MEASURED:
                 values = row["values"]
@@ -84,13 +79,12 @@ class Branch:
                     group = waiting[key] = ([], [], [])
                 group[0].append(step)
                 group[1].append(row["time"])
-                group[2].append(list(values.values()))
+                group[2].extend(values.values())
             else:
                 if event == "rewind":
                     self._settle(waiting)
                     self._rewind(step)
                 self.rows.append(row)
-            self.last_step = step
         self._settle(waiting)
 
     def _settle(self, waiting: Waiting) -> None:

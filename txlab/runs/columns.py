@@ -18,7 +18,7 @@ class Column:
     """A typed array that grows at its end."""
 
     def __init__(self, dtype: npt.DTypeLike, content: Array | None = None) -> None:
-        self._data = np.empty(64, dtype) if content is None else content
+        self._data = np.empty(0, dtype) if content is None else content
         self.length = 0 if content is None else len(content)
 
     def extend(self, values: Array) -> None:
@@ -59,19 +59,21 @@ class Table:
     def column(self, name: str) -> Array:
         return self.values[self.names.index(name)].view()
 
-    def extend(self, steps: Sequence[int], times: Sequence[float], rows: Sequence[Sequence[Any]]) -> None:
-        """Append rows; each of `rows` holds one value per name."""
+    def extend(self, steps: Sequence[int], times: Sequence[float], values: Sequence[Any]) -> None:
+        """Append rows; `values` holds those of the first row, then those of the second …"""
         fresh = np.array(steps, np.int64)
-        if len(self) and fresh[0] < self.steps.last() or (fresh[1:] < fresh[:-1]).any():
+        if (len(self) and fresh[0] < self.steps.last()) or (fresh[1:] < fresh[:-1]).any():
             self.ascending = False
         self.steps.extend(fresh)
         self.times.extend(np.array(times, np.float64))
         try:
-            block = np.array(rows, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
+            block = np.array(values, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
         except (ValueError, TypeError, OverflowError):
-            block = np.array([[number(value) for value in row] for row in rows], np.float64)
-        for column, values in zip(self.values, block.reshape(len(rows), len(self.names)).T, strict=True):
-            column.extend(values)
+            block = np.empty(0)
+        if block.shape != (len(values),):  # a value that is no number: a list, an object, a text
+            block = np.array([number(value) for value in values], np.float64)
+        for column, part in zip(self.values, block.reshape(len(steps), len(self.names)).T, strict=True):
+            column.extend(part)
 
     def drop_after(self, step: int) -> "Table | None":
         """Remove the rows of steps > `step`; what was removed, or None."""
@@ -97,7 +99,7 @@ def number(value: Any) -> float:
 
 
 def merge(tables: Iterable[Table], name: str) -> tuple[Array, Array, Array]:
-    """Steps, values and times of a name over all tables that have it, by step, in the order written within a step."""
+    """Steps, values and times of a name over all tables that have it, by step, and by time within a step."""
     parts = [table for table in tables if name in table.names and len(table)]
     if not parts:
         empty = np.empty(0)
@@ -110,5 +112,5 @@ def merge(tables: Iterable[Table], name: str) -> tuple[Array, Array, Array]:
         steps = np.concatenate([part.steps.view() for part in parts])
         values = np.concatenate([part.column(name) for part in parts])
         times = np.concatenate([part.times.view() for part in parts])
-    order = np.argsort(steps, kind="stable")
+    order = np.lexsort((times, steps))
     return steps[order], values[order], times[order]

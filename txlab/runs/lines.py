@@ -59,13 +59,17 @@ class LineCursor:
             return []
         if self._seen == (about.st_size, about.st_mtime_ns) and self.identity == (about.st_dev, about.st_ino):
             return []
+        lines: list[bytes] = []
         try:
             with self.path.open("rb", buffering=0) as file:
-                return self._read(file.fileno(), limit)
+                while not lines and self._advance(file.fileno(), limit, lines):
+                    pass  # only blank lines so far
         except OSError:  # vanished, or a stale handle of a network file system
-            return []
+            pass
+        return lines
 
-    def _read(self, descriptor: int, limit: int) -> list[bytes]:
+    def _advance(self, descriptor: int, limit: int, lines: list[bytes]) -> bool:
+        """Take the next complete lines; False if there are none yet."""
         about = os.fstat(descriptor)
         if self.identity not in (None, (about.st_dev, about.st_ino)) or about.st_size < self.offset:
             raise Replaced(self.path)
@@ -76,37 +80,30 @@ class LineCursor:
             if self._seam and block[:seam] != self._seam:
                 raise Replaced(self.path)
             chunk = block[seam:]
-            nul = chunk.find(0)
-            end = (chunk.rfind(b"\n") if nul < 0 else chunk.rfind(b"\n", 0, nul)) + 1
-            if end == 0 and nul >= 0:
-                end = self._after_the_hole(chunk, about)
-            if end > 0 or len(chunk) < limit:
+            end, hole = self._usable(chunk, about)
+            if end or hole or len(chunk) < limit:
                 break
             if limit >= LONGEST:
                 end = len(chunk)
                 break
             limit *= 4
-        taken = chunk[:end]
         self.waiting = len(chunk) - end if self.offset + len(chunk) >= about.st_size else 0
         if end:
+            lines += [stripped for line in chunk[:end].split(b"\n") if (stripped := line.strip(b"\0\r "))]
             self.offset += end
             self._seam = block[: seam + end][-SEAM:]
-        elif nul < 0 and self.offset + len(chunk) >= about.st_size:
+        elif not hole and self.offset + len(chunk) >= about.st_size:
             self._seen = (about.st_size, about.st_mtime_ns)
-        lines = taken.split(b"\n")
-        return [stripped for line in lines if (stripped := line.strip(b"\0\r "))]
+        return end > 0
 
-    def _after_the_hole(self, chunk: bytes, about: os.stat_result) -> int:
-        """Where to go on behind NUL bytes at the cursor; 0 = wait, they may yet be filled in."""
+    def _usable(self, chunk: bytes, about: os.stat_result) -> tuple[int, bool]:
+        """How many bytes of a chunk are complete lines, and whether NUL bytes at the cursor are being waited for."""
+        nul = chunk.find(0)
+        end = (chunk.rfind(b"\n") if nul < 0 else chunk.rfind(b"\n", 0, nul)) + 1
+        if end or nul < 0:
+            return end, False
         if self._hole != self.offset:
             self._hole, self._hole_since = self.offset, time.monotonic()
-        waited = time.monotonic() - self._hole_since > PATIENCE or time.time() - about.st_mtime > PATIENCE
-        if not waited:
-            return 0
-        if not chunk.strip(b"\0"):  # nothing but the hole so far; it is only stepped over if something is behind it
-            return len(chunk) if self.offset + len(chunk) < about.st_size else 0
-        return (
-            chunk.find(b"\n", len(chunk) - len(chunk.lstrip(b"\0"))) + 1
-            if chunk[:1] == b"\0"
-            else chunk.find(b"\n") + 1
-        )
+        if time.monotonic() - self._hole_since < PATIENCE and time.time() - about.st_mtime < PATIENCE:
+            return 0, True
+        return chunk.rfind(b"\n") + 1, False

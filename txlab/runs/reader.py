@@ -24,7 +24,7 @@ AT_ONCE = 4 * 1024 * 1024  # a log up to this size is read whole by the first po
 EACH_POLL = 1024 * 1024  # of what has been added since, a poll reads no more than this (about 25 ms)
 LIGHT_TAIL, LIGHT_SAMPLES = 64 * 1024, 64
 LIGHT_GROWTH = 1024 * 1024  # a light reader takes a new sample after this many new bytes, so that it stays small
-PAUSE = 0.001  # seconds between slices of catching up, for the thread that draws
+PAUSE = 0.0005  # seconds between slices of catching up, for the thread that draws
 
 
 class RunReader:
@@ -43,6 +43,7 @@ class RunReader:
         self.directory = RunDirectory(path)
         self.light, self.cache = light, cache and not light
         self.version = 0  # grows whenever what the reader would answer has changed
+        self._told = 0  # the version at the last poll; catching up moves it on, too
         self._branch, self._cursor = Branch(), LineCursor(self.directory.events)
         self._whole = True  # the branch was folded from the first byte on
         self._light_from = 0
@@ -78,7 +79,8 @@ class RunReader:
             changed |= self._frames.refresh()
         if changed:
             self.version += 1
-        return changed
+        told, self._told = self._told, self.version
+        return told != self.version
 
     def _look(self) -> bool:
         """run.json and heartbeat."""
