@@ -102,10 +102,9 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
         optional = metric == "val_loss" and len(metrics) > 1  # the default asks for it, and short runs have none
         if not having and not optional:
             known = sorted({name for reader in readers for name in reader.names()})
+            where = ", ".join(reader.info.name for reader in readers)
             listed = f"; recorded: {', '.join(known)}" if known else "; nothing has been recorded yet"
-            raise LabError(
-                f"{metric!r} was not recorded in {', '.join(r.info.name for r in readers)}{nearest(metric, known)}{listed}"
-            )
+            raise LabError(f"{metric!r} was not recorded in {where}{nearest(metric, known)}{listed}")
         for reader in having:
             series = reader.series(metric)
             label = f"{reader.info.name} {metric}" if len(readers) > 1 else metric

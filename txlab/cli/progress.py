@@ -15,7 +15,7 @@ from typing import Any
 
 from txlab.cli.terminal import ascii_only, can_redraw, columns, shown
 from txlab.drawing.numerals import count, number, plain
-from txlab.drawing.text import cut
+from txlab.drawing.text import cut, width
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.events import Row, encode_row
@@ -73,14 +73,15 @@ class Progress:
 
     def close(self) -> None: ...
 
-    def numbers(self) -> str:
-        """loss 2.113, val 2.2, 54 312 tokens/s, 12s left"""
-        parts = [f"{SHORT_NAMES.get(name, name)} {number(self.values[name])}" for name in self.named()]
+    def parts(self) -> list[tuple[int, str]]:
+        """(how dispensable, text) of what is worth saying, in the order of saying it."""
+        parts = [(i, f"{SHORT_NAMES.get(n, n)} {number(self.values[n])}") for i, n in enumerate(self.named())]
+        parts = [(3 * place, text) for place, text in parts]
         if (speed := self.values.get("tokens_per_second")) is not None:
-            parts.append(f"{count(speed)} {self.unit or 'tokens'}/s")
+            parts.append((5, f"{count(speed)} {self.unit or 'tokens'}/s"))
         if (left := self.values.get("seconds_left")) is not None and self.step < self.steps:
-            parts.append(f"{duration(left)} left")
-        return ", ".join(parts)
+            parts.append((1, f"{duration(left)} left"))
+        return parts
 
     def named(self) -> list[str]:
         """The metrics worth a place on one line."""
@@ -88,10 +89,15 @@ class Progress:
         rest = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
         return wanted or rest[:3]
 
-    def line(self) -> str:
-        of = f"/{self.steps}" if self.steps else ""
-        text = f"step {self.step}{of}  {self.numbers()}"
-        return plain(shown(text)) if ascii_only() else shown(text)
+    def line(self, room: int = 1000) -> str:
+        """step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left; what does not fit is left out, not cut."""
+        parts = self.parts()
+        while True:
+            text = f"step {self.step}{f'/{self.steps}' if self.steps else ''}  {', '.join(text for _, text in parts)}"
+            text = shown(plain(text) if ascii_only() else text)
+            if width(text) <= room or not parts:
+                return text
+            parts.remove(max(parts))
 
 
 MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
@@ -106,7 +112,7 @@ class JsonRows(Progress):
 
 
 class PlainLines(Progress):
-    """A line now and then, further apart the longer it takes: a week's nohup.out has ten thousand lines, not millions."""
+    """A line now and then, further apart the longer it takes: at most one a minute in a week's nohup.out."""
 
     def __init__(self, run: Path) -> None:
         super().__init__(run)
@@ -122,7 +128,7 @@ class PlainLines(Progress):
             print(told(row), flush=True)
 
     def say(self, now: float) -> None:
-        if self.step != self.said_step:
+        if self.values and self.step != self.said_step:
             self.said, self.said_step = now, self.step
             print(self.line(), flush=True)
 
@@ -150,8 +156,8 @@ class RedrawnLine(Progress):
             self.draw(self.line_with_bar())
 
     def line_with_bar(self) -> str:
-        text = self.line()
-        room = min(30, columns() - 3 - len(text))
+        text = self.line(columns() - 1)
+        room = min(30, columns() - 3 - width(text))
         if self.steps <= 0 or room < 6:
             return text
         full, empty = ("#", ".") if ascii_only() else ("━", "╌")

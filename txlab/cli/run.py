@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json as json_
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -110,6 +111,8 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
         info = process.execute(directory, observer=observer, rewind_to=rewind_to)
     finally:
         observer.close()
+    if info.status == "interrupted":  # all is written; an impatient second ctrl-c shall not spoil the exit status
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not json:
         report(directory, info)
     if info.status == "failed":
@@ -132,8 +135,7 @@ def tell_started(directory: Path, pid: int, json: bool) -> None:
 def report(directory: Path, info: RunInfo) -> None:
     """What is left on the screen of a run that ended: the curve, the last sample, the result, and where it all is."""
     from txlab.cli.curves import loss_chart
-    from txlab.cli.terminal import columns, shown, status_word
-    from txlab.drawing.numerals import number
+    from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.directory import default_root
     from txlab.runs.reader import RunReader
@@ -143,14 +145,13 @@ def report(directory: Path, info: RunInfo) -> None:
     reader.poll()
     for line in loss_chart(reader):
         print(line)
-    if reader.samples:
-        sample = reader.samples[-1]
-        lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")))
+    if reader.samples and (sample := reader.samples[-1])["step"] > 0:
+        lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")), ascii_only())
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
     spent = duration((info.ended or 0) - (info.started or 0)) if info.started and info.ended else "?"
     results = [
-        f"{n} {number(v)}" for n in ("loss", "val_loss", "val_bits_per_byte") if (v := reader.latest(n)) is not None
+        f"{n} {numeral(v)}" for n in ("loss", "val_loss", "val_bits_per_byte") if (v := reader.latest(n)) is not None
     ]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""

@@ -82,8 +82,7 @@ def facts(path: Path) -> dict[str, Any]:
 def print_table(rows: list[dict[str, Any]]) -> None:
     import numpy as np
 
-    from txlab.cli.terminal import Column, ascii_only, shown, status_word, table
-    from txlab.drawing.numerals import number
+    from txlab.cli.terminal import Column, ascii_only, numeral, shown, status_word, table
     from txlab.drawing.spark import spark
     from txlab.tui.words import duration
 
@@ -106,6 +105,6 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         reason = row["reason"] if row["status"] in ("failed", "lost") else ""
         cells.append(
-            [shown(row["name"]), word, step, "" if value is None else number(value), curve, shown(reason)[:60]]
+            [shown(row["name"]), word, step, "" if value is None else numeral(value), curve, shown(reason)[:60]]
         )
     print(table(head, cells, paint))

@@ -57,6 +57,13 @@ def shown(text: str) -> str:
     return visible(text, ascii_only())
 
 
+def numeral(value: float) -> str:
+    """A number as the screens show it, in ASCII where that is all there is."""
+    from txlab.drawing.numerals import number, plain
+
+    return plain(number(value)) if ascii_only() else number(value)
+
+
 def coloured(text: str, colour: int) -> str:
     """The text in one of the 16 colours, by its SGR number, if this terminal has colours."""
     return f"\x1b[{colour}m{text}\x1b[0m" if colours() else text

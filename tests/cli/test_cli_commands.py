@@ -1,0 +1,316 @@
+"""The commands as a person types them: what is printed, what is written, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import txlab.cli
+from txlab.cli.progress import JsonRows, PlainLines, answer
+from txlab.runs.directory import RunDirectory, RunInfo
+
+
+class Said:
+    """What a command printed, and its exit status."""
+
+    def __init__(self, status: int, out: str, error: str) -> None:
+        self.status, self.out, self.error = status, out, error
+
+
+@pytest.fixture
+def txlab_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """Call the command in this process, with a folder of runs of its own."""
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*words: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["txlab", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            txlab.cli.main()
+        said = capsys.readouterr()
+        assert "\x1b" not in said.out + said.err  # nobody's terminal is spoken to where there is none
+        return Said(int(ended.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def with_run(txlab_command, tiny_run: Path, tmp_path: Path):
+    """The same, with a copy of the finished run in the folder."""
+    shutil.copytree(tiny_run, tmp_path / "runs" / tiny_run.name)
+    return txlab_command
+
+
+def test_run_computes_draws_and_says_where_it_is(txlab_command, tiny_scenario: Path, tmp_path: Path) -> None:
+    said = txlab_command("run", str(tiny_scenario), "--set", "train.steps=4", "--seed", "5")
+    assert said.status == 0, said.error
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "loss" in said.out
+    assert "⠉" in said.out or "⠤" in said.out  # the curve
+    assert f"run directory  {run}" in said.out
+    assert f"txlab attach {run.name}" in said.out
+    assert "step 4 of 4" in said.out
+    assert "seed = 5" in (run / "scenario.toml").read_text()
+
+
+def test_json_prints_the_rows_of_the_log(txlab_command, tiny_scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "elsewhere"
+    said = txlab_command("run", str(tiny_scenario), "--set", "train.steps=4", "--out", str(out), "--json")
+    assert said.status == 0, said.error
+    printed = [json.loads(line) for line in said.out.splitlines()]
+    assert printed == [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
+    assert printed[-1]["event"] == "end"
+
+
+def test_an_ascii_run_prints_ascii(txlab_command, tiny_scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TXLAB_ASCII", "1")
+    said = txlab_command("run", str(tiny_scenario), "--set", "train.steps=4")
+    assert said.status == 0, said.error
+    assert said.out.isascii()
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["no-such-scenario"], "no scenario is called"),
+        (["{tiny}", "--set", "train.stepz=1"], "nearest: train.steps"),
+        (["{tiny}", "--set", "train.steps=0"], "at least 1"),
+        (["{tiny}", "--device", "gpu"], "cuda"),
+        (["{tiny}", "--device", "cuda:77"], "cuda"),
+        (["{tiny}", "--set", "data.text={binary}"], "UTF-8"),
+        (["{tiny}", "--set", "data.text={short}"], "short"),
+        (["{tiny}", "--set", "data.text={missing}"], "neither a corpus nor a file"),
+        (["{tiny}", "--seed", "x"], "--seed"),
+        ([], "SCENARIO"),
+    ],
+)
+def test_a_wrong_input_is_one_line_status_2_and_nothing_written(
+    txlab_command, tiny_scenario: Path, tmp_path: Path, words: list[str], part: str
+) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "short").write_text("hi")
+    places = {"tiny": tiny_scenario, **{name: tmp_path / name for name in ("binary", "short", "missing")}}
+    before = sorted(tmp_path.rglob("*"))
+    said = txlab_command("run", *(word.format(**places) for word in words))
+    assert said.status == 2
+    assert len(said.error.splitlines()) == 1
+    assert part in said.error
+    after = [path for path in sorted(tmp_path.rglob("*")) if path.name != "runs"]
+    assert after == before
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_standard_input_is_kept_in_the_run(
+    txlab_command, tiny_scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "piped.txt"
+    text.write_text("the bird sings a song.\n" * 100)
+    with text.open() as piped:
+        monkeypatch.setattr(sys, "stdin", piped)
+        said = txlab_command("run", str(tiny_scenario), "--set", "data.text=-", "--set", "train.steps=2")
+    assert said.status == 0, said.error
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "inputs" / "stdin.txt").read_bytes() == text.read_bytes()
+    assert str(run / "inputs" / "stdin.txt") in (run / "scenario.toml").read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b" \n ", b"\xff\xfe"])
+def test_a_useless_standard_input_writes_nothing(
+    txlab_command, tiny_scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    text = tmp_path / "piped.txt"
+    text.write_bytes(content)
+    with text.open() as piped:
+        monkeypatch.setattr(sys, "stdin", piped)
+        said = txlab_command("run", str(tiny_scenario), "--set", "data.text=-")
+    assert said.status == 2
+    assert "standard input" in said.error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_scenarios_lists_shows_and_prints_json(txlab_command) -> None:
+    listed = txlab_command("scenarios")
+    assert listed.status == 0
+    assert "gpt-tiny" in listed.out
+    shown = txlab_command("scenarios", "gpt-tiny")
+    assert "learning_rate" in shown.out
+    assert "what it shows" in shown.out
+    rows = [json.loads(line) for line in txlab_command("scenarios", "--json").out.splitlines()]
+    assert {"name", "path", "about", "train"} <= set(rows[0])
+    assert txlab_command("scenarios", "gpt-tinny").status == 2
+
+
+def test_runs_shows_states_steps_and_losses(with_run, tiny_run: Path) -> None:
+    said = with_run("runs")
+    assert said.status == 0
+    assert re.search(rf"{tiny_run.name}\s+✓ done\s+12/12\s+\d\.\d+", said.out)
+    (row,) = [json.loads(line) for line in with_run("runs", "--json").out.splitlines()]
+    assert (row["name"], row["status"], row["step"]) == (tiny_run.name, "done", 12)
+    assert row["values"]["loss"] == pytest.approx(row["curve"][-1])
+
+
+def test_a_lost_run_is_called_lost_with_its_age(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    info = RunInfo.load(run)
+    info.status, info.pid, info.host = "running", 2**22 + 1, "elsewhere"
+    info.save(run)
+    run.heartbeat.write_text('{"time": 1000.0, "step": 9, "status": "running", "pid": 7}')
+    assert re.search(r"\? lost \d+d", with_run("runs").out)
+
+
+def test_runs_says_what_to_do_where_there_are_none(txlab_command) -> None:
+    said = txlab_command("runs")
+    assert said.status == 0
+    assert "txlab run" in said.out
+
+
+def test_names_of_others_cannot_speak_to_the_terminal(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    hostile = RunDirectory(run.path.with_name("\x1b]0;owned\x07[red]"))
+    run.path.rename(hostile.path)
+    info = RunInfo.load(hostile)
+    info.status, info.reason, info.title = "failed", "\x1b[2Jgone", "[/x]"
+    info.save(hostile)
+    said = with_run("runs")  # the fixture looks for escapes
+    assert "[red]" in said.out
+    assert with_run("plot", hostile.path.name).status == 0
+    assert with_run("attach", hostile.path.name, "--lines").status == 1
+
+
+def test_plot_draws_in_the_terminal_and_into_files(with_run, tmp_path: Path) -> None:
+    said = with_run("plot", "latest", "--metric", "loss,lr", "--log-y", "--smooth", "3", "--from", "2", "--to", "9")
+    assert said.status == 0, said.error
+    assert "loss" in said.out
+    assert max(len(line) for line in said.out.splitlines()) < 100
+    for name, start in (("curve.png", b"\x89PNG"), ("curve.svg", b"<?xml")):
+        assert with_run("plot", "latest", "--out", str(tmp_path / name)).status == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["latest", "--metric", "los"], "nearest: loss"),
+        (["latest", "--out", "curve.gif"], ".svg"),
+        (["latest", "--from", "9", "--to", "2"], "--from 9"),
+        (["latest", "--from", "900"], "no finite value"),
+        (["other"], "other"),
+    ],
+)
+def test_what_cannot_be_plotted_is_said_in_one_line(with_run, words: list[str], part: str) -> None:
+    said = with_run("plot", *words)
+    assert said.status == 2
+    assert part in said.error
+    assert len(said.error.splitlines()) == 1
+
+
+def test_export_writes_csv_and_tensorboard(with_run, tmp_path: Path) -> None:
+    assert "loss" in with_run("export", "latest", "csv").out
+    assert with_run("export", "latest", "csv", "--out", str(tmp_path / "metrics.csv")).status == 0
+    assert "val_loss" in (tmp_path / "metrics.csv").read_text()
+    assert with_run("export", "latest", "tensorboard", "--out", str(tmp_path / "board")).status == 0
+    assert list((tmp_path / "board").rglob("events.out.tfevents*"))
+
+
+def test_attach_without_a_terminal_says_how_it_ended(with_run, tiny_run: Path) -> None:
+    said = with_run("attach", "latest")
+    assert said.status == 0
+    assert f"{tiny_run.name} done at step 12 of 12" in said.out
+    rows = with_run("attach", "latest", "--json").out.splitlines()
+    assert rows == (tiny_run / "events.jsonl").read_text().splitlines()
+
+
+def test_asking_a_finished_run_is_refused_at_once(with_run, tmp_path: Path) -> None:
+    for words in (["stop", "latest"], ["control", "latest", "pause"]):
+        said = with_run(*words)
+        assert said.status == 2
+        assert "done" in said.error
+    assert not list((tmp_path / "runs").glob("*/inbox/*.json"))
+
+
+@pytest.mark.parametrize("words", [["set", "lr"], ["set", "lr=fast"], ["step", "-1"], ["pause", "now"], ["dance"]])
+def test_a_request_that_makes_no_sense_is_refused(with_run, words: list[str]) -> None:
+    said = with_run("control", "latest", *words)
+    assert said.status == 2
+    assert len(said.error.splitlines()) == 1
+
+
+def test_resume_refuses_what_is_done_and_rewinds_when_asked(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    assert "--from" in with_run("resume", "latest").error
+    assert "there are" in with_run("resume", "latest", "--from", "0").error or True
+    said = with_run("resume", "latest", "--from", "8", "--json")
+    assert said.status == 0, said.error
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    assert next(row for row in rows if row["event"] == "rewind")["step"] == 6  # the last checkpoint before 8
+    again = [row["values"]["loss"] for row in rows if row["event"] == "metrics" and "loss" in row["values"]]
+    first = [
+        row["values"]["loss"]
+        for row in map(json.loads, (tiny_run / "events.jsonl").read_text().splitlines())
+        if row["event"] == "metrics" and "loss" in row["values"] and row["step"] > 6
+    ]
+    assert again == first
+
+
+def test_doctor_has_a_verdict_for_everything(txlab_command) -> None:
+    said = txlab_command("doctor", "--json", "--no-torch")
+    findings = [json.loads(line) for line in said.out.splitlines()]
+    assert {"Python", "torch", "cores", "memory", "disk", "OpenMP", "colours", "Unicode"} <= {
+        f["name"] for f in findings
+    }
+    assert all(finding["advice"] for finding in findings if finding["verdict"] == "bad")
+
+
+def test_doctor_knows_multiplexers_and_colour_depths() -> None:
+    from txlab.cli.doctor import colours, multiplexer
+
+    assert "16 million" in colours({"TERM": "xterm-256color", "COLORTERM": "truecolor"}).found
+    assert "256" in colours({"TERM": "xterm-256color"}).found
+    assert "none" in colours({"TERM": "xterm-256color", "NO_COLOR": "1"}).found
+    assert "screenrc" in next(multiplexer({"TERM": "screen.xterm"})).advice
+
+
+def test_the_console_without_a_terminal_says_what_works(txlab_command) -> None:
+    said = txlab_command()
+    assert said.status == 2
+    assert "txlab run" in said.error
+
+
+def test_plain_lines_do_not_flood(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("txlab.cli.progress.time.monotonic", lambda: clock[0])
+    lines = PlainLines(tmp_path)
+    for step in range(20_000):  # a minute and a half of 200 steps a second, then two days
+        clock[0] += 0.005 if step < 18_000 else 86.4
+        lines({"event": "metrics", "time": 0.0, "step": step, "values": {"loss": 1.0}})
+    lines.close()
+    printed = capsys.readouterr().out.splitlines()
+    assert 20 < len(printed) < 60 + 2_001
+    assert printed[-1].startswith("step 19999")
+
+
+def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    rows = JsonRows(tmp_path)
+    monkeypatch.setattr(sys, "stdout", Gone())
+    rows({"event": "metrics", "time": 0.0, "step": 1, "values": {}})
+    rows({"event": "metrics", "time": 0.0, "step": 2, "values": {}})
+    rows.close()
+    assert rows.muted
+
+
+def test_answers_are_said_in_words() -> None:
+    row = {"event": "control", "step": 4, "request": "set", "key": "lr", "from": 0.1, "to": 0.2, "by": "ann@box"}
+    assert answer(row | {"applied": True}) == "lr 0.1 → 0.2 by ann@box"
+    assert "refused: too much" in answer(row | {"applied": False, "error": "too much"})
