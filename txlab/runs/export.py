@@ -1,0 +1,225 @@
+"""A run for other programs: CSV tables, and event files that TensorBoard opens.
+
+Notable: everything is streamed from the log in two passes, one for the rewinds and one for the live rows, so a log of
+any length is exported in little memory and with its numbers exact (CSV carries Python's shortest digits; TensorBoard's
+own format is float32). Only the live branch is exported; a rewound past would be a zigzag in anybody's plot.
+"""
+
+import csv
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from txlab.errors import LabError, nearest
+from txlab.runs.branch import MEASURED, parse
+from txlab.runs.columns import number
+from txlab.runs.directory import RunDirectory
+from txlab.runs.events import Row
+from txlab.runs.frames import FrameIndex
+from txlab.runs.lines import LineCursor, Replaced
+
+
+def every_row(run: str | Path) -> Iterator[Row]:
+    """All rows of a log in the order of the file, dead ones too; what is no row is passed over.
+
+    Raises LabError if there is no log, or it was replaced while it was read.
+    """
+    events = RunDirectory(run).events
+    if not events.is_file():
+        raise LabError(f"{Path(run)} cannot be exported: it has no events.jsonl")
+    cursor = LineCursor(events)
+    try:
+        while lines := cursor.read():
+            yield from (row for line in lines if (row := parse(line)) is not None)
+    except Replaced:
+        raise LabError(f"{events} was replaced while it was exported; export it again") from None
+
+
+def live_rows(run: str | Path) -> Iterator[Row]:
+    """The rows of the live branch: those whose step no later rewind goes below."""
+    rewinds, end = [], 0
+    for place, row in enumerate(every_row(run)):
+        end = place + 1
+        if row["event"] == "rewind":
+            rewinds.append((place, row["step"]))
+    limits: list[tuple[int, int]] = []  # (place, lowest step of the rewinds from here on), last first
+    for place, step in reversed(rewinds):
+        limits.append((place, min(step, limits[-1][1]) if limits else step))
+    for place, row in enumerate(islice(every_row(run), end)):  # no further: a rewind that came since is not known
+        while limits and limits[-1][0] <= place:
+            limits.pop()
+        if not limits or row["step"] <= limits[-1][1]:
+            yield row
+
+
+def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterator[tuple[int, float, dict[str, float]]]:
+    """(step, time, {name: value}) of each live row that measures one of the names; all names if None."""
+    for row in live_rows(run):
+        if row["event"] in MEASURED:
+            values = {key: number(value) for key, value in row["values"].items() if names is None or key in names}
+            if values:
+                yield row["step"], float(row["time"]), values
+
+
+def metric_names(run: str | Path, wanted: Sequence[str] | None = None) -> list[str]:
+    """The names of the live branch in the order in which they first appear, or those wanted of them.
+
+    Raises LabError for one that is not there, with the nearest.
+    """
+    found: dict[str, None] = {}
+    for _, _, values in measurements(run):
+        found.update(dict.fromkeys(values))
+    for name in wanted or ():
+        if name not in found:
+            raise LabError(f"{Path(run)} has no metric {name!r}{nearest(name, found)}")
+    return list(wanted) if wanted else list(found)
+
+
+def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Sequence[str] | None = None) -> Path:
+    """Write the live branch as CSV and return the path.
+
+    Long: `step,name,value,time`, a line for each value. Wide: `step,time,NAME…`, a line for each step, empty where
+    nothing was measured. Floats are written as Python's repr: the shortest digits that read back as the same number,
+    and `nan`, `inf`, `-inf`.
+
+    Raises LabError for an unknown name, a log that is missing, or a place that cannot be written.
+    """
+    out = Path(out)
+    chosen = metric_names(run, names)
+    with written_aside(out) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if wide:
+            writer.writerow(["step", "time", *chosen])
+            for step, group in groupby(measurements(run, chosen), key=lambda entry: entry[0]):
+                for time, values in merged(group):
+                    writer.writerow(
+                        [step, repr(time), *(repr(values[name]) if name in values else "" for name in chosen)]
+                    )
+        else:
+            writer.writerow(["step", "name", "value", "time"])
+            for step, time, values in measurements(run, chosen):
+                writer.writerows([step, name, repr(value), repr(time)] for name, value in values.items())
+    return out
+
+
+def merged(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tuple[float, dict[str, float]]]:
+    """The rows of one step as few lines as they fit into: a second value of the same name begins another line."""
+    begun, line = 0.0, dict[str, float]()
+    for _, time, values in group:
+        if not line or line.keys() & values.keys():
+            if line:
+                yield begun, line
+            begun, line = time, {}
+        line |= values
+    if line:
+        yield begun, line
+
+
+@contextmanager
+def written_aside(out: Path) -> Iterator[TextIO]:
+    """A text file that appears under its name when it is whole. Raises LabError if it cannot be written."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+    except OSError as error:
+        raise LabError(f"{out} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            yield file
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(aside).chmod(0o666 & ~umask)  # mkstemp makes it private
+        Path(aside).replace(out)
+    except OSError as error:
+        Path(aside).unlink(missing_ok=True)
+        raise LabError(f"{out} cannot be written: {error.strerror}") from None
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def write_tensorboard(
+    run: str | Path, out: str | Path, *, names: Sequence[str] | None = None, images: bool = False
+) -> Path:
+    """Write an event file for TensorBoard into the folder `out` and return that folder.
+
+    Scalars have their step and wall time, and are float32; samples become texts, quoted so that nothing in them is
+    taken for Markdown; `images` adds the attention patterns of every recorded frame, heads side by side.
+
+    Raises LabError as `write_csv`, and if `out` already has event files (TensorBoard would draw both as one run).
+    """
+    out = Path(out)
+    if out.is_dir() and any(out.glob("events.out.tfevents.*")):
+        raise LabError(f"{out} already holds TensorBoard event files; name another folder")
+    chosen = None if names is None else set(metric_names(run, names))
+    if not RunDirectory(run).events.is_file():
+        raise LabError(f"{Path(run)} cannot be exported: it has no events.jsonl")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_events(run, out, chosen, images)
+    except OSError as error:
+        raise LabError(f"{out} cannot be written: {error.strerror}") from None
+    return out
+
+
+def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bool) -> None:
+    from tensorboardX import SummaryWriter
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    writer = SummaryWriter(str(out), flush_secs=3600, max_queue=1000)
+    try:
+        for row in live_rows(run):
+            if row["event"] in MEASURED:
+                values = [
+                    Summary.Value(tag=tag(name), simple_value=single(number(value)))
+                    for name, value in row["values"].items()
+                    if chosen is None or name in chosen
+                ]
+                if values:
+                    writer.file_writer.add_summary(Summary(value=values), row["step"], float(row["time"]))
+            elif row["event"] == "sample":
+                text = quoted(f"{row.get('prompt', '')}{row.get('text', '')}")
+                writer.add_text("sample", text, row["step"], float(row["time"]))
+        if images:
+            frames = FrameIndex(RunDirectory(run).frames)
+            frames.refresh()
+            for step in frames.steps.tolist():
+                add_patterns(writer, frames, step)
+    finally:
+        writer.close()
+
+
+def tag(name: str) -> str:
+    """A metric's name without what protocol buffers refuse (lone surrogates)."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def single(value: float) -> float:
+    """A double that a float32 field accepts: what is too large becomes infinite, as numpy rounds it."""
+    return math.copysign(math.inf, value) if math.isfinite(value) and abs(value) >= 3.4028235677973366e38 else value
+
+
+def quoted(text: str) -> str:
+    """A Markdown code block: four spaces before every line, so that no sign in it means anything."""
+    lines = text.encode("utf-8", "replace").decode("utf-8").splitlines() or [""]
+    return "\n".join("    " + line for line in lines)
+
+
+def add_patterns(writer: Any, frames: FrameIndex, step: int) -> None:
+    """The attention patterns of one frame as one grey image a layer, its heads from left to right."""
+    import numpy as np
+
+    try:
+        pattern = frames.read(step, ["attention/pattern"]).tensors.get("attention/pattern")
+    except LabError:  # thinned out since the frames were listed
+        return
+    if pattern is None:
+        return
+    for layer, heads in enumerate(np.asarray(pattern, np.float32)):
+        grey = (np.clip(np.nan_to_num(np.concatenate(list(heads), axis=1)), 0, 1) * 255).astype(np.uint8)
+        writer.add_image(f"attention/layer_{layer}", grey, step, dataformats="HW")
