@@ -1,0 +1,113 @@
+"""A reason comes out at the number that was recorded (MATH T1, T9, F3)."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txlab.errors import LabError
+from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.language_model import build
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.protocol import Frame
+
+SETTINGS = {
+    "kind": "language-model",
+    "model": {"layers": 2, "heads": 2, "width": 16, "context": 16, "positions": "rotary"},
+    "train": {"steps": 110, "warmup": 10, "batch": 4, "learning_rate": 1e-3, "final": 0.1, "clip": 1.0},
+    "look": {"positions": 12, "next_tokens": 5},
+    "compute": {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False},
+}
+
+
+@pytest.fixture(scope="module")
+def frame() -> Frame:
+    """As a reader gives it: NumPy arrays."""
+    experiment = build(LanguageModelScenario.model_validate(SETTINGS))
+    for _ in range(3):
+        experiment.step()
+    live = experiment.frame()
+    return Frame(
+        live.step, {name: tensor.numpy() for name, tensor in live.tensors.items()}, live.tokens, {}, live.facts
+    )
+
+
+def test_every_explained_weight_is_the_recorded_one(frame: Frame) -> None:
+    recorded = frame.tensors["attention/pattern"]
+    for layer, head, i, j in [(0, 0, 0, 0), (0, 1, 7, 3), (1, 0, 11, 11), (1, 1, 11, 0), (1, 1, 2, 9)]:
+        why = explain(frame, "attention/pattern", (layer, head, i, j))
+        # The frame keeps half precision: 2⁻¹¹ of the number.
+        assert why.result == pytest.approx(float(recorded[layer, head, i, j]), rel=2**-11, abs=1e-7)
+        assert list(why.labels) == list(frame.tokens["probe"])
+    assert explain(frame, "attention/pattern", (1, 1, 2, 9)).result == 0  # the future
+
+
+def test_a_next_token_is_explained_by_its_probability(frame: Frame) -> None:
+    why = explain(frame, "next/probability", (4, 2))
+    p = float(frame.tensors["next/probability"][4, 2])
+    assert why.result == p
+    assert why.labels == list(frame.tokens["next"])[20:25]
+    steps = {step.name: step.result for step in why.steps}
+    assert steps["−ln p"] == pytest.approx(-math.log(p))
+    assert steps["−log₂ p"] == pytest.approx(-math.log2(p))
+
+
+def test_what_cannot_be_explained_is_said_in_one_sentence(frame: Frame) -> None:
+    with pytest.raises(LabError, match=r"allowed: attention/pattern, next/probability"):
+        explain(frame, "attention/query", (0, 0, 0, 0))
+    with pytest.raises(LabError, match="recorded without attention/query"):
+        explain(Frame(0, {"attention/pattern": np.ones((1, 1, 1, 1))}), "attention/pattern", (0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(("step", "rate"), [(4, 4e-4), (10, 1e-3), (60, 5.5e-4), (110, 1e-4)])
+def test_a_learning_rate_is_its_schedule(step: int, rate: float) -> None:
+    why = explain_metric(SETTINGS, "lr", step, {"lr": rate})
+    assert why.result == rate
+    assert why.operands[0].value == pytest.approx(1e-3)
+    assert why.steps[0].result * why.operands[0].value == pytest.approx(rate)
+
+
+def test_a_learning_rate_that_a_person_turned_is_said_to_be_turned() -> None:
+    why = explain_metric(SETTINGS, "lr", 60, {"lr": 0.55 * 3e-4})
+    assert why.operands[0].value == pytest.approx(3e-4)
+    assert "changed" in why.operands[0].note
+
+
+def test_metrics_come_out_at_their_numbers() -> None:
+    facts = {
+        "tokenizer": {"bytes_per_token": 2.5, "vocabulary": 1024},
+        "peak_flops": 1e12, "flops_per_step": 4e9, "units_per_step": 800,
+    }  # fmt: skip
+    bits = 2.0 / math.log(2) / 2.5
+    for known in (facts, None):
+        why = explain_metric(SETTINGS, "val_bits_per_byte", 5, {"val_bits_per_byte": bits, "val_loss": 2.0}, known)
+        assert why.operands[1].value == pytest.approx(2.5)
+        assert why.steps[1].result == pytest.approx(bits)
+    clipped = explain_metric(SETTINGS, "grad_norm", 5, {"grad_norm": 4.0})
+    assert clipped.steps[0].result == pytest.approx(0.25, rel=1e-5)
+    assert explain_metric(SETTINGS, "grad_norm", 5, {"grad_norm": 0.4}).steps[0].result == 1
+    speed = {"share_of_peak": 0.25, "tokens_per_second": 50_000}
+    assert explain_metric(SETTINGS, "share_of_peak", 5, speed, facts).steps[-1].result == pytest.approx(0.25)
+    loss = explain_metric(SETTINGS, "loss", 5, {"loss": 2.0}, facts)
+    assert {step.name: step.result for step in loss.steps}["ln V"] == pytest.approx(math.log(1024))
+
+
+def test_where_there_is_no_more_to_say_nothing_is_said() -> None:
+    assert explain_metric(SETTINGS, "memory_mb", 5, {"memory_mb": 400}) is None
+    assert explain_metric(SETTINGS, "loss", 5, {"loss": math.nan}) is None
+    assert explain_metric(SETTINGS, "share_of_peak", 5, {"share_of_peak": 0.2}) is None
+    assert explain_metric({"kind": "recorded"}, "loss", 5, {"loss": 1.0}) is None
+
+
+def test_asking_what_a_metric_means_imports_no_torch() -> None:
+    code = (
+        "import sys; from txlab.experiments.explanations import explain_metric; "
+        "assert explain_metric({'kind': 'language-model'}, 'lr', 50, {'lr': 5e-4}); assert 'torch' not in sys.modules"
+    )
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

@@ -1,0 +1,86 @@
+"""What is "auto" gets decided by measuring, is explained, and is not measured again (MATH T9)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from txlab.errors import LabError
+from txlab.experiments.language_model import probe
+from txlab.experiments.language_model.schema import LanguageModelScenario
+
+SMALL = {"layers": 1, "heads": 2, "width": 8, "context": 8}
+
+
+def scenario(**compute: object) -> LanguageModelScenario:
+    return LanguageModelScenario.model_validate({"model": SMALL, "train": {"batch": 2}, "compute": compute})
+
+
+def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
+    threads = torch.get_num_threads()
+    state = torch.random.get_rng_state()
+    resolved = probe.resolve(scenario(device="cpu"))
+    assert probe.is_decided(resolved.compute)
+    assert resolved.compute.device == "cpu"
+    assert resolved.compute.compile is False
+    why = " ".join(probe.reasons(resolved))
+    assert resolved.compute.dtype in why
+    assert "ms a step" in why
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert resolved.model_copy(update={"compute": scenario().compute}) == scenario()
+
+
+def test_what_a_person_has_set_stays() -> None:
+    resolved = probe.resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
+    assert resolved.compute.model_dump() == {
+        "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "compile": False,
+    }  # fmt: skip
+
+
+def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe._Trial, "time", lambda *_: pytest.fail("timed"))
+    decided = scenario(device="cpu", dtype="float32", threads=1, attention="sdpa", compile=False)
+    assert probe.resolve(decided) is decided
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "chosen"),
+    [
+        (
+            {("bfloat16", "matmul", 2): 10, ("float32", "sdpa", 2): 30, ("bfloat16", "matmul", 1): 15},
+            "bfloat16 matmul 2",
+        ),
+        # Beside busy processes one thread may win.
+        ({("bfloat16", "matmul", 2): 30, ("bfloat16", "matmul", 1): 12}, "bfloat16 matmul 1"),
+        # A processor without bfloat16, or one on which it hardly helps.
+        ({("bfloat16", "matmul", 2): 28, ("float32", "sdpa", 2): 30}, "float32 sdpa 2"),
+    ],
+)
+def test_the_fastest_setting_wins_and_bfloat16_only_clearly(
+    milliseconds: dict[tuple[str, str, int], float], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def time(self: object, setting: probe.Setting, budget: float) -> float:
+        return milliseconds.get((setting.dtype, setting.attention, setting.threads), 99) / 1e3
+
+    monkeypatch.setattr(probe._Trial, "time", time)
+    monkeypatch.setattr(probe, "cores", lambda: 2)
+    compute = probe.resolve(scenario(device="cpu")).compute
+    assert f"{compute.dtype} {compute.attention} {compute.threads}" == chosen
+
+
+def test_a_large_model_is_timed_in_part_and_says_so() -> None:
+    large = LanguageModelScenario.model_validate(
+        {"model": {"layers": 12, "heads": 12, "width": 768, "context": 256}, "train": {"batch": 64}}
+    )
+    trial = probe._Trial(large)
+    assert trial.model.shape.layers == 1
+    assert trial.ids.shape[0] < 64
+    assert trial.model.shape.width == 768
+    assert "1 of 12 layers" in trial.scale
+
+
+def test_a_gpu_that_is_not_here_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(LabError, match="'cuda:1' cannot be used: there is no CUDA here; allowed: auto, cpu"):
+        probe.resolve(scenario(device="cuda:1"))
