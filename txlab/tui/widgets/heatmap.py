@@ -160,14 +160,15 @@ class Heatmap(Widget, can_focus=True):
 
     def plan(self) -> Plan:
         """For the labels and the size of now."""
-        made_for = (self.rows, self.columns, self.size, is_ascii(self))
+        made_for = (self.rows, self.columns, self.sums is None, self.size, is_ascii(self))
         if made_for != self.planned_for:
             self.planned_for = made_for
             row_label, column_label = (
                 max((width(label(text, is_ascii(self))) for text in labels), default=1)
                 for labels in (self.rows, self.columns)
             )
-            self.planned = plan(row_label, column_label, len(self.rows), len(self.columns), *self.size)
+            shape = (len(self.rows), len(self.columns), *self.size)
+            self.planned = plan(row_label, column_label, *shape, sums=self.sums is not None)
         return self.planned
 
     def follow_cursor(self) -> bool:
@@ -262,14 +263,17 @@ class Heatmap(Widget, can_focus=True):
         return self.draw_row(self.origin[0] + row, line, shape) if row < shape.rows else []
 
     def draw_header(self, y: int, shape: Plan) -> list[Segment]:
-        """The labels of the columns, along the line or downwards; in the corner, how much of the whole is seen."""
+        """The labels of the columns, along the line or downwards; in the corner which of them are seen, if not all."""
         ascii = is_ascii(self)
         plain = self.get_component_rich_style("heatmap--label")
         here = self.get_component_rich_style("heatmap--here")
         first = self.origin[1]
         corner = ""
-        if y == 0 and not shape.whole:
-            corner = f"{first + 1}{'-' if ascii else '–'}{first + shape.columns} of {shape.all_columns}"
+        if y == 0 and shape.columns < shape.all_columns:
+            corner = f"{'x' if ascii else '↔'}{first + 1}{'-' if ascii else '–'}{first + shape.columns}"
+        elif y == shape.header - 1 and shape.rows < shape.all_rows:
+            top = self.origin[0]
+            corner = f"{'y' if ascii else '↕'}{top + 1}{'-' if ascii else '–'}{top + shape.rows}"
         segments = [Segment(fit(corner, shape.left, ellipsis=""), plain)]
         for column in range(first, first + shape.columns):
             text = label(self.columns[column], ascii)
@@ -300,8 +304,10 @@ class Heatmap(Widget, can_focus=True):
             for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(levels)], strict=True):
                 level = int(levels[begin])
                 glyph = self.ramp().glyphs[level] if level != MASKED else " "
-                # One quiet dot a cell where there is almost nothing; a texture where there is something.
+                # One quiet dot a cell where there is almost nothing; a texture where there is something, but for
+                # numbers, which say it themselves.
                 text = (glyph if middle else " ") + " " * (wide - 1) if level == 0 else glyph * wide
+                text = " " * wide if self.numbers and self.ramp().fill[level % MASKED] is not None else text
                 segments.append(Segment(text * (end - begin), surface if level == MASKED else self.inks[level]))
         if on_cursor and middle and first <= self.cursor[1] < first + shape.columns:
             begin = shape.left + (self.cursor[1] - first) * wide
@@ -321,7 +327,8 @@ class Heatmap(Widget, can_focus=True):
         if wide == 2 and hundredths >= 100:
             text = "1."
         fill = self.ramp().fill[level]
-        style = self.inks[level] if fill is None else ink(contrast(fill), self.rich_style, fill)
+        plain = fill is None or not hundredths
+        style = self.inks[level] if plain else ink(contrast(fill), self.rich_style, fill)
         return Segment(fit(text, wide - (wide > 2), "right") + " " * (wide > 2), style)
 
     def cursor_cell(self, wide: int) -> Segment:
@@ -329,7 +336,7 @@ class Heatmap(Widget, can_focus=True):
         weight = self.weight
         inside = " " * (wide - 2)
         if wide >= UPRIGHT and np.isfinite(weight):
-            inside = fit(str(round(weight * 100)), wide - 2, "center", "")
+            inside = fit(str(round(weight * 100)), wide - 2, "right" if wide < 6 else "center", "")
         level = int(self.levels[self.cursor])
         fill = None if level == MASKED else self.ramp().fill[level]
         if fill is None:

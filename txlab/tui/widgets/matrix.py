@@ -61,18 +61,23 @@ class Plan:
         return (row + origin[0], column + origin[1]) if row < self.rows and column < self.columns else None
 
 
-def plan(row_label: int, column_label: int, rows: int, columns: int, width: int, height: int) -> Plan:
+def plan(
+    row_label: int, column_label: int, rows: int, columns: int, width: int, height: int, sums: bool = False
+) -> Plan:
     """The plan with the largest cells that show all of the matrix in `width` × `height`; `row_label` and `column_label`
-    are the widths of the longest labels."""
+    are the widths of the longest labels. A cell with room for its own number needs nothing at the right of the row,
+    unless sums are to stand there."""
     left = max(1, min(row_label, LONGEST, width // 4)) + 3
-    trailer = TRAILER if width >= 40 else 0
-    room = width - left - trailer
+    beside = TRAILER if width >= 40 else 0
     deep = max(1, min(column_label, DEEPEST, height // 4))
     for wide, tall in CELLS:
         header = 1 if wide >= UPRIGHT else deep
-        if columns * wide <= room and header + rows * tall <= height:
+        trailer = beside if sums or wide < UPRIGHT else 0
+        if left + columns * wide + trailer <= width and header + rows * tall <= height:
             break
     header = min(header, max(0, height - 1))
-    seen_rows, seen_columns = max(1, (height - header) // tall), max(1, room // wide)
+    seen_rows, seen_columns = max(1, (height - header) // tall), max(1, (width - left - trailer) // wide)
     seen_rows, seen_columns = min(rows, seen_rows), min(columns, seen_columns)
+    if left + seen_columns * wide + beside <= width:
+        trailer = beside
     return Plan(wide, tall, header, left, trailer, seen_rows, seen_columns, rows, columns)

@@ -165,7 +165,7 @@ class Thumbnails(Widget, can_focus=True):
     def prepare(self, tall: int) -> None:
         """Levels of the pixels, for the size and the colours of now."""
         depth, dark, ascii = colours(self), is_dark(self), is_ascii(self)
-        paired = depth in ("truecolor", "256") and not ascii
+        paired = depth != "none" and not ascii
         wanted = (tall, depth, dark, ascii, self.rich_style)
         if wanted != self.levels_for:
             pixels = pooled(self.patterns, tall * 2 if paired else tall, tall * 2)
@@ -229,7 +229,7 @@ class Thumbnails(Widget, can_focus=True):
         depth, ascii = colours(self), is_ascii(self)
         ramp = heat(depth, is_dark(self), ascii)
         levels = self.levels[layer, head]
-        if depth not in ("truecolor", "256") or ascii:
+        if depth == "none" or ascii:
             return [
                 Segment(ramp.glyphs[level], ink(ramp.ink[level], self.rich_style, ramp.fill[level]))
                 for level in levels[line].tolist()
@@ -238,6 +238,11 @@ class Thumbnails(Widget, can_focus=True):
         for above, below in zip(levels[2 * line].tolist(), levels[2 * line + 1].tolist(), strict=True):
             style = self.inks.get((above, below))
             if style is None:
-                style = self.inks[above, below] = ink(ramp.fill[above], self.rich_style, ramp.fill[below])
+                # Sixteen colours have no fill; there the ink is the pixel, and nothing is the surface.
+                top, bottom = (ramp.fill[level] or (ramp.ink[level] if level else None) for level in (above, below))
+                surface = self.rich_style.bgcolor
+                if top is None and surface is not None:
+                    top = tuple(surface.get_truecolor())
+                style = self.inks[above, below] = ink(top, self.rich_style, bottom)
             found.append(Segment("▀", style))
         return found

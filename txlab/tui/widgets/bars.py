@@ -1,0 +1,113 @@
+"""Labelled bars: what may come next, and how likely each is.
+
+Notable: a bar's length is its share of one, not of the longest, so that a flat distribution looks flat; eighths of a
+cell keep small differences visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+from textual.widget import Widget
+
+from txlab.drawing.numerals import share
+from txlab.drawing.text import fit, label, width
+from txlab.tui.widgets.terminal import is_ascii
+
+EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(value: float, cells: int, ascii: bool = False) -> str:
+    """A bar of value · cells, in eighths of a cell; something above zero is never drawn as nothing.
+
+    >>> bar(0.5, 5), bar(0.5, 5, ascii=True), bar(1e-9, 5)
+    ('██▌', '###', '▏')
+    """
+    eighths = round(max(0.0, min(1.0, value)) * cells * 8) if value == value else 0
+    if value > 0 and not eighths:
+        eighths = 1
+    if ascii:
+        return "#" * ((eighths + 4) // 8)
+    return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+class Bars(Widget, can_focus=True):
+    """A title, then a line for each (label, value in [0, 1]); with the focus, up and down choose one (`cursor`)."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"bars--title", "bars--label", "bars--value", "bars--bar", "bars--here"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "up", id="bars.up", show=False),
+        Binding("down", "move(1)", "down", id="bars.down", show=False),
+    ]
+    DEFAULT_CSS = """
+    Bars { width: 1fr; height: auto; }
+    Bars > .bars--title { color: $text-muted; }
+    Bars > .bars--label { color: $foreground; }
+    Bars > .bars--value { color: $foreground; text-style: bold; }
+    Bars > .bars--bar { color: $secondary; }
+    Bars > .bars--here { color: $accent; text-style: bold; }
+    """
+
+    def __init__(self, title: str = "", id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.heading = title
+        self.bars: tuple[tuple[str, float], ...] = ()
+        self.cursor = 0
+
+    def set_bars(self, title: str, bars: Sequence[tuple[str, float]]) -> None:
+        """Labels are tokens as they are, made visible here; the title is text to be read."""
+        found = tuple((text, float(value)) for text, value in bars)
+        if (title, found) == (self.heading, self.bars):
+            return
+        resized = len(found) != len(self.bars)
+        self.heading, self.bars = title, found
+        self.cursor = max(0, min(self.cursor, len(found) - 1))
+        self.refresh(layout=resized)
+
+    def action_move(self, by: int) -> None:
+        self.cursor = max(0, min(self.cursor + by, len(self.bars) - 1))
+        self.refresh()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    on_blur = on_focus
+
+    def on_click(self, event: events.Click) -> None:
+        place = event.get_content_offset(self)
+        if place is not None and 0 < place.y <= len(self.bars):
+            self.cursor = place.y - 1
+            self.refresh()
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return 1 + len(self.bars)
+
+    def render_line(self, y: int) -> Strip:
+        size, surface, ascii = self.size.width, self.rich_style, is_ascii(self)
+        ellipsis = "~" if ascii else "…"
+        if y == 0:
+            title = self.get_component_rich_style("bars--title")
+            return Strip([Segment(fit(self.heading, size, ellipsis=ellipsis), title)], size)
+        if y > len(self.bars) or size <= 0:
+            return Strip.blank(size, surface)
+        text, value = self.bars[y - 1]
+        here = self.has_focus and y - 1 == self.cursor
+        longest = max(width(label(each, ascii)) for each, _ in self.bars)
+        room = max(1, min(longest, size - 14 if size > 24 else size - 7))
+        style = {part: self.get_component_rich_style(f"bars--{part}") for part in ("label", "value", "bar", "here")}
+        mark = (">" if ascii else "▸") if here else " "
+        segments = [
+            Segment(mark, style["here"]),
+            Segment(fit(label(text, ascii), room, ellipsis=ellipsis), style["here" if here else "label"]),
+            Segment(" ", surface),
+            Segment(fit(share(value), 4, "right"), style["value"]),
+            Segment(" ", surface),
+            Segment(bar(value, max(0, size - room - 7), ascii), style["bar"]),
+        ]
+        return Strip(segments).adjust_cell_length(size, surface)
