@@ -87,7 +87,7 @@ def load_corpus(text: str) -> Corpus:
     path = Path(text).expanduser()
     try:
         corpus = read_folder(path) if path.is_dir() else read_file(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # ValueError: a path with a NUL in it
         raise LabError(
             f"data.text = {text!r} is not there; allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
         ) from None

@@ -34,7 +34,7 @@ SMALLEST_VOCABULARY = 8
 @cache
 def alphabet() -> str:
     """The signs for symbols: letters, digits, space and full stop first, then Latin, Greek and Cyrillic letters."""
-    further = "".join(chr(point) for point in range(0x00C0, 0x0530) if chr(point).isalpha())
+    further = "".join(chr(point) for point in (*range(0x00C0, 0x0530), *range(0x1E00, 0x1F00)) if chr(point).isalpha())
     return string.ascii_letters + string.digits + " ." + further
 
 
