@@ -19,7 +19,7 @@ from txlab.experiments.protocol import Experiment, Metrics, NotFinite
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
-from txlab.runs.recorder import Recorder, is_disk_full
+from txlab.runs.recorder import Recorder, is_disk_full, number
 from txlab.runs.speed import Speed
 
 POLL_EVERY = 0.05  # seconds between two looks into the inbox: 20 Hz
@@ -137,7 +137,7 @@ class _Loop:
             self.recorder.frame(self.experiment.frame())
 
     def _evaluate(self) -> None:
-        values: Metrics = {name: float(value) for name, value in self.experiment.evaluate().items()}
+        values: Metrics = {name: number(value) for name, value in self.experiment.evaluate().items()}
         if values:
             self.recorder.metrics(self.step, values)
         self.val_loss = float(values.get("val_loss", self.val_loss if self.val_loss is not None else math.nan))

@@ -86,7 +86,7 @@ class Recorder:
             self.step = step
             self._waiting.append({"event": "metrics", "time": time.time(), "step": step, "values": dict(values)})
         else:
-            self.row("metrics", step, values={name: float(value) for name, value in values.items()})
+            self.row("metrics", step, values={name: number(value) for name, value in values.items()})
 
     @property
     def due(self) -> bool:
@@ -245,6 +245,11 @@ class Recorder:
                 atomic_write(self.run.reserve, os.urandom(RESERVE_BYTES))
 
 
+def number(value: Any) -> float:
+    """A metric as a float; a tensor that still belongs to a graph is taken out of it."""
+    return float(value.detach() if hasattr(value, "detach") else value)
+
+
 def _on_a_device(value: Any) -> bool:
     """Whether reading a metric would make the loop wait for a device."""
     device = getattr(value, "device", None)
@@ -260,7 +265,7 @@ def _fetch(rows: Sequence[Row]) -> None:
             if _on_a_device(value):
                 groups.setdefault((value.device, value.dtype), []).append((values, name))
             else:
-                values[name] = float(value)
+                values[name] = number(value)
     if groups:
         import torch
 

@@ -1,0 +1,202 @@
+"""Checkpoints: complete or absent, exact, and never a way to run code."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlab.errors import LabError
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    (tmp_path / "checkpoints").mkdir()
+    return RunDirectory(tmp_path)
+
+
+def test_an_optimizer_and_a_model_come_back_bit_for_bit(run: RunDirectory) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.randn(4, 3)).square().sum().backward()
+        optimizer.step()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+    checkpoints.save(run, 3, state)
+    back = checkpoints.load(run, 3)
+    other = torch.nn.Linear(3, 2)
+    other.load_state_dict(back["model"])
+    fresh = torch.optim.AdamW(other.parameters(), lr=0.5)
+    fresh.load_state_dict(back["optimizer"])
+    torch.set_rng_state(back["random"])
+    first = torch.randn(4, 3)
+    torch.set_rng_state(state["random"])
+    assert torch.equal(first, torch.randn(4, 3))
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two)
+    assert fresh.state_dict()["param_groups"] == optimizer.state_dict()["param_groups"]
+    assert torch.equal(fresh.state_dict()["state"][0]["exp_avg"], optimizer.state_dict()["state"][0]["exp_avg"])
+
+
+def test_every_type_of_tensor_survives(run: RunDirectory) -> None:
+    state = {
+        str(kind): torch.arange(6).to(kind).reshape(2, 3)
+        for kind in (torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool)
+    }
+    state |= {"scalar": torch.tensor(3), "empty": torch.zeros(0, 4), "turned": torch.arange(6.0).reshape(2, 3).T}
+    state["array"] = np.arange(4, dtype=np.uint32)
+    checkpoints.save(run, 0, state)
+    back = checkpoints.load(run, 0)
+    for name, tensor in state.items():
+        assert back[name].dtype == tensor.dtype
+        assert back[name].shape == tensor.shape
+        assert (back[name] == tensor).all()
+    assert isinstance(back["array"], np.ndarray)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+    ),
+    max_leaves=12,
+)
+
+
+@given(PLAIN)
+def test_any_nested_state_is_put_together_as_it_was_taken_apart(value: Any) -> None:
+    tree, tensors = checkpoints.take_apart(value)
+    back = checkpoints.put_together(json.loads(json.dumps(tree, allow_nan=False)), tensors)
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_not_a_number_and_dollar_keys_survive(run: RunDirectory) -> None:
+    checkpoints.save(run, 0, {"nan": math.nan, "inf": -math.inf, "nest": {"$tensor": "x"}})
+    back = checkpoints.load(run, 0)
+    assert math.isnan(back["nan"])
+    assert (back["inf"], back["nest"]) == (-math.inf, {"$tensor": "x"})
+
+
+def test_a_tied_tensor_is_stored_once_and_tied_again(run: RunDirectory) -> None:
+    weight = torch.nn.Parameter(torch.randn(50, 40))
+    size = checkpoints.save(run, 1, {"embedding": weight, "unembedding": weight.detach(), "part": weight[:2]})
+    assert size < 1.5 * weight.numel() * 4
+    back = checkpoints.load(run, 1)
+    assert back["embedding"] is back["unembedding"]
+    assert back["part"].data_ptr() != back["embedding"].data_ptr()
+    assert torch.equal(back["part"], weight[:2])
+
+
+def test_what_an_exact_restart_cannot_hold_is_refused_by_name(run: RunDirectory) -> None:
+    with pytest.raises(TypeError, match=r"state\.model\.hook is a function"):
+        checkpoints.save(run, 1, {"model": {"hook": lambda: None}})
+    assert list(run.checkpoints.iterdir()) == []
+
+
+def damage_by(name: str) -> Any:
+    def truncate(folder: Path) -> None:
+        file = folder / "state.safetensors"
+        file.write_bytes(file.read_bytes()[:-3])
+
+    def flip(folder: Path) -> None:
+        file = folder / "state.safetensors"
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+
+    def bad_header(folder: Path) -> None:
+        file = folder / "state.safetensors"
+        data = file.read_bytes()
+        file.write_bytes(b"\xff" * 8 + data[8:])
+
+    def no_tensors(folder: Path) -> None:
+        (folder / "state.safetensors").unlink()
+
+    def no_json(folder: Path) -> None:
+        (folder / "state.json").unlink()
+
+    def half_json(folder: Path) -> None:
+        file = folder / "state.json"
+        file.write_bytes(file.read_bytes()[:40])
+
+    def nuls(folder: Path) -> None:
+        (folder / "state.json").write_bytes(b"\0" * 200)
+
+    def other_json(folder: Path) -> None:
+        (folder / "state.json").write_text("[[]]")
+
+    return locals()[name]
+
+
+@pytest.mark.parametrize(
+    "damage", ["truncate", "flip", "bad_header", "no_tensors", "no_json", "half_json", "nuls", "other_json"]
+)
+def test_a_damaged_checkpoint_is_passed_over_with_a_note(run: RunDirectory, damage: str) -> None:
+    for step in (10, 20):
+        checkpoints.save(run, step, {"x": torch.full((3,), float(step))})
+    damage_by(damage)(run.checkpoints / "00000020")
+    with pytest.raises(LabError, match="checkpoint 20"):
+        checkpoints.load(run, 20)
+    found, damaged = checkpoints.read_newest(run)
+    assert found is not None
+    assert found.about.step == 10
+    assert found.state["x"].tolist() == [10.0] * 3
+    assert list(damaged) == [20]
+    assert "\n" not in damaged[20]
+    if damage not in ("flip", "bad_header"):  # those take a reading of the whole file to find
+        assert checkpoints.newest(run) == 10
+
+
+def test_a_save_that_fails_leaves_nothing(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints.save(run, 10, {"x": torch.ones(3)})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoints.save(run, 20, {"x": torch.ones(3)})
+    assert [path.name for path in run.checkpoints.iterdir()] == ["00000010"]
+
+
+def test_a_kill_while_a_checkpoint_is_written_or_replaced_costs_no_older_one(run: RunDirectory) -> None:
+    checkpoints.save(run, 10, {"x": torch.ones(3)})
+    half = run.checkpoints / ".00000020.77"
+    half.mkdir()
+    (half / "state.safetensors").write_bytes(b"half")
+    (run.checkpoints / "00000010").rename(run.checkpoints / ".00000010.old")  # killed between the two renames
+    checkpoints.tidy(run)
+    assert [path.name for path in run.checkpoints.iterdir()] == ["00000010"]
+    assert checkpoints.newest(run) == 10
+
+
+def test_the_same_step_is_replaced(run: RunDirectory) -> None:
+    for value in (1.0, 2.0):
+        checkpoints.save(run, 10, {"x": value})
+    assert checkpoints.load(run, 10) == {"x": 2.0}
+    assert [path.name for path in run.checkpoints.iterdir()] == ["00000010"]
+
+
+def test_pruning_keeps_the_newest_and_the_best(run: RunDirectory) -> None:
+    for step, loss in [(10, 3.0), (20, 1.0), (30, 2.0), (40, math.nan), (50, None), (60, 1.5)]:
+        checkpoints.save(run, step, {}, checkpoints.About(step, val_loss=loss))
+    assert checkpoints.prune(run, keep=2) == [10, 30, 40]
+    assert checkpoints.steps(run) == [20, 50, 60]
+
+
+def test_a_step_without_a_checkpoint_is_said_with_those_there_are(run: RunDirectory) -> None:
+    checkpoints.save(run, 10, {})
+    with pytest.raises(LabError, match=r"no checkpoint of step 11; there are: 10"):
+        checkpoints.load(run, 11)
