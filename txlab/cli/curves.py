@@ -6,7 +6,11 @@ made into a picture, where every row counts.
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +21,7 @@ from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.drawing.curve import Curve
+    from txlab.drawing.picture import Stroke
     from txlab.runs.reader import RunReader
 
 PICTURES = (".png", ".svg")
@@ -53,7 +58,7 @@ def plot(
     metrics = [m.strip() for m in metric.split(",") if m.strip()]
     found = curves(readers, metrics)
     if out is not None:
-        save_picture(readers, metrics, out, log_x, log_y, smooth, first, last)
+        save_picture(readers, metrics, out, (log_x, log_y), smooth, (first, last))
         return
     from txlab.cli.terminal import ascii_only, columns
     from txlab.drawing.curve import text_chart, window_of
@@ -75,8 +80,60 @@ def export(
         Path | None, typer.Option("--out", metavar="PATH", help="a file (csv) or folder (tensorboard); csv: else here")
     ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="csv: one row a step, one column a metric")] = False,
+    images: Annotated[bool, typer.Option("--images", help="tensorboard: also the attention patterns")] = False,
+    metric: Annotated[str | None, typer.Option("--metric", metavar="A,B", help="only these metrics; else all")] = None,
 ) -> None:
     """Metrics for other programs: CSV, or event files of TensorBoard."""
+    from txlab.cli.terminal import shown
+    from txlab.runs.directory import find_run
+    from txlab.runs.export import write_csv, write_tensorboard
+
+    directory = find_run(name)
+    names = None if metric is None else [m.strip() for m in metric.split(",") if m.strip()]
+    if format is Format.tensorboard:
+        if wide:
+            raise LabError("--wide is for csv; TensorBoard's event files have one shape")
+        folder = write_tensorboard(directory, out or Path(f"{directory.name}-tensorboard"), names=names, images=images)
+        print(shown(f"{folder}: tensorboard --logdir {folder}"))
+    elif images:
+        raise LabError("--images is for tensorboard; csv holds numbers")
+    elif out is not None:
+        print(shown(str(write_csv(directory, out, wide=wide, names=names))))
+    else:
+        with tempfile.TemporaryDirectory() as aside:  # whole before its first byte is printed
+            whole = write_csv(directory, Path(aside) / "metrics.csv", wide=wide, names=names)
+            with whole.open(encoding="utf-8") as file:
+                shutil.copyfileobj(file, sys.stdout)
+
+
+def save_picture(
+    readers: Sequence[RunReader],
+    metrics: Sequence[str],
+    out: Path,
+    logs: tuple[bool, bool],
+    smoothing: float,
+    steps: tuple[float | None, float | None],
+) -> None:
+    """The curves as a PNG or SVG; dead branches are drawn faintly behind them."""
+    from txlab.cli.terminal import shown
+    from txlab.drawing.picture import draw_curves, strokes_of
+
+    strokes: list[Stroke] = []
+    for i, reader in enumerate(readers):
+        names = [metric for metric in dict.fromkeys(metrics) if len(reader.series(metric))]
+        several = len(readers) > 1
+        strokes += strokes_of(reader, names, reader.info.name if several else "", i if several else None)
+    strokes = [between(stroke, *steps) for stroke in strokes]
+    title = readers[0].info.name if len(readers) == 1 else ""
+    path = draw_curves(strokes, out, title=title, log_x=logs[0], log_y=logs[1], smoothing=smoothing)
+    print(shown(str(path)))
+
+
+def between(stroke: Stroke, first: float | None, last: float | None) -> Stroke:
+    """The part of a curve between two steps."""
+    low = None if first is None else int(stroke.steps.searchsorted(first, "left"))
+    high = None if last is None else int(stroke.steps.searchsorted(last, "right"))
+    return replace(stroke, steps=stroke.steps[low:high], values=stroke.values[low:high])
 
 
 def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
