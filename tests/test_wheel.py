@@ -38,7 +38,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("installed")
     venv.create(home, with_pip=False, symlinks=True)
     site = next((home / "lib").glob("python*/site-packages"))
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--prefix", str(home), str(wheel)]
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python")]
+    install = [*pip, "install", "--no-deps", "--quiet", str(wheel)]
     subprocess.run(install, check=True, capture_output=True, env=without_checkout(), cwd=home)
     assert (site / "txlab" / "__init__.py").is_file()
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")  # after the wheel's own place
