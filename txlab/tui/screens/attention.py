@@ -18,7 +18,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Static
 
 from txlab.drawing.numerals import count, share
@@ -30,7 +29,7 @@ from txlab.tui.screens.bench import Rule, RunScreen
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.heatmap import Heatmap
-from txlab.tui.widgets.terminal import is_ascii
+from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.thumbnails import Thumbnails
 from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.why import WhyScreen
@@ -42,11 +41,10 @@ NO_RUN = ("No run is chosen.", "Press 1 for the Lab, choose one and press enter;
 STRONGEST = 3  # heads that are named for each score
 
 
-class HeadLine(Widget, can_focus=False):
+class HeadLine(Painted, can_focus=False):
     """`"the cat …"   gpt-docs @ 1 200   causal        head 2.3 · induction .91`: what does not fit is shortened from
     the left, so that the head is always said."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {"headline--quiet", "headline--here"}
     DEFAULT_CSS = """
     HeadLine { height: 1; width: 1fr; padding: 0 1; color: $foreground; }
@@ -65,11 +63,11 @@ class HeadLine(Widget, can_focus=False):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        size, surface = self.size.width, self.rich_style
-        quiet = self.get_component_rich_style("headline--quiet")
-        here = self.get_component_rich_style("headline--here")
+        size, surface = self.size.width, self.surface
+        quiet = self.part("quiet")
+        here = self.part("here")
         probe, run, mask, head = self.parts
-        ellipsis = "~" if is_ascii(self) else "…"
+        ellipsis = "~" if self.ascii else "…"
         head = fit(head, min(size, width(head)), ellipsis=ellipsis)
         left: list[Segment] = []
         room = size - width(head) - 3

@@ -13,11 +13,10 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing.numerals import share
 from txlab.drawing.text import fit, label, width
-from txlab.tui.widgets.terminal import is_ascii
+from txlab.tui.widgets.painted import Painted
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -36,10 +35,9 @@ def bar(value: float, cells: int, ascii: bool = False) -> str:
     return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
-class Bars(Widget, can_focus=True):
+class Bars(Painted, can_focus=True):
     """A title, then a line for each (label, value in [0, 1]); with the focus, up and down choose one (`cursor`)."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {"bars--title", "bars--label", "bars--value", "bars--bar", "bars--here"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "up", id="bars.up", show=False),
@@ -89,10 +87,10 @@ class Bars(Widget, can_focus=True):
         return 1 + len(self.bars)
 
     def render_line(self, y: int) -> Strip:
-        size, surface, ascii = self.size.width, self.rich_style, is_ascii(self)
+        size, surface, ascii = self.size.width, self.surface, self.ascii
         ellipsis = "~" if ascii else "…"
         if y == 0:
-            title = self.get_component_rich_style("bars--title")
+            title = self.part("title")
             return Strip([Segment(fit(self.heading, size, ellipsis=ellipsis), title)], size)
         if y > len(self.bars) or size <= 0:
             return Strip.blank(size, surface)
@@ -100,7 +98,7 @@ class Bars(Widget, can_focus=True):
         here = self.has_focus and y - 1 == self.cursor
         longest = max(width(label(each, ascii)) for each, _ in self.bars)
         room = max(1, min(longest, size - 14 if size > 24 else size - 7))
-        style = {part: self.get_component_rich_style(f"bars--{part}") for part in ("label", "value", "bar", "here")}
+        style = {part: self.part(part) for part in ("label", "value", "bar", "here")}
         mark = (">" if ascii else "▸") if here else " "
         segments = [
             Segment(mark, style["here"]),

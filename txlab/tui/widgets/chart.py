@@ -21,15 +21,15 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
 from txlab.drawing.palette import lines
 from txlab.drawing.text import fit
 from txlab.drawing.thinning import smooth
+from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.plot import Furniture, Pieces, Role, as_curve, margin, plot_lines, value_at
-from txlab.tui.widgets.terminal import colours, ink, is_ascii, is_dark
+from txlab.tui.widgets.terminal import ink
 
 AT_ONCE = 50_000  # points that are drawn on the event loop: about 2 ms for 100 × 25 cells
 SHARE = 20  # drawing may take one part in so many of the time while data come in
@@ -49,13 +49,12 @@ class ChartSeries:
     smoothed: bool = True
 
 
-class Chart(Widget, can_focus=True):
+class Chart(Painted, can_focus=True):
     """See `set_series`. With the focus: left and right move the cursor, z and Z zoom, < and > pan, escape ends both.
 
     The mouse wheel zooms at the pointer, a drag zooms into a stretch, a click puts the cursor there.
     """
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {"chart--axis", "chart--unit", "chart--cursor", "chart--marker", "chart--dim"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "cursor(-1)", "cursor left", id="chart.left", show=False),
@@ -150,7 +149,7 @@ class Chart(Widget, can_focus=True):
     def draw(self) -> tuple[curve.Chart | None, list[Role], float]:
         """The chart for the size, series and settings of now; who owns each curve; the seconds it took."""
         begun = time.monotonic()
-        bare = colours(self) == "none" or is_ascii(self)
+        bare = self.colours == "none" or self.ascii
         faint: list[tuple[curve.Curve, Role]] = []
         strong: list[tuple[curve.Curve, Role]] = []
         for index, each in enumerate(self.series):
@@ -172,11 +171,11 @@ class Chart(Widget, can_focus=True):
             columns, rows = self.size.width - 2, max(1, self.size.height - 3)
             for _ in range(2):  # the labels of the y axis decide how many columns are left
                 size = (max(1, columns), rows)
-                chart = curve.draw([each for each, _ in strong], *size, window=window, ascii=is_ascii(self), marks=bare)
+                chart = curve.draw([each for each, _ in strong], *size, window=window, ascii=self.ascii, marks=bare)
                 if chart is None or margin(chart) + columns == self.size.width:
                     break
                 columns = self.size.width - margin(chart)
-            below = curve.draw([each for each, _ in faint], *size, window=window, ascii=is_ascii(self))
+            below = curve.draw([each for each, _ in faint], *size, window=window, ascii=self.ascii)
             if chart is not None and below is not None:
                 chart = laid_over(chart, below, len(strong))
         return chart, [role for _, role in [*strong, *faint]], time.monotonic() - begun
@@ -196,7 +195,7 @@ class Chart(Widget, can_focus=True):
 
     def compose_lines(self) -> None:
         """The lines of now; only those that differ from what is on the screen are drawn again."""
-        old, ascii = self.pieces, is_ascii(self)
+        old, ascii = self.pieces, self.ascii
         if self.chart is None:
             middle = max(0, self.size.height // 2 - 1)
             words = fit(self.waiting, self.size.width, "center", "~" if ascii else "…")
@@ -209,7 +208,7 @@ class Chart(Widget, can_focus=True):
                 self.refresh(Region(self.gutter.left, self.gutter.top + y, self.size.width, 1))
 
     def legend(self) -> list[tuple[str, str, Role, str]]:
-        ascii, bare = is_ascii(self), colours(self) == "none" or is_ascii(self)
+        ascii, bare = self.ascii, self.colours == "none" or self.ascii
         names = {"line": "──", "dashed": "╌╌", "points": "••"}
         drawn = {role: place for place, role in enumerate(self.roles) if isinstance(role, int)}
         found: list[tuple[str, str, Role, str]] = []
@@ -230,14 +229,14 @@ class Chart(Widget, can_focus=True):
         if isinstance(role, int):
             each = self.series[role] if role < len(self.series) else None
             place = role if each is None or each.colour is None else each.colour
-            known = lines(colours(self), is_dark(self))
-            return ink(known[place % len(known)].colour, self.rich_style)
+            known = lines(self.colours, self.dark)
+            return ink(known[place % len(known)].colour, self.surface)
         if role == "empty":
-            return self.rich_style
-        return self.get_component_rich_style(f"chart--{role}")
+            return self.surface
+        return self.part(role)
 
     def render_line(self, y: int) -> Strip:
-        surface = self.rich_style
+        surface = self.surface
         if y >= len(self.pieces) or not self.size.width:
             return Strip.blank(self.size.width, surface)
         in_plot = self.chart is not None and 0 < y <= self.chart.characters.shape[0]

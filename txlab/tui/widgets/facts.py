@@ -17,11 +17,10 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing.spark import spark
 from txlab.drawing.text import fit, formula, width
-from txlab.tui.widgets.terminal import is_ascii
+from txlab.tui.widgets.painted import Painted
 
 PARTS = ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
 
@@ -39,10 +38,9 @@ class Fact:
     level: str = "plain"
 
 
-class FactTable(Widget, can_focus=True):
+class FactTable(Painted, can_focus=True):
     """Facts one below the other; with the focus, up and down choose one (`chosen`), which `w` may ask about."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {
         f"facts--{part}" for part in ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
     }
@@ -124,18 +122,18 @@ class FactTable(Widget, can_focus=True):
         return max(1, len(self.facts))
 
     def render_line(self, y: int) -> Strip:
-        size, surface = self.size.width, self.rich_style
+        size, surface = self.size.width, self.surface
         if y >= len(self.facts) or size <= 0:
             return Strip.blank(size, surface)
-        fact, ascii = self.facts[y], is_ascii(self)
+        fact, ascii = self.facts[y], self.ascii
         names, values = columns(self.facts, ascii)
-        style = {part: self.get_component_rich_style(f"facts--{part}") for part in ("name", "value", "note", "curve")}
+        style = {part: self.part(part) for part in ("name", "value", "note", "curve")}
         ellipsis = "~" if ascii else "…"
         here = self.has_focus and y == self.cursor
-        name_style = self.get_component_rich_style("facts--chosen") if here else style["name"]
+        name_style = self.part("chosen") if here else style["name"]
         value_style = style["value"]
         if fact.level in ("good", "bad", "accent"):
-            value_style = self.get_component_rich_style(f"facts--{fact.level}")
+            value_style = self.part(fact.level)
         elif fact.level == "quiet":
             value_style = style["note"]
         mark = (">" if ascii else "▸") if here else " "

@@ -19,21 +19,20 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing.numerals import share
 from txlab.drawing.palette import Ramp, contrast, heat
 from txlab.drawing.text import cut, fit, label, width
 from txlab.tui.widgets.matrix import TRAILER, UPRIGHT, Plan, plan
-from txlab.tui.widgets.terminal import colours, ink, is_ascii, is_dark
+from txlab.tui.widgets.painted import Painted
+from txlab.tui.widgets.terminal import ink
 
 MASKED = 255
 
 
-class Heatmap(Widget, can_focus=True):
+class Heatmap(Painted, can_focus=True):
     """Shows `values` (rows, columns) in [0, 1]; NaN and `masked` cells are blank. Row r, column c is `cursor`."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {"heatmap--label", "heatmap--here", "heatmap--quiet"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1, 0)", "up", id="heatmap.up", show=False),
@@ -139,7 +138,7 @@ class Heatmap(Widget, can_focus=True):
         return float(self.values[row, column])
 
     def ramp(self) -> Ramp:
-        return heat(colours(self), is_dark(self), is_ascii(self))
+        return heat(self.colours, self.dark, self.ascii)
 
     def redraw(self, rows: Sequence[int] | np.ndarray | None) -> None:
         """Draw these rows of the matrix again, or everything."""
@@ -160,11 +159,11 @@ class Heatmap(Widget, can_focus=True):
 
     def plan(self) -> Plan:
         """For the labels and the size of now."""
-        made_for = (self.rows, self.columns, self.sums is None, self.size, is_ascii(self))
+        made_for = (self.rows, self.columns, self.sums is None, self.size, self.ascii)
         if made_for != self.planned_for:
             self.planned_for = made_for
             row_label, column_label = (
-                max((width(label(text, is_ascii(self))) for text in labels), default=1)
+                max((width(label(text, self.ascii)) for text in labels), default=1)
                 for labels in (self.rows, self.columns)
             )
             shape = (len(self.rows), len(self.columns), *self.size)
@@ -233,8 +232,8 @@ class Heatmap(Widget, can_focus=True):
     # How it is drawn.
 
     def render_line(self, y: int) -> Strip:
-        surface = self.rich_style
-        made_for = (surface, colours(self), is_dark(self), is_ascii(self), self.size)
+        surface = self.surface
+        made_for = (surface, self.colours, self.dark, self.ascii, self.size)
         if made_for != self.made_for:
             self.made_for = made_for
             self.strips.clear()
@@ -251,10 +250,10 @@ class Heatmap(Widget, can_focus=True):
         return strip
 
     def draw_line(self, y: int) -> list[Segment]:
-        quiet = self.get_component_rich_style("heatmap--quiet")
+        quiet = self.part("quiet")
         if not self.rows or not self.columns:
             middle = max(0, self.size.height // 2 - 1)
-            words = fit(self.waiting, self.size.width, "center", "~" if is_ascii(self) else "…")
+            words = fit(self.waiting, self.size.width, "center", "~" if self.ascii else "…")
             return [Segment(words, quiet)] if y == middle else []
         shape = self.plan()
         if y < shape.header:
@@ -264,9 +263,9 @@ class Heatmap(Widget, can_focus=True):
 
     def draw_header(self, y: int, shape: Plan) -> list[Segment]:
         """The labels of the columns, along the line or downwards; in the corner which of them are seen, if not all."""
-        ascii = is_ascii(self)
-        plain = self.get_component_rich_style("heatmap--label")
-        here = self.get_component_rich_style("heatmap--here")
+        ascii = self.ascii
+        plain = self.part("label")
+        here = self.part("here")
         first = self.origin[1]
         corner = ""
         if y == 0 and shape.columns < shape.all_columns:
@@ -288,9 +287,9 @@ class Heatmap(Widget, can_focus=True):
 
     def draw_row(self, row: int, line: int, shape: Plan) -> list[Segment]:
         """A line of a row; the middle one has its label, its numbers and what stands at the right."""
-        ascii, surface = is_ascii(self), self.rich_style
+        ascii, surface = self.ascii, self.surface
         on_cursor, middle = row == self.cursor[0], line == shape.middle
-        label_style = self.get_component_rich_style("heatmap--here" if on_cursor else "heatmap--label")
+        label_style = self.part("here" if on_cursor else "label")
         mark = (">" if ascii else "▸") if on_cursor and middle else " "
         name = label(self.rows[row], ascii) if middle else ""
         name = f"{mark}{fit(name, shape.left - 3, 'right', '~' if ascii else '…')}  "
@@ -321,14 +320,14 @@ class Heatmap(Widget, can_focus=True):
     def number_cell(self, row: int, column: int, level: int, wide: int) -> Segment:
         """Hundredths in a cell; a dot for what is less than half of one."""
         if level == MASKED:
-            return Segment(" " * wide, self.rich_style)
+            return Segment(" " * wide, self.surface)
         hundredths = round(float(self.values[row, column]) * 100)
-        text = ("." if is_ascii(self) else "·") if not hundredths else str(min(hundredths, 100))
+        text = ("." if self.ascii else "·") if not hundredths else str(min(hundredths, 100))
         if wide == 2 and hundredths >= 100:
             text = "1."
         fill = self.ramp().fill[level]
         plain = fill is None or not hundredths
-        style = self.inks[level] if plain else ink(contrast(fill), self.rich_style, fill)
+        style = self.inks[level] if plain else ink(contrast(fill), self.surface, fill)
         return Segment(fit(text, wide - (wide > 2), "right") + " " * (wide > 2), style)
 
     def cursor_cell(self, wide: int) -> Segment:
@@ -340,22 +339,22 @@ class Heatmap(Widget, can_focus=True):
         level = int(self.levels[self.cursor])
         fill = None if level == MASKED else self.ramp().fill[level]
         if fill is None:
-            style = self.rich_style + Style(reverse=True, bold=True)
+            style = self.surface + Style(reverse=True, bold=True)
         else:
-            style = ink(contrast(fill), self.rich_style, fill) + Style(bold=True)
+            style = ink(contrast(fill), self.surface, fill) + Style(bold=True)
         return Segment(cut(f"[{inside}]", wide), style)
 
     def draw_trailer(self, row: int, on_cursor: bool) -> list[Segment]:
         """At the right of a row: the weight under the cursor, or the sum of what is shown."""
-        ascii = is_ascii(self)
+        ascii = self.ascii
         if self.sums is not None and not on_cursor:
             text = f"{'sum' if ascii else 'Σ'} {share(float(self.sums[row]))}"
-            return [Segment(fit(f"  {text}", TRAILER), self.get_component_rich_style("heatmap--quiet"))]
+            return [Segment(fit(f"  {text}", TRAILER), self.part("quiet"))]
         if not on_cursor:
             return []
         weight = share(self.weight) if np.isfinite(self.weight) else "masked"
         text = f" {'<-' if ascii else '←'} {weight}"
-        return [Segment(fit(text, TRAILER, ellipsis=""), self.get_component_rich_style("heatmap--here"))]
+        return [Segment(fit(text, TRAILER, ellipsis=""), self.part("here"))]
 
 
 def downwards(text: str, depth: int) -> list[str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 from rich.segment import Segment
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing.spark import spark
-from txlab.tui.widgets.terminal import is_ascii
+from txlab.tui.widgets.painted import Painted
 
 
-class Sparkline(Widget, can_focus=False):
+class Sparkline(Painted, can_focus=False):
     """Shows the shape of a series; the numbers stand beside it."""
 
-    ALLOW_SELECT = False
     DEFAULT_CSS = "Sparkline { height: 1; width: 1fr; color: $secondary; }"
 
     def __init__(self, values: np.ndarray | None = None, low: float | None = None, id: str | None = None) -> None:
@@ -29,8 +27,8 @@ class Sparkline(Widget, can_focus=False):
             self.refresh()
 
     def line(self) -> str:
-        return spark(self.values, self.size.width, is_ascii(self), self.low)
+        return spark(self.values, self.size.width, self.ascii, self.low)
 
     def render_line(self, y: int) -> Strip:
         self.drawn = self.line()
-        return Strip([Segment(self.drawn, self.rich_style)]).adjust_cell_length(self.size.width, self.rich_style)
+        return Strip([Segment(self.drawn, self.surface)]).adjust_cell_length(self.size.width, self.surface)

@@ -14,14 +14,14 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing.palette import heat
 from txlab.drawing.text import fit
-from txlab.tui.widgets.terminal import colours, ink, is_ascii, is_dark
+from txlab.tui.widgets.painted import Painted
+from txlab.tui.widgets.terminal import ink
 
 HEIGHTS = (5, 4, 3, 2, 1)  # lines a thumbnail may have; it is twice as wide, so that it is square
 LEFT = 3  # cells of the layers' numbers
@@ -43,10 +43,9 @@ def pooled(patterns: np.ndarray, rows: int, columns: int) -> np.ndarray:
     return patterns
 
 
-class Thumbnails(Widget, can_focus=True):
+class Thumbnails(Painted, can_focus=True):
     """Shows patterns (L, H, T, T); `chosen` is (layer, head), from 0, changed with keys or a click."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {"thumbnails--label", "thumbnails--here"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1, 0)", "layer up", id="thumbnails.up", show=False),
@@ -80,16 +79,47 @@ class Thumbnails(Widget, can_focus=True):
         self.levels = np.zeros((0, 0, 1, 1), dtype=np.uint8)
         self.levels_for: tuple[object, ...] = ()
         self.inks: dict[tuple[int, int], Style] = {}
+        self.ramp = heat()
+        self.strips: dict[int, Strip] = {}  # of the lines of the widget that are up to date
 
     def set_patterns(self, patterns: np.ndarray, notes: Sequence[Sequence[str]] = ()) -> None:
         """`notes` (L, H): a few characters under each, e.g. its strongest score."""
         resized = patterns.shape[:2] != self.patterns.shape[:2]
+        old_levels, old_for, old_notes = self.levels, self.levels_for, self.notes
         self.patterns = np.asarray(patterns)
         self.notes = tuple(tuple(row) for row in notes)
         self.levels_for = ()
         layers, heads = self.patterns.shape[:2]
         self.chosen = (min(self.chosen[0], max(0, layers - 1)), min(self.chosen[1], max(0, heads - 1)))
-        self.refresh(layout=resized)
+        if resized or not old_for or not self.size.height:
+            self.redraw(None)
+            self.refresh(layout=resized)
+            return
+        self.prepare(self.tall())
+        if old_for != self.levels_for or old_levels.shape != self.levels.shape:
+            self.redraw(None)
+            return
+        # The lines of which a pixel or a note has changed.
+        tall, pitch, top = self.tall(), self.pitch(self.tall()), self.origin[0]
+        a_line = self.levels.shape[2] // tall
+        differ = (old_levels != self.levels).any(axis=(1, 3)).reshape(layers, tall, a_line).any(axis=2)  # (L, lines)
+        lines = [1 + (layer - top) * pitch + line for layer, line in np.argwhere(differ).tolist()]
+        if pitch > tall:
+            changed = [
+                layer for layer in range(layers) if old_notes[layer : layer + 1] != self.notes[layer : layer + 1]
+            ]
+            lines += [1 + (layer - top) * pitch + tall for layer in changed]
+        self.redraw([line for line in lines if 0 < line < self.size.height])
+
+    def redraw(self, lines: Sequence[int] | None) -> None:
+        """Draw these lines of the widget again, or all."""
+        if lines is None:
+            self.strips.clear()
+            self.refresh()
+            return
+        for line in lines:
+            self.strips.pop(line, None)
+            self.refresh(Region(self.gutter.left, self.gutter.top + line, self.size.width, 1))
 
     # Layout.
 
@@ -141,7 +171,7 @@ class Thumbnails(Widget, can_focus=True):
         layer, head = max(0, min(layer, layers - 1)), max(0, min(head, heads - 1))
         if (layer, head) != self.chosen:
             self.chosen = (layer, head)
-            self.refresh()
+            self.redraw(None)
             self.post_message(self.Selected(self, layer, head))
 
     def next_head(self, by: int) -> None:
@@ -164,21 +194,36 @@ class Thumbnails(Widget, can_focus=True):
 
     def prepare(self, tall: int) -> None:
         """Levels of the pixels, for the size and the colours of now."""
-        depth, dark, ascii = colours(self), is_dark(self), is_ascii(self)
-        paired = depth != "none" and not ascii
-        wanted = (tall, depth, dark, ascii, self.rich_style)
+        wanted = (tall, self.colours, self.dark, self.ascii, self.surface)
         if wanted != self.levels_for:
-            pixels = pooled(self.patterns, tall * 2 if paired else tall, tall * 2)
-            self.levels = heat(depth, dark, ascii).level(pixels)
+            pixels = pooled(self.patterns, tall * 2 if self.paired else tall, tall * 2)
+            self.ramp = heat(self.colours, self.dark, self.ascii)
+            self.levels = self.ramp.level(pixels)
             self.levels_for = wanted
             self.inks.clear()
             self.follow()
 
+    @property
+    def paired(self) -> bool:
+        """Whether a character carries two pixels, one above the other."""
+        return self.colours != "none" and not self.ascii
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.strips.clear()
+
     def on_resize(self) -> None:
         self.levels_for = ()
+        self.strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        size, surface = self.size.width, self.rich_style
+        strip = self.strips.get(y)
+        if strip is None:
+            strip = self.strips[y] = self.draw_line(y)
+        return strip
+
+    def draw_line(self, y: int) -> Strip:
+        size, surface = self.size.width, self.surface
         layers, heads = self.patterns.shape[:2]
         if not layers or not heads or size <= LEFT:
             return Strip.blank(size, surface)
@@ -186,8 +231,8 @@ class Thumbnails(Widget, can_focus=True):
         self.prepare(tall)
         self.follow()
         down, across = self.seen()
-        plain = self.get_component_rich_style("thumbnails--label")
-        here = self.get_component_rich_style("thumbnails--here")
+        plain = self.part("label")
+        here = self.part("here")
         top, left = self.origin
         shown = range(left, left + across)
         if y == 0:
@@ -211,7 +256,7 @@ class Thumbnails(Widget, can_focus=True):
                 style = here if chosen and head == self.chosen[1] else plain
                 segments.append(Segment(fit(note, 2 * tall, "center", "") + " ", style))
             return Strip(segments).adjust_cell_length(size, surface)
-        opening, closing = "[]" if is_ascii(self) else "▐▌"
+        opening, closing = "[]" if self.ascii else "▐▌"
         for head in shown:
             mark = " "
             if chosen and head == self.chosen[1]:
@@ -226,23 +271,24 @@ class Thumbnails(Widget, can_focus=True):
 
     def pixels(self, layer: int, head: int, line: int) -> list[Segment]:
         """A line of one thumbnail."""
-        depth, ascii = colours(self), is_ascii(self)
-        ramp = heat(depth, is_dark(self), ascii)
-        levels = self.levels[layer, head]
-        if depth == "none" or ascii:
-            return [
-                Segment(ramp.glyphs[level], ink(ramp.ink[level], self.rich_style, ramp.fill[level]))
-                for level in levels[line].tolist()
-            ]
-        found = []
-        for above, below in zip(levels[2 * line].tolist(), levels[2 * line + 1].tolist(), strict=True):
-            style = self.inks.get((above, below))
-            if style is None:
+        ramp, levels = self.ramp, self.levels[layer, head]
+        if not self.paired:
+            return [Segment(ramp.glyphs[level], self.ink_of(level, level)) for level in levels[line].tolist()]
+        pairs = zip(levels[2 * line].tolist(), levels[2 * line + 1].tolist(), strict=True)
+        return [Segment("▀", self.ink_of(above, below)) for above, below in pairs]
+
+    def ink_of(self, above: int, below: int) -> Style:
+        style = self.inks.get((above, below))
+        if style is None:
+            ramp = self.ramp
+            if not self.paired:
+                style = ink(ramp.ink[above], self.surface, ramp.fill[above])
+            else:
                 # Sixteen colours have no fill; there the ink is the pixel, and nothing is the surface.
                 top, bottom = (ramp.fill[level] or (ramp.ink[level] if level else None) for level in (above, below))
-                surface = self.rich_style.bgcolor
+                surface = self.surface.bgcolor
                 if top is None and surface is not None:
                     top = tuple(surface.get_truecolor())
-                style = self.inks[above, below] = ink(top, self.rich_style, bottom)
-            found.append(Segment("▀", style))
-        return found
+                style = ink(top, self.surface, bottom)
+            self.inks[above, below] = style
+        return style

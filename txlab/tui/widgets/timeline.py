@@ -13,17 +13,15 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from txlab.drawing.numerals import count
 from txlab.drawing.text import fit, width
-from txlab.tui.widgets.terminal import is_ascii
+from txlab.tui.widgets.painted import Painted
 
 
-class TimeLine(Widget, can_focus=False):
+class TimeLine(Painted, can_focus=False):
     """Says with `Moved(step, live)` where a person wants to look; `at` is that step, None at the live edge."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES = {"timeline--past", "timeline--future", "timeline--position", "timeline--words"}
     DEFAULT_CSS = """
     TimeLine { height: 1; width: 1fr; padding: 0 1; }
@@ -134,7 +132,7 @@ class TimeLine(Widget, can_focus=False):
     # What is drawn.
 
     def label(self) -> str:
-        dot = "-" if is_ascii(self) else "·"
+        dot = "-" if self.ascii else "·"
         if not len(self.steps):
             return f"step {count(self.edge)} {dot} no frames recorded" if self.edge else "no frames yet"
         place = "live" if self.at is None else f"frame {count(self.index + 1)} of {count(len(self.steps))}"
@@ -162,15 +160,15 @@ class TimeLine(Widget, can_focus=False):
         return ()
 
     def render_line(self, y: int) -> Strip:
-        surface = self.rich_style
+        surface = self.surface
         size = self.size.width
         if y or size <= 0:
             return Strip.blank(size, surface)
-        ascii = is_ascii(self)
-        past = self.get_component_rich_style("timeline--past")
-        future = self.get_component_rich_style("timeline--future")
-        words = self.get_component_rich_style("timeline--words")
-        here = self.get_component_rich_style("timeline--position")
+        ascii = self.ascii
+        past = self.part("past")
+        future = self.part("future")
+        words = self.part("words")
+        here = self.part("position")
         label = self.label()
         self.drawn = (self.position(), label, self.marks())
         cells = self.bar_width()
