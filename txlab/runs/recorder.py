@@ -270,6 +270,6 @@ def _fetch(rows: Sequence[Row]) -> None:
         import torch
 
         for places in groups.values():
-            numbers = torch.stack([values[name].detach().reshape(()) for values, name in places]).tolist()
-            for (values, name), number in zip(places, numbers, strict=True):
-                values[name] = float(number)
+            fetched = torch.stack([values[name].detach().reshape(()) for values, name in places]).tolist()
+            for (values, name), value in zip(places, fetched, strict=True):
+                values[name] = float(value)
