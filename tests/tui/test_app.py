@@ -57,13 +57,18 @@ async def test_q_goes_back_to_the_lab_and_leaves_from_there(root: Path) -> None:
         assert not app.is_running or app._exit
 
 
-async def test_the_palette_offers_the_actions_of_the_screen(root: Path) -> None:
+async def test_the_palette_offers_the_actions_of_the_screen_and_does_them(root: Path) -> None:
     app = app_on(root)
-    async with app.run_test() as pilot:
-        await pilot.press("3", "colon")
-        await pilot.pause(0.3)
-        titles = [command.title for command in app.get_system_commands(app.screen_stack[0])]
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("3")
+        titles = [command.title for command in app.commands()]
         assert {"smooth", "overlay", "Lab", "leave"} <= set(titles)
+        await pilot.press("colon", *"lab what", "enter")
+        await settle(pilot, lambda: app.current_mode == "lab" and len(app.screen_stack) == 1)
+        await pilot.press("ctrl+p", *"theme", "enter")
+        await settle(pilot, lambda: "Which theme?" in text_of(app))
+        await pilot.press(*"txlab-light", "enter")
+        await settle(pilot, lambda: app.theme == "txlab-light")
 
 
 async def test_a_picture_is_saved_in_the_current_folder(

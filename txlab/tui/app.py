@@ -12,20 +12,22 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
-from textual.screen import Screen
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui.rooms import ROOMS
-from txlab.tui.settings import Settings, load_settings, log_file
+from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.theme import DARK, THEMES
 
 if TYPE_CHECKING:
@@ -38,9 +40,10 @@ class TxlabApp(App[None]):
     """The console. `root` is the folder of runs; `run`, if given, is looked at first."""
 
     TITLE = "txlab"
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     MODES: ClassVar = {room.name: room.open for room in ROOMS}
     DEFAULT_MODE = "lab"
+    ENABLE_COMMAND_PALETTE = False  # ours is a dialog like the others, and survives keys that come quickly
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (20, "-medium"), (34, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,6 +51,7 @@ class TxlabApp(App[None]):
             Binding(f"{room.key},f{room.key}", f"room('{room.name}')", room.title, id=f"room.{room.name}", show=False)
             for room in ROOMS
         ),
+        Binding("ctrl+p", "command_palette", "everything", id="app.palette", show=False),
         Binding("ctrl+q", "quit", "leave", id="app.quit", show=False, priority=True),
     ]
 
@@ -121,6 +125,10 @@ class TxlabApp(App[None]):
         except LabError as error:
             self.report(error)
 
+    def pop_screen(self) -> AwaitComplete:
+        """Textual's dialogs may be dismissed twice by keys that came quickly; the second time there is nothing left."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
+
     def reader_for(self, path: Path) -> RunReader:
         """The reader of a run, kept for the next one who asks. May be called in any thread."""
         from txlab.runs.reader import RunReader
@@ -152,22 +160,60 @@ class TxlabApp(App[None]):
             Text(visible(f"txlab has met a bug: {type(error).__name__}: {error}") + f"\nThe traceback is in {where}")
         )
 
-    def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
-        """The palette: every described action of this screen, the screens, themes, leaving."""
-        for active in screen.active_bindings.values():
+    def commands(self) -> list[Command]:
+        """What the palette offers: every described action of this screen, the screens, themes, leaving."""
+        found: dict[str, Command] = {}
+        for active in self.screen.active_bindings.values():
             binding, node = active.binding, active.node
-            if binding.description and binding.id and active.enabled and not binding.id.startswith(("room.", "app.")):
-                if binding.id == "screen.palette":
-                    continue
-                yield SystemCommand(
-                    binding.description,
-                    f"key {binding.key_display or self.get_key_display(binding)}",
-                    lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
-                )
-        for room in ROOMS:
-            yield SystemCommand(f"{room.title}", room.about, lambda name=room.name: self.action_room(name))
-        yield SystemCommand("theme", "change the colours", self.action_change_theme)
-        yield SystemCommand("leave", "runs go on without the console", self.action_quit)
+            ours = binding.id and not binding.id.startswith(("room.", "app.", "list."))
+            if ours and binding.description and active.enabled and binding.id != "screen.palette":
+                key = binding.key_display or self.get_key_display(binding)
+                run = partial(self.run_action, binding.action, node)
+                found.setdefault(binding.action, Command(binding.description, f"key {key}", run))
+        rooms = [
+            Command(room.title, f"{room.key}  {room.about}", partial(self.action_room, room.name)) for room in ROOMS
+        ]
+        last = [
+            Command("theme", "change the colours", self.action_theme),
+            Command("leave", "runs go on without the console", self.action_quit),
+        ]
+        return [*found.values(), *rooms, *last]
+
+    def action_command_palette(self) -> None:
+        """Every action by its name."""
+        from txlab.tui.screens.dialogs import Choose
+
+        if len(self.screen_stack) > 1:
+            return
+        commands = {command.title: command for command in self.commands()}
+
+        def run(title: str | None) -> None:
+            if title in commands:
+                self.call_later(commands[title].run)
+
+        self.push_screen(Choose("Everything", [(c.title, c.about, False) for c in commands.values()]), run)
+
+    def action_theme(self) -> None:
+        from txlab.tui.screens.dialogs import Choose
+
+        def change(name: str | None) -> None:
+            if name in self.available_themes:
+                self.theme = name
+                self.notify(f'to keep it: theme = "{name}" in {settings_file()}', markup=False)
+
+        rows = [
+            (name, "", name == self.theme) for name in sorted(self.available_themes, key=lambda n: "txlab" not in n)
+        ]
+        self.push_screen(Choose("Which theme?", rows), change)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line of the palette."""
+
+    title: str
+    about: str
+    run: Callable[[], Any]
 
 
 def write_traceback(error: BaseException) -> Path:

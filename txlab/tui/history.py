@@ -25,13 +25,18 @@ BEST_KEPT = 40  # evaluations in the log; the curve has them all
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: when (Unix seconds), at which step, what, how loud; `ident` is that of the request it answers."""
+    """One line: when (Unix seconds), at which step, what, how loud.
+
+    ident    that of the request it answers
+    regular  what kind of thing this is, if it happens again and again
+    """
 
     time: float
     step: int
     text: str
     level: Level = "plain"
     ident: str = ""
+    regular: str = ""
 
 
 def text_of(row: Row, key: str) -> str:
@@ -73,7 +78,9 @@ def history(reader: RunReader) -> tuple[Entry, ...]:
     for row in reader.checkpoints:
         size = row.get("bytes")
         told = f" ({megabytes(size)})" if isinstance(size, (int, float)) else ""
-        entries.append(Entry(row["time"], row["step"], f"checkpoint {count(row['step'])}{told}", "quiet"))
+        entries.append(
+            Entry(row["time"], row["step"], f"checkpoint {count(row['step'])}{told}", "quiet", regular="checkpoint")
+        )
     entries += [Entry(row["time"], row["step"], text_of(row, "text")) for row in reader.notes]
     entries += evaluations(reader)
     for row in reader.rewinds:
@@ -99,13 +106,14 @@ def evaluations(reader: RunReader) -> list[Entry]:
             int(series.steps[i]),
             f"val {number(float(series.values[i]))} (best so far)",
             "quiet",
+            regular="val",
         )
         for i in best
     ]
     last = len(series) - 1
     if last not in best and math.isfinite(float(series.values[last])):
         said = f"val {number(float(series.values[last]))}"
-        entries.append(Entry(float(series.times[last]), int(series.steps[last]), said, "quiet"))
+        entries.append(Entry(float(series.times[last]), int(series.steps[last]), said, "quiet", regular="val"))
     return entries
 
 

@@ -110,3 +110,12 @@ ASCII = Glyphs(
 
 def glyphs(ascii: bool) -> Glyphs:
     return ASCII if ascii else UNICODE
+
+
+# One sign for one sign, so that whatever was aligned or styled stays so.
+IN_ASCII = str.maketrans("…·→−‖×‹›↑↓●✓✗■▸○—–✻∞", "~->-|x<>^v*+x#>o--*8")
+
+
+def plain_signs(text: str, ascii: bool) -> str:
+    """The signs that our own sentences use, in ASCII if asked; letters of other alphabets stay."""
+    return text.translate(IN_ASCII) if ascii else text

@@ -20,6 +20,7 @@ from txlab.drawing.text import visible
 from txlab.runs.branch import Series
 from txlab.runs.directory import State
 from txlab.runs.reader import RunReader
+from txlab.tui.glance import scenario_name
 from txlab.tui.history import Entry, history
 from txlab.tui.widgets.facts import Fact
 from txlab.tui.words import megabytes
@@ -61,7 +62,7 @@ class Line:
 class Snapshot:
     """All that the screen shows, as of one reading."""
 
-    name: str
+    called: str
     state: State
     title: str
     metric: str
@@ -113,7 +114,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     until = info.ended or time.time()
     left = values.get("seconds_left") if look.at is None else None
     return Snapshot(
-        info.name,
+        scenario_name(reader.directory.path, info.scenario),
         state,
         info.title,
         metric,
@@ -183,7 +184,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             curve = recent(reader.series(key), at) if spark else None
             facts.append(Fact(name, text or number(value), note, key, curve, "bad" if bad else "plain"))
 
-    add("loss", "loss", "nats", text=None)
+    add("loss", "loss", "nats")
     add("val", "val_loss", best_note(reader, at))
     add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
     add("copies", "copy_accuracy", "share of repeated tokens that are right")
@@ -194,7 +195,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
         add("of peak", "share_of_peak", machine_note(compute), text=f"{100 * values['share_of_peak']:.0f} %")
     elif compute:
         facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute), "compute"))
-    add("memory", "memory_mb", "MB")
+    add("memory", "memory_mb", "MB", text=count(values.get("memory_mb", 0)))
     frames = len(reader.frames)
     if frames:
         facts.append(Fact("frames", count(frames), f"· {megabytes(frames_size(reader))}", "frames"))

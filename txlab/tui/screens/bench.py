@@ -127,8 +127,8 @@ class BenchScreen(Screen[None]):
 
         self.app.push_screen(HelpScreen(self))
 
-    def action_palette(self) -> None:
-        self.app.action_command_palette()
+    async def action_palette(self) -> None:
+        await self.run_action("app.command_palette")
 
     def action_back(self) -> None:
         """q goes back to the Lab, and leaves from there."""

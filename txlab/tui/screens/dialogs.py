@@ -6,17 +6,22 @@ Notable: every one of them answers through `dismiss`, closes with Esc, and shows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
+from txlab.tui.screens.words import Words
+
+
+Answer = TypeVar("Answer")
 
 
 def key_hints(*pairs: tuple[str, str]) -> Content:
@@ -26,7 +31,19 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
     return Content.assemble(*parts)
 
 
-class Confirm(ModalScreen[bool]):
+class Dialog(ModalScreen[Answer]):
+    """A screen in front of another one that answers once, however quickly keys come."""
+
+    answered = False
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        if self.answered or not self.is_current:
+            return AwaitComplete()
+        self.answered = True
+        return super().dismiss(result)
+
+
+class Confirm(Dialog[bool]):
     """A question with consequences: `y` or enter does it, anything that leaves does not."""
 
     CSS_PATH = "dialogs.tcss"
@@ -41,15 +58,15 @@ class Confirm(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Content(visible(self.question)), classes="dialog-title")
-            yield Static(Content(visible(self.consequence)), classes="dialog-body")
-            yield Static(key_hints(("y", self.verb), ("n", "leave it")), classes="dialog-keys")
+            yield Words(Content(visible(self.question)), classes="dialog-title")
+            yield Words(Content(visible(self.consequence)), classes="dialog-body")
+            yield Words(key_hints(("y", self.verb), ("n", "leave it")), classes="dialog-keys")
 
     def action_answer(self, sure: bool) -> None:
         self.dismiss(sure)
 
 
-class AskValue(ModalScreen[str]):
+class AskValue(Dialog[str]):
     """One line of text. `check(text)` returns a sentence for the person, or raises LabError with what is wrong."""
 
     CSS_PATH = "dialogs.tcss"
@@ -62,11 +79,11 @@ class AskValue(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Content(visible(self.title_text)), classes="dialog-title")
-            yield Static(Content(self.about), classes="dialog-body")
+            yield Words(Content(visible(self.title_text)), classes="dialog-title")
+            yield Words(Content(self.about), classes="dialog-body")
             yield Input(self.value, select_on_focus=False)
-            yield Static("", id="verdict")
-            yield Static(key_hints(("enter", "do it"), ("esc", "leave it")), classes="dialog-keys")
+            yield Words("", id="verdict")
+            yield Words(key_hints(("enter", "do it"), ("esc", "leave it")), classes="dialog-keys")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
@@ -77,7 +94,7 @@ class AskValue(ModalScreen[str]):
             verdict, style, good = self.check(text), "$quiet", True
         except LabError as error:
             verdict, style, good = str(error), "$error", False
-        self.query_one("#verdict", Static).update(Content.styled(visible(verdict), style))
+        self.query_one("#verdict", Words).say(Content.styled(visible(verdict), style))
         return good
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -91,7 +108,7 @@ class AskValue(ModalScreen[str]):
         self.dismiss(None)
 
 
-class Choose(ModalScreen[str]):
+class Choose(Dialog[str]):
     """One of several, with a filter; `choices` are (value, what is said about it, chosen already)."""
 
     CSS_PATH = "dialogs.tcss"
@@ -110,10 +127,10 @@ class Choose(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Content(visible(self.title_text)), classes="dialog-title")
+            yield Words(Content(visible(self.title_text)), classes="dialog-title")
             yield Input(placeholder="filter")
-            yield Static("", id="choices", classes="dialog-body")
-            yield Static(key_hints(("↑ ↓", "move"), ("enter", "choose"), ("esc", "close")), classes="dialog-keys")
+            yield Words("", id="choices", classes="dialog-body")
+            yield Words(key_hints(("↑ ↓", "move"), ("enter", "choose"), ("esc", "close")), classes="dialog-keys")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
@@ -132,7 +149,7 @@ class Choose(ModalScreen[str]):
                     Content.styled(f"   {visible(about)}\n", "$quiet"),
                 )
             )
-        self.query_one("#choices", Static).update(
+        self.query_one("#choices", Words).say(
             Content.assemble(*parts) if parts else Content.styled("nothing of that name", "$quiet")
         )
 

@@ -8,13 +8,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
+from textual.screen import Screen
 
+from txlab.tui.screens.dialogs import Dialog
+from txlab.tui.screens.words import Words
 from txlab.tui.settings import log_file, settings_file
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """What can be pressed on `of`, and where to change it."""
 
     CSS_PATH = "dialogs.tcss"
@@ -60,5 +61,5 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog help"):
-            yield Static(Content.styled("Keys on this screen", "bold"), classes="dialog-title")
-            yield Static(self.text(), classes="dialog-body")
+            yield Words(Content.styled("Keys on this screen", "bold"), classes="dialog-title")
+            yield Words(self.text(), classes="dialog-body")

@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from txlab.drawing.numerals import count, number
@@ -28,6 +28,7 @@ from txlab.tui.glance import ENDED, Glance, RunsUnder
 from txlab.tui.screens.bench import BenchScreen, Rule
 from txlab.tui.screens.describe import describe_run, describe_scenario, no_runs, welcome
 from txlab.tui.screens.rows import Item, Line, Rows
+from txlab.tui.screens.words import Words
 from txlab.tui.theme import Glyphs, glyphs
 from txlab.tui.words import STATES, about, duration
 
@@ -100,17 +101,18 @@ class LabScreen(BenchScreen):
         self.seen_now = True
         self.loaded = False
         self.await_run = ""
+        self.working_on = "catalogue"
 
     def compose_body(self) -> ComposeResult:
-        yield Static(id="tabs")
+        yield Words(id="tabs")
         with Horizontal(id="panels"):
             with Vertical(id="catalogue-panel"):
                 yield Filter(placeholder="/ filter", id="filter", select_on_focus=False)
                 yield Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
             with VerticalScroll(id="details", can_focus=False):
-                yield Static(id="details-text")
+                yield Words(id="details-text")
             with Vertical(id="runs-panel"):
-                yield Static("Runs", classes="panel-title", markup=False, id="runs-title")
+                yield Words("Runs", classes="panel-title", id="runs-title")
                 yield Rule()
                 yield Rows(self.draw_run, no_runs(), id="runs")
 
@@ -228,7 +230,7 @@ class LabScreen(BenchScreen):
         shown = [path for path in self.paths if all(word in path.name.lower() for word in words)]
         rows.empty = "no run of that name" if words and self.paths else no_runs()
         rows.set_items([Item(str(path), height=2) for path in shown])
-        if self.await_run and self.await_run in rows:
+        if self.await_run and self.await_run in rows.selectable():
             rows.select(self.await_run)
             self.await_run = ""
 
@@ -280,8 +282,11 @@ class LabScreen(BenchScreen):
     # What is said about the selected one.
 
     def side(self) -> str:
-        """Which list the keys work on."""
-        return "runs" if self.query_one("#runs", Rows).has_focus else "catalogue"
+        """Which list the keys work on.
+
+        Kept here, because the focus itself moves a moment after the key: a quick tab, enter must not start a scenario.
+        """
+        return self.working_on
 
     def selected_run(self) -> Glance | None:
         key = self.query_one("#runs", Rows).key
@@ -301,20 +306,21 @@ class LabScreen(BenchScreen):
         await self.run_action("start")
 
     def on_descendant_focus(self) -> None:
+        self.working_on = "runs" if self.query_one("#runs", Rows).has_focus else "catalogue"
         self.set_class(self.side() == "runs", "-runs")
         self.say_tabs()
         self.say_details()
         self.refresh_bindings()
 
     def say_details(self) -> None:
-        text = self.query_one("#details-text", Static)
+        text = self.query_one("#details-text", Words)
         run, name = self.selected_run(), self.query_one("#catalogue", Rows).key
         if self.side() == "runs" and run is not None:
-            text.update(describe_run(run, self.ascii))
+            text.say(describe_run(run, self.ascii))
         elif name is not None and name in self.entries:
-            text.update(describe_scenario(self.entries[name], self.ascii))
+            text.say(describe_scenario(self.entries[name], self.ascii))
         else:
-            text.update(welcome() if self.loaded else "")
+            text.say(welcome() if self.loaded else "")
 
     def say_tabs(self) -> None:
         going = sum(run.going for run in self.glances.values())
@@ -322,14 +328,15 @@ class LabScreen(BenchScreen):
         parts = []
         for name, title in (("catalogue", "Catalogue"), ("runs", f"Runs {len(self.paths)}")):
             parts += [Content.styled(title, "bold underline $accent" if name == side else "$quiet"), Content("   ")]
-        self.query_one("#tabs", Static).update(Content.assemble(*parts, Content.styled("tab changes", "$quiet")))
+        self.query_one("#tabs", Words).say(Content.assemble(*parts, Content.styled("tab changes", "$quiet")))
         known = f"   {count(len(self.paths))}" if self.paths else ""
         alive = f", {going} running" if going else ""
-        self.query_one("#runs-title", Static).update(
+        self.query_one("#runs-title", Words).say(
             Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
         )
 
     def show_side(self, side: str) -> None:
+        self.working_on = side
         self.set_class(side == "runs", "-runs")
         self.query_one(f"#{side}", Rows).focus()
 

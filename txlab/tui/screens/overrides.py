@@ -8,13 +8,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Static, TextArea
+from textual.widgets import TextArea
 from textual.worker import get_current_worker
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
-from txlab.tui.screens.dialogs import key_hints
+from txlab.tui.screens.dialogs import Dialog, key_hints
+from txlab.tui.screens.words import Words
 
 
 def overrides_in(text: str) -> list[str]:
@@ -23,7 +23,7 @@ def overrides_in(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-class ChangeFirst(ModalScreen[list[str]]):
+class ChangeFirst(Dialog[list[str]]):
     """Answers with the overrides, or None. What the scenario says now stands below, to be copied from."""
 
     CSS_PATH = ["dialogs.tcss", "overrides.tcss"]
@@ -40,15 +40,13 @@ class ChangeFirst(ModalScreen[list[str]]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog change"):
-            yield Static(Content(f"{visible(self.scenario_name)}, changed"), classes="dialog-title")
-            yield Static(
-                Content.styled("one change a line, as in   train.steps = 200", "$quiet"), classes="dialog-body"
-            )
+            yield Words(Content(f"{visible(self.scenario_name)}, changed"), classes="dialog-title")
+            yield Words(Content.styled("one change a line, as in   train.steps = 200", "$quiet"), classes="dialog-body")
             yield TextArea("", id="lines", soft_wrap=True, tab_behavior="focus")
-            yield Static("", id="verdict")
+            yield Words("", id="verdict")
             with VerticalScroll(id="now", can_focus=True):
-                yield Static("", id="now-text")
-            yield Static(key_hints(("F5", "or"), ("tab enter", "start"), ("esc", "leave it")))
+                yield Words("", id="now-text")
+            yield Words(key_hints(("F5", "or"), ("tab enter", "start"), ("esc", "leave it")))
 
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()
@@ -76,9 +74,9 @@ class ChangeFirst(ModalScreen[list[str]]):
         if not self.is_attached:
             return
         self.good = not wrong
-        verdict = self.query_one("#verdict", Static)
+        verdict = self.query_one("#verdict", Words)
         if wrong:
-            verdict.update(Content.styled(visible(wrong), "$error"))
+            verdict.say(Content.styled(visible(wrong), "$error"))
             return
         words = (
             "nothing changed yet"
@@ -87,14 +85,14 @@ class ChangeFirst(ModalScreen[list[str]]):
             if changes == 1
             else f"{changes} changes, valid"
         )
-        verdict.update(Content.styled(words, "$quiet"))
+        verdict.say(Content.styled(words, "$quiet"))
         lines = [line for line in text.split("\n") if line]
         about = next((i for i, line in enumerate(lines) if line == "[about]"), None)
         if about is not None:
             end = next((i for i in range(about + 1, len(lines)) if lines[i].startswith("[")), len(lines))
             lines = lines[:about] + lines[end:]
         parts = [Content.styled(visible(line) + "\n", "bold" if line.startswith("[") else "$quiet") for line in lines]
-        self.query_one("#now-text", Static).update(Content.assemble(*parts))
+        self.query_one("#now-text", Words).say(Content.assemble(*parts))
 
     def action_start(self) -> None:
         if self.good:

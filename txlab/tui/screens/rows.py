@@ -19,6 +19,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from txlab.tui.theme import plain_signs
+
 StyleName = Literal["plain", "strong", "quiet", "accent", "good", "error", "heading"]
 Line = Sequence[tuple[str, StyleName]]
 
@@ -90,7 +92,7 @@ class Rows(ScrollView, can_focus=True):
         for item in self.items:
             self.tops.append(top)
             top += item.height
-        keys = self.keys()
+        keys = self.selectable()
         if self.key not in keys:
             self.key = keys[0] if keys else None
         self.virtual_size = Size(0, top)
@@ -109,7 +111,7 @@ class Rows(ScrollView, can_focus=True):
             del self.lines[index]
             self.refresh(self._region(index))
 
-    def keys(self) -> list[str]:
+    def selectable(self) -> list[str]:
         return [item.key for item in self.items if item.key is not None]
 
     def visible_keys(self) -> list[str]:
@@ -120,7 +122,7 @@ class Rows(ScrollView, can_focus=True):
         return [item.key for item in self.items[first:last] if item.key is not None]
 
     def select(self, key: str) -> None:
-        if key == self.key or key not in self.keys():
+        if key == self.key or key not in self.selectable():
             return
         self.key = key
         self.redraw()
@@ -138,14 +140,14 @@ class Rows(ScrollView, can_focus=True):
         if not self.items:
             return
         index = self._index()
-        if self.key == next(iter(self.keys()), None):
+        if self.key == next(iter(self.selectable()), None):
             index_top, height = 0, self.tops[index] + self.items[index].height
         else:
             index_top, height = self.tops[index], self.items[index].height
         self.scroll_to_region(Region(0, index_top, 1, height), animate=False, force=True)
 
     def action_move(self, by: int) -> None:
-        keys = self.keys()
+        keys = self.selectable()
         if keys:
             at = keys.index(self.key) if self.key in keys else 0
             self.select(keys[max(0, min(at + by, len(keys) - 1))])
@@ -155,7 +157,7 @@ class Rows(ScrollView, can_focus=True):
         self.action_move(by * max(1, self.size.height // max(height, 1) - 1))
 
     def action_edge(self, at: int) -> None:
-        if keys := self.keys():
+        if keys := self.selectable():
             self.select(keys[at])
 
     def on_click(self, event: events.Click) -> None:
@@ -200,5 +202,7 @@ class Rows(ScrollView, can_focus=True):
         return lines[row] if row < len(lines) else self._strip([], width)
 
     def _strip(self, line: Line, width: int) -> Strip:
-        segments = [Segment(text, self.get_component_rich_style(f"rows--{style}")) for text, style in line if text]
+        ascii = bool(getattr(self.app, "ascii", False))
+        styles = {style: self.get_component_rich_style(f"rows--{style}") for _, style in line}
+        segments = [Segment(plain_signs(text, ascii), styles[style]) for text, style in line if text]
         return Strip(segments).adjust_cell_length(width, self.get_component_rich_style("rows--plain"))

@@ -16,7 +16,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from txlab.drawing.numerals import count, number
 from txlab.drawing.text import visible
@@ -25,6 +24,7 @@ from txlab.runs.directory import LOST_AFTER
 from txlab.tui.history import answered
 from txlab.tui.screens.bench import Rule, RunScreen
 from txlab.tui.screens.train_text import Pending, brief, header, log_lines, nearest_sample, samples_text
+from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
 from txlab.tui.watching import Look, Snapshot, snapshot
 from txlab.tui.widgets.chart import Chart, ChartSeries
@@ -51,6 +51,7 @@ class TrainScreen(RunScreen):
         Binding("space", "pause", "pause", id="run.pause", key_display="space"),
         Binding("full_stop", "step", "step", id="run.step", key_display="."),
         Binding("x", "stop", "stop", id="run.stop"),
+        Binding("v", "side", "numbers", id="train.side"),
         Binding("minus", "scale_lr(0.8)", "lr down", id="train.lr-down", key_display="-", show=False),
         Binding("plus,equals_sign", "scale_lr(1.25)", "lr up", id="train.lr-up", key_display="+"),
         Binding("e", "set", "set a parameter", id="train.set", show=False),
@@ -74,7 +75,6 @@ class TrainScreen(RunScreen):
         Binding(
             "greater_than_sign", "compare(1)", "compare later", id="train.compare-later", key_display=">", show=False
         ),
-        Binding("v", "side", "numbers", id="train.side"),
     ]
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class TrainScreen(RunScreen):
         self.drawn: dict[str, object] = {}
 
     def compose_body(self) -> ComposeResult:
-        yield Static(id="header")
+        yield Words(id="header")
         yield Rule()
         with Horizontal(id="panels"):
             with Vertical(id="chart-panel"):
-                yield Static(id="brief")
+                yield Words(id="brief")
                 chart = Chart(id="chart")
                 chart.can_focus = False  # its keys are the screen's
                 yield chart
@@ -98,9 +98,9 @@ class TrainScreen(RunScreen):
                 yield FactTable(id="facts")
                 yield Rule()
                 with VerticalScroll(id="samples", can_focus=False):
-                    yield Static(id="samples-text")
+                    yield Words(id="samples-text")
         yield Rule()
-        yield Static(id="log")
+        yield Words(id="log")
         yield TimeLine(id="timeline")
 
     def on_mount(self) -> None:
@@ -137,7 +137,7 @@ class TrainScreen(RunScreen):
         """Show a text if it is another one than before."""
         if self.drawn.get(name) != content:
             self.drawn[name] = content
-            self.query_one(f"#{name}", Static).update(content)
+            self.query_one(f"#{name}", Words).say(content, layout=name == "samples-text")
 
     def show(self, snap: Snapshot) -> None:
         known, self.snap = self.snap, snap
@@ -182,10 +182,10 @@ class TrainScreen(RunScreen):
         if snap is None:
             return
         self.put("header", header(snap, self.at, signs))
-        self.put("brief", brief(snap, signs.dot))
+        self.put("brief", brief(snap))
         cells = max(10, self.query_one("#samples").scrollable_content_region.width - 1)
         self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs))
-        log = self.query_one("#log", Static)
+        log = self.query_one("#log", Words)
         lines = max(1, log.size.height)
         self.put("log", log_lines(snap.entries, self.pending, self.at, lines, time.time(), self.gone()))
 
@@ -332,6 +332,8 @@ class TrainScreen(RunScreen):
 
     def action_side(self) -> None:
         self.toggle_class("-side")
+        if self.has_class("-side"):
+            self.query_one(FactTable).focus()
         self.call_after_refresh(self.show_words)
 
     def action_overlay(self) -> None:

@@ -26,7 +26,7 @@ class Pending:
 def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
     """gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go — or what is wrong, and what one can do about it."""
     state, dot = snap.state, f" {signs.dot} "
-    name = Content.styled(visible(snap.name), "bold")
+    name = Content.styled(visible(snap.called), "bold")
     step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
     took = duration(snap.seconds) if snap.seconds else ""
     live = state.status in ("running", "paused", "created")
@@ -61,12 +61,12 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
     return Content.assemble(name, *words, looking)
 
 
-def brief(snap: Snapshot, dot: str) -> Content:
+def brief(snap: Snapshot) -> Content:
     """The numbers in one line, where there is no room for the column of facts."""
     parts = []
-    for fact in snap.facts[:6]:
+    for fact in snap.facts:
         parts += [Content.styled(f"{fact.name} ", "$quiet"), Content.styled(fact.value, "bold"), Content("   ")]
-    return Content.assemble(*parts, Content.styled("v more", "$quiet")) if parts else Content("")
+    return Content.assemble(*parts)
 
 
 def log_lines(
@@ -81,7 +81,7 @@ def log_lines(
         )
         for p in list(pending.values())[-lines:]
     ]
-    shown = list(entries)
+    shown = wanted(entries, at)
     if at is not None:
         upto = sum(entry.step <= at for entry in shown)
         shown = shown[: max(upto, min(len(shown), lines - len(asked)))]
@@ -99,6 +99,15 @@ def log_lines(
     if not rows:
         return Content.styled("nothing has happened yet", "$quiet")
     return Content("\n").join(rows)
+
+
+def wanted(entries: Sequence[Entry], at: int | None) -> list[Entry]:
+    """All that people and the run did; of what happens again and again (checkpoints, validations) the newest."""
+    newest: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        if entry.regular and (at is None or entry.step <= at or entry.regular not in newest):
+            newest[entry.regular] = index
+    return [entry for index, entry in enumerate(entries) if not entry.regular or newest[entry.regular] == index]
 
 
 def answer(age: float, gone: str) -> Content:

@@ -1,0 +1,88 @@
+"""Five thousand random keys and clicks over every screen at changing sizes: nothing may raise, nothing may get stuck.
+
+What would reach outside is tied up: starting processes does nothing, deleting stays inside a temporary folder, pictures
+are written into it. A failure names its seed; the walk is the same every time.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from recorded import HOSTILE, append_rows, app_on, make_run
+from txlab.tui.app import TxlabApp
+
+EVENTS = 5000
+BATCH = 25  # events between two rests, so that they pile up as they do under a person's hands
+SIZES = [(120, 40), (80, 24), (99, 30), (59, 19), (40, 12), (20, 5), (200, 60), (30, 50), (160, 10)]
+NAMED = """up down left right pageup pagedown home end tab shift+tab enter escape space backspace delete
+    f1 f3 f4 f5 left_square_bracket right_square_bracket left_curly_bracket right_curly_bracket full_stop comma colon
+    slash question_mark plus minus equals_sign less_than_sign greater_than_sign shift+left shift+right ctrl+p""".split()
+PRINTED = {
+    "left_square_bracket": "[", "right_square_bracket": "]", "left_curly_bracket": "{", "right_curly_bracket": "}",
+    "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?", "plus": "+", "minus": "-",
+    "equals_sign": "=", "less_than_sign": "<", "greater_than_sign": ">", "space": " ",
+}  # fmt: skip
+LETTERS = "abcdefhijklmnoprstuvwxyzLZFHMX013456"
+
+
+class Caged(TxlabApp):
+    """Does everything but leave."""
+
+    def exit(self, *arguments: object, **named: object) -> None:
+        pass
+
+    async def action_quit(self) -> None:
+        pass
+
+
+def key_event(choice: random.Random) -> events.Key:
+    if choice.random() < 0.45:
+        name = choice.choice(NAMED)
+        return events.Key(name, PRINTED.get(name))
+    letter = choice.choice(LETTERS)
+    return events.Key(letter, letter)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda *_, **__: 1)
+    root = tmp_path / "runs"
+    for name in ("one", "two", "three"):
+        make_run(root, name, steps=30)
+    make_run(root, "failed", status="failed", text=HOSTILE)
+    alive = make_run(root, "alive", status="open", text=HOSTILE)
+    template = app_on(root)
+    choice = random.Random(seed)
+    app = Caged(run=alive, root=root, settings=template.settings)
+    step = 40
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        for done in range(0, EVENTS // 2, BATCH):
+            for _ in range(BATCH):
+                if choice.random() < 0.12:
+                    width, height = app.size
+                    x, y = choice.randrange(width), choice.randrange(height)
+                    for kind in (events.MouseDown, events.MouseUp, events.Click):
+                        app.screen.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))  # type: ignore
+                else:
+                    app.post_message(key_event(choice))
+            await pilot.pause()
+            if done % (4 * BATCH) == 0:
+                await pilot.resize_terminal(*choice.choice(SIZES))
+            if done % (8 * BATCH) == 0:
+                step += 1
+                append_rows(alive, {"event": "metrics", "step": step, "values": {"loss": choice.choice([1.0, 1e300])}})
+            if done % (20 * BATCH) == 0:  # out of whatever dialog it is lost in
+                await pilot.press("escape", "escape", choice.choice("134"))
+            assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
+        assert app.is_running
+        while len(app.screen_stack) > 1:
+            await pilot.press("escape")
+        await pilot.press("f3")
+        await pilot.pause()
+        assert app.current_mode == "train"

@@ -1,0 +1,135 @@
+"""The console in a real terminal: what it writes, how it leaves, and what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+
+from recorded import HOSTILE, append_rows, make_run
+
+PROGRAM = (
+    "import sys; from pathlib import Path; from txlab.tui.app import launch; sys.exit(launch(root=Path(sys.argv[1])))"
+)
+PATIENCE = 40.0  # seconds; only a console that never does what is waited for takes so long
+
+
+class Terminal:
+    """A child in a pty of 120 × 40; `raw` is all that it wrote, `screen` what one sees."""
+
+    def __init__(self, root: Path, columns: int = 120, rows: int = 40) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+            os.execve(sys.executable, [sys.executable, "-c", PROGRAM, str(root)], environment)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.before = termios.tcgetattr(self.fd)
+        self.raw = b""
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.status: int | None = None
+
+    def read(self, seconds: float = 0.1) -> bool:
+        """Take what it wrote; False when it has gone."""
+        if select.select([self.fd], [], [], seconds)[0]:
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                return False
+            if not data:
+                return False
+            self.raw += data
+            with contextlib.suppress(Exception):  # pyte does not know every sequence
+                self.stream.feed(data)
+        return True
+
+    def until(self, text: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not any(text in line for line in self.screen.display):
+            assert time.monotonic() < end, f"{text!r} is not on the screen:\n" + "\n".join(self.screen.display)
+            assert self.read(), "the console has gone"
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def wait(self) -> int:
+        """Its exit status; what it still writes is taken meanwhile."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            self.read(0.05)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                while self.read(0.05):
+                    if not select.select([self.fd], [], [], 0)[0]:
+                        break
+                self.status = status
+                return os.waitstatus_to_exitcode(status)
+        raise AssertionError("the console did not leave")
+
+    def close(self) -> None:
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    root = tmp_path / "runs"
+    run = make_run(root, "shown", text=HOSTILE)
+    append_rows(run, {"event": "note", "step": 40, "text": HOSTILE})
+    made = Terminal(root)
+    yield made
+    made.close()
+
+
+MODES = (b"?1049", b"?1000", b"?1003", b"?1006", b"?2004")  # alternate screen, mouse, bracketed paste
+
+
+def left_as_it_was(terminal: Terminal) -> None:
+    """Every mode that was switched on has been switched off after that, the cursor shows, and lines echo again."""
+    for mode in MODES:
+        on, off = terminal.raw.rfind(b"\x1b[" + mode + b"h"), terminal.raw.rfind(b"\x1b[" + mode + b"l")
+        assert on < off or on == -1, mode
+    assert b"\x1b[?1049h" in terminal.raw
+    assert terminal.raw.rfind(b"\x1b[?25l") < terminal.raw.rfind(b"\x1b[?25h")
+
+
+def test_one_starts_it_switches_screens_and_leaves(terminal: Terminal) -> None:
+    terminal.until("gpt-tiny")
+    terminal.until("shown")
+    terminal.type("\t\r")
+    terminal.until("done at step 40 of 40")
+    terminal.type("<")
+    terminal.until("sample at 30")
+    terminal.type("1")
+    terminal.until("Runs")
+    terminal.type("q")
+    assert terminal.wait() == 0
+    left_as_it_was(terminal)
+    # What is in the run's files reaches the terminal as signs, never as what it would do there.
+    assert b"\x1b]0;owned" not in terminal.raw
+    for bad in ("\u202e", "\x9b2J", "\x07", "\x00"):
+        assert bad.encode() not in terminal.raw
+    assert b"owned" in terminal.raw
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_the_terminal_is_as_before(terminal: Terminal, number: signal.Signals) -> None:
+    terminal.until("gpt-tiny")
+    os.kill(terminal.pid, number)
+    terminal.wait()
+    left_as_it_was(terminal)

@@ -1,0 +1,287 @@
+"""Train: what is shown of a run, that everything follows the time line, and that requests are asked and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from picture import text_of
+from recorded import HOSTILE, app_on, append_rows, make_run, settle
+
+from txlab.errors import LabError
+from txlab.runs.directory import RunInfo
+from txlab.runs.reader import RunReader
+from txlab.tui.history import Entry, answered, history
+from txlab.tui.screens.train import TrainScreen, parse_setting, round_number
+from txlab.tui.screens.train_text import nearest_sample, wanted, wrapped
+from txlab.tui.watching import Look, snapshot, value_at
+from txlab.tui.widgets.chart import Chart
+from txlab.tui.widgets.timeline import TimeLine
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def train(app: Any) -> TrainScreen:
+    screen = app.screen_stack[0]
+    assert isinstance(screen, TrainScreen)
+    return screen
+
+
+def reader_of(run: Path) -> RunReader:
+    reader = RunReader(run)
+    reader.poll()
+    return reader
+
+
+def ready(app: Any) -> Callable[[], bool]:
+    return lambda: isinstance(app.screen_stack[0], TrainScreen) and train(app).snap is not None
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_run_is_shown_with_its_numbers(root: Path, size: tuple[int, int]) -> None:
+    run = make_run(root)
+    app = app_on(root, run)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.pause(0.2)
+        shown = text_of(app)
+        assert "gpt-small ✓ done at step 40 of 40" in shown
+        last = reader_of(run).series("loss").values[-1]
+        assert f"loss {last:.3f}" in " ".join(shown.split())
+        assert "nats" in shown
+        assert any(0x2801 <= ord(character) <= 0x28FF for character in shown)  # the curve
+
+
+async def test_without_a_run_the_screen_says_how_to_choose_one(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("3")
+        await pilot.pause()
+        assert "No run is chosen" in text_of(app)
+        for key in ("space", ".", "c", "+", "r", "w", "o", "m", "z", "tab", "<"):
+            await pilot.press(key)
+        await pilot.pause()
+
+
+async def test_everything_follows_the_time_line(root: Path) -> None:
+    run = make_run(root)
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await settle(pilot, lambda: len(app.screen.query_one(TimeLine).steps))
+        await pilot.press("{")
+        await settle(pilot, lambda: train(app).at == 10)
+        expected = value_at(reader_of(run).series("loss"), 10)
+        await settle(pilot, lambda: train(app).snap.values["loss"] == expected)
+        shown = text_of(app)
+        assert "looking at step 10" in shown
+        assert "sample at 10" in shown
+        assert train(app).query_one(Chart).marker == 10
+        await pilot.press("]")
+        await settle(pilot, lambda: "sample at 20" in text_of(app))
+        await pilot.press("}")
+        await settle(pilot, lambda: train(app).at is None and "looking at" not in text_of(app))
+
+
+async def test_samples_of_two_steps_stand_beside_each_other(root: Path) -> None:
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("<", "<")
+        await pilot.pause()
+        shown = text_of(app)
+        assert "sample at 20" in shown
+        assert "sample at 40" in shown
+        await pilot.press(">", ">")
+        await pilot.pause()
+        assert "sample at 20" not in text_of(app)
+
+
+async def test_the_metric_changes_and_so_do_the_axes(root: Path) -> None:
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("tab")
+        await settle(pilot, lambda: train(app).snap.metric == "lr")
+        await pilot.press("shift+tab")
+        await settle(pilot, lambda: train(app).snap.metric == "loss")
+        chart = train(app).query_one(Chart)
+        await pilot.press("l", "L", "m")
+        assert (chart.log_x, chart.log_y, chart.smoothing > 0) == (True, True, True)
+        await pilot.press("z")
+        assert chart.zoomed is not None
+        await pilot.press("Z")
+        assert chart.zoomed is None
+
+
+async def test_another_run_is_drawn_beside_this_one_and_taken_away(root: Path) -> None:
+    make_run(root, "other")
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        for expected in (2 + 1, 2):
+            await pilot.press("o")
+            await settle(pilot, lambda: len(app.screen_stack) == 2)
+            await pilot.press(*"other", "enter")
+            await settle(pilot, lambda expected=expected: len(train(app).snap.lines) == expected)
+
+
+async def test_a_request_is_asked_until_the_run_answers(root: Path) -> None:
+    run = make_run(root, status="open")
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("minus")
+        await settle(pilot, lambda: train(app).pending)
+        assert "asked…" in text_of(app)
+        (file,) = [path for path in (run / "inbox").iterdir() if path.suffix == ".json"]
+        request = orjson.loads(file.read_bytes())
+        assert request["request"] == "set"
+        assert request["key"] == "lr"
+        assert request["value"] == pytest.approx(0.8 * 1e-3 / 40)
+        answer = {"event": "control", "step": 40, "request": "set", "key": "lr", "from": 2.5e-5, "to": 2e-5}
+        append_rows(run, {**answer, "by": request["by"], "id": request["id"], "applied": True, "error": None})
+        await settle(pilot, lambda: not train(app).pending)
+        assert "lr 2.5e-5 → 2e-5 by you, at step 40" in text_of(app)
+
+
+async def test_a_run_that_is_gone_is_said_to_give_no_answer(root: Path) -> None:
+    run = make_run(root, status="open")
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("c")
+        await settle(pilot, lambda: train(app).pending)
+        info = RunInfo.load(run)
+        info.pid = 2**22 - 3
+        (run / "run.json").write_bytes(info.encoded())
+        await settle(pilot, lambda: "no answer: the run is gone" in text_of(app))
+        assert "r resumes it" in text_of(app)
+
+
+async def test_a_run_that_grows_is_followed(root: Path) -> None:
+    run = make_run(root, status="open")
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        append_rows(run, {"event": "metrics", "step": 41, "values": {"loss": 0.123}})
+        await settle(pilot, lambda: "0.123" in text_of(app))
+
+
+async def test_nothing_is_sent_to_the_terminal_while_nothing_happens(root: Path) -> None:
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.pause(1.0)
+        sent: list[object] = []
+        display = app._display
+        app._display = lambda screen, renderable: (sent.append(renderable), display(screen, renderable))  # type: ignore
+        await pilot.pause(1.5)
+        assert not sent
+
+
+@pytest.mark.parametrize("status", ["failed", "stopped", "interrupted"])
+async def test_an_end_is_said_in_words_with_what_to_do(root: Path, status: str) -> None:
+    app = app_on(root, make_run(root, status=status))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        shown = text_of(app)
+        assert f"{status} at step 40" in shown
+        assert f"ended as {status}" in shown
+        assert "r resumes it" in shown
+
+
+async def test_hostile_texts_reach_no_cell_unescaped(root: Path) -> None:
+    run = make_run(root, text=HOSTILE)
+    append_rows(
+        run,
+        {"event": "note", "step": 40, "text": HOSTILE},
+        {"event": "metrics", "step": 41, "values": {HOSTILE: 1.0, "loss": float("nan")}},
+        {"event": "control", "step": 41, "request": HOSTILE, "key": HOSTILE, "by": HOSTILE, "applied": False},
+        {"event": "sample", "step": 41, "prompt": HOSTILE, "text": HOSTILE},
+        {"event": "end", "step": 41, "status": HOSTILE, "reason": HOSTILE},
+    )
+    info = RunInfo.load(run)
+    info.facts = {"unit": HOSTILE, "compute": {"dtype": HOSTILE, "attention": HOSTILE, "why": [HOSTILE]}}
+    info.reason = info.scenario = HOSTILE
+    info.status = "failed"
+    (run / "run.json").write_bytes(info.encoded())
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        for key in ("tab", "tab", "tab", "tab", "<", "t", "escape", "o", "escape", "down", "down", "?"):
+            await pilot.press(key)
+            await pilot.pause(0.05)
+            assert not {"\x1b", "\x07", "\x00", "\x9b", "\u202e"} & set(text_of(app))
+
+
+def test_a_snapshot_at_a_step_knows_only_what_was_known_then(root: Path) -> None:
+    run = make_run(root)
+    reader = reader_of(run)
+    at = snapshot(reader, Look(at=15), RunReader)
+    series = reader.series("loss")
+    assert at.values["loss"] == series.values[int(np.flatnonzero(series.steps <= 15)[-1])]
+    assert at.values["val_loss"] == reader.series("val_loss").values[0]
+
+
+def test_dead_branches_are_drawn_dim(root: Path) -> None:
+    run = make_run(root, status="open")
+    append_rows(
+        run,
+        {"event": "rewind", "step": 20, "from": 40, "reason": "resumed from checkpoint 20"},
+        {"event": "metrics", "step": 21, "values": {"loss": 1.0}},
+    )
+    reader = reader_of(run)
+    snap = snapshot(reader, Look(), RunReader)
+    assert [line.role for line in snap.lines] == ["train", "val", "dead"]
+    assert int(snap.lines[0].steps[-1]) == 21
+    assert any("went back to step 20" in entry.text for entry in snap.entries)
+
+
+def test_the_log_tells_refusals_and_who(root: Path) -> None:
+    run = make_run(root)
+    row = {"event": "control", "step": 5, "request": "set", "key": "lr", "by": "bob@far", "id": "q", "applied": False}
+    append_rows(run, {**row, "error": "lr must be at most 1"})
+    reader = reader_of(run)
+    entries = history(reader)
+    assert any(entry.text == "set lr refused by bob@far: lr must be at most 1" for entry in entries)
+    assert answered(entries) == {"q"}
+
+
+def test_of_what_happens_again_and_again_the_log_keeps_the_newest_before_the_step() -> None:
+    entries = [Entry(float(i), i, f"checkpoint {i}", regular="checkpoint") for i in range(5)] + [Entry(9, 9, "a note")]
+    assert [entry.text for entry in wanted(entries, None)] == ["checkpoint 4", "a note"]
+    assert [entry.text for entry in wanted(entries, 2)] == ["checkpoint 2", "a note"]
+
+
+@pytest.mark.parametrize("text", ["lr", "= 3", "lr = x", "lr = nan", "lr = inf", ""])
+def test_a_setting_that_is_none_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(LabError):
+        parse_setting(text)
+
+
+def test_a_setting_is_a_name_and_a_number() -> None:
+    assert parse_setting(" lr = 1e-4 ") == ("lr", 1e-4)
+
+
+def test_the_nearest_sample_is_the_last_one_before() -> None:
+    assert [nearest_sample([10, 20, 30], at) for at in (None, 5, 20, 29)] == [30, 10, 20, 20]
+    assert nearest_sample([], 3) is None
+
+
+def test_text_is_folded_without_losing_any_of_it() -> None:
+    text = "the cat sat on a very-long-word-indeed and\n\nleft 日本語日本語"
+    for cells in (1, 2, 7, 20, 100):
+        lines = wrapped(text, cells)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "").replace("\n", "")
+
+
+def test_smoothing_is_over_round_numbers() -> None:
+    assert [round_number(value) for value in (0.2, 1, 3, 24.8, 50, 999)] == [1, 1, 2, 20, 50, 500]

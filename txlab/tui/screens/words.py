@@ -1,0 +1,27 @@
+"""A text on the screen: data, never markup, and in ASCII mode without the signs that ASCII lacks."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from txlab.tui.theme import plain_signs
+
+
+class Words(Static):
+    """A Static that shows Content or plain text."""
+
+    def __init__(self, text: Content | str = "", id: str | None = None, classes: str | None = None) -> None:
+        super().__init__("", id=id, classes=classes, markup=False)
+        self.text = Content(text) if isinstance(text, str) else text
+
+    def on_mount(self) -> None:
+        self.say(self.text)
+
+    def say(self, text: Content | str, layout: bool = True) -> None:
+        """Show another text."""
+        self.text = Content(text) if isinstance(text, str) else text
+        shown = self.text
+        if getattr(self.app, "ascii", False):
+            shown = Content(plain_signs(shown.plain, True), spans=shown.spans)
+        self.update(shown, layout=layout)
