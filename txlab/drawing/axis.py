@@ -127,13 +127,13 @@ def linear_values(low: float, high: float, count: int) -> list[float]:
 
 def log_values(low: float, high: float, count: int) -> list[float]:
     """Powers of ten, thinned to `count`; with 2 and 5 between them if there is room."""
-    first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
-    if math.log10(high / low) * 3 <= count + 1:
+    first, last = math.floor(math.log10(low) + 1e-9), min(math.ceil(math.log10(high) - 1e-9), 308)
+    if (math.log10(high) - math.log10(low)) * 3 <= count + 1:
         candidates = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
     else:
         stride = max(1, math.ceil((last - first) / count))
         candidates = [10.0**power for power in range(first, last + 1) if power % stride == 0]
-    return [value for value in candidates if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+    return [value for value in candidates if low * (1 - 1e-9) <= value <= high * (1 + 1e-9) and math.isfinite(value)]
 
 
 def decimals_of(step: float) -> int:
@@ -150,7 +150,7 @@ def number(value: float, precision: float = 0.0, ascii: bool = False) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 and not ascii else "inf" if value > 0 else "−∞"
     size = abs(value)
-    if precision <= 0:
+    if not 0 < precision < math.inf:
         precision = 10.0 ** (math.floor(math.log10(size)) - 3) if size else 1.0
     if size >= 1e15 or 0 < size < 1e-4:
         digits = max(0, math.floor(math.log10(size) + 1e-9) - math.floor(math.log10(precision) + 1e-9))

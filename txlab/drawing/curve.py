@@ -281,7 +281,7 @@ def text_chart(
         lines.append(
             (fit(labels.get(row, ""), margin - 1, "right") + " " + edge + "".join(chart.characters[row])).rstrip()
         )
-    axis, numbers = x_axis(chart, horizontal, notch, x_label, log_x or chart.window.log_x)
+    axis, numbers = x_axis(chart, horizontal, notch, visible(x_label, ascii) + (", log" if chart.window.log_x else ""))
     lines.append(" " * margin + corner + axis)
     lines.append((" " * (margin + 1) + numbers).rstrip())
     return [line if cells(line) <= width else cut(line, width) for line in lines]
@@ -297,17 +297,23 @@ def legend_line(curves: Sequence[Curve], title: str, ascii: bool) -> str:
     return "   ".join([*([visible(title, ascii)] if title else []), *shown])
 
 
-def x_axis(chart: Chart, horizontal: str, notch: str, x_label: str, log: bool) -> tuple[str, str]:
-    """The line under a chart with a notch for every tick, and the numbers under that."""
+def x_axis(chart: Chart, horizontal: str, notch: str, name: str) -> tuple[str, str]:
+    """The line under a chart with a notch for every tick; and under that the numbers, with the axis's name in a gap."""
     columns = chart.characters.shape[1]
-    line, numbers, free = [horizontal] * columns, "", 0
-    name = x_label + (", log" if log else "")
-    room = columns - (cells(name) + 2 if cells(name) + 12 <= columns else 0)
+    line, numbers, free = [horizontal] * columns, [" "] * columns, 0
+    gaps: list[tuple[int, int]] = []
     for tick in chart.x_ticks:
         place = round(tick.place * (columns - 1))
         line[place] = notch
-        start = max(min(place - cells(tick.label) // 2, room - cells(tick.label)), 0)
-        if start >= free and start + cells(tick.label) <= room:
-            numbers = numbers.ljust(start) + tick.label
-            free = start + cells(tick.label) + 1
-    return "".join(line), numbers.ljust(room) + "  " + name if room < columns else numbers
+        start = max(min(place - len(tick.label) // 2, columns - len(tick.label)), 0)
+        if start >= free and start + len(tick.label) <= columns:
+            numbers[start : start + len(tick.label)] = tick.label
+            gaps.append((free, start))
+            free = start + len(tick.label) + 1
+    gaps.append((free, columns))
+    roomy = [gap for gap in gaps if gap[1] - gap[0] >= cells(name) + 2]
+    if roomy and cells(name) == len(name):
+        begin, end = roomy[-1]
+        begin += (end - begin - len(name)) // 2
+        numbers[begin : begin + len(name)] = name
+    return "".join(line), "".join(numbers)

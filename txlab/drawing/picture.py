@@ -95,8 +95,8 @@ def draw_curves(
     """
     out = checked(out)
     colours = COLOURS[theme]
-    log_x = log_x and any((np.asarray(stroke.steps) > 0).any() for stroke in strokes)  # a logarithmic axis of nothing
-    log_y = log_y and any((np.asarray(stroke.values) > 0).any() for stroke in strokes)  # cannot be drawn
+    if not any(drawable(stroke, log_x, log_y) for stroke in strokes):
+        log_x = log_y = False  # a logarithmic axis of nothing cannot be drawn
     with drawing(theme, size) as (figure, axes):
         for stroke in strokes:
             xs, ys = shown(stroke.steps, stroke.values, log_x, log_y)
@@ -188,6 +188,13 @@ def shown(
     if log_y:
         values = np.where(values > 0, values, np.nan)
     return decimate(steps, values, THIN_TO, log_x=log_x)
+
+
+def drawable(stroke: Stroke, log_x: bool, log_y: bool) -> bool:
+    """Whether any point of a curve has a place on these axes."""
+    steps, values = np.asarray(stroke.steps), np.asarray(stroke.values, np.float64)
+    fits = np.isfinite(values) & ((steps > 0) | (not log_x)) & ((values > 0) | (not log_y))
+    return bool(fits.any())
 
 
 def plain_numbers(axes: "Axes", log_x: bool, log_y: bool) -> None:
