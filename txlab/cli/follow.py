@@ -14,6 +14,7 @@ import typer
 from txlab.errors import RunFailed
 
 LOOK_EVERY = 0.25
+BEGINS_WITHIN = 60.0  # seconds that a run may take from its directory to its first sign of life, on a slow disk
 
 
 def attach(
@@ -46,6 +47,7 @@ def follow(directory: Path, json: bool) -> int:
     observer.learn()
     # Lines begin a little before now, so that the first one comes at once; JSON is the whole log.
     offset = 0 if json else max(0, end_of(events) - 4096)
+    begun = time.monotonic()
     while True:
         state = state_of(directory)  # before the rows: what is written until it has ended is then read as well
         rows, offset = read_rows(events, offset)
@@ -55,6 +57,8 @@ def follow(directory: Path, json: bool) -> int:
             return 0
         if state.status not in ("created", "running", "paused"):
             break
+        if state.status == "created" and time.monotonic() - begun > BEGINS_WITHIN:
+            raise RunFailed(f"{directory.name} has not begun; txlab resume {directory.name} begins it")
         time.sleep(LOOK_EVERY)
     observer.close()
     if state.status in ("failed", "lost"):

@@ -10,6 +10,7 @@ import json as json_
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,6 +103,7 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
 
     if detach:
         pid = process.start_detached(directory, rewind_to=rewind_to)
+        wait_until_taken(directory, pid)
         tell_started(directory, pid, json)
         return
     from txlab.cli.progress import observer_for
@@ -118,6 +120,23 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
     if info.status == "failed":
         raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
     raise typer.Exit(EXIT_STATUS.get(info.status, 1))
+
+
+def wait_until_taken(directory: Path, pid: int) -> None:
+    """Wait (about half a second) until the new process has written its name into run.json.
+
+    What comes next, `txlab stop` in a script perhaps, then finds it at work. Raises RunFailed if it ends before.
+    """
+    from txlab.runs.directory import RunInfo, process_is_alive
+
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        alive = process_is_alive(pid)  # first: it may write and end in between
+        if RunInfo.load(directory).pid == pid:
+            return
+        if not alive:
+            raise RunFailed(f"{directory.name} could not begin; {directory / 'log.txt'} says why")
+        time.sleep(0.05)
 
 
 def tell_started(directory: Path, pid: int, json: bool) -> None:
