@@ -1,6 +1,7 @@
-"""Frames: what was recorded comes back, by name, at random; packing and thinning never lose one that should be there."""
+"""Frames: what was recorded comes back, by name, at random; packing and thinning lose none that should be there."""
 
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_a_round_of_thinning_drops_only_from_the_older_half_and_no_two_neighbour
     dropped = thinned_out(steps)
     places = [steps.index(step) for step in dropped]
     assert all(0 < place < max(2, len(steps) // 2) for place in places)
-    assert all(later - earlier > 1 for earlier, later in zip(places, places[1:], strict=False))
+    assert all(later - earlier > 1 for earlier, later in pairwise(places))
     assert bool(dropped) == (len(steps) > 2)
 
 

@@ -88,12 +88,12 @@ def refusing_after(root: Path, allowance: int, monkeypatch: pytest.MonkeyPatch) 
         for folder, _, names in os.walk(root):
             for name in names:
                 with contextlib.suppress(OSError):
-                    total += os.stat(os.path.join(folder, name)).st_size
+                    total += Path(folder, name).stat().st_size
         return total
 
     def write(descriptor: int, data: bytes) -> int:
         try:
-            inside = os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(root))
+            inside = str(Path(f"/proc/self/fd/{descriptor}").readlink()).startswith(str(root))
         except OSError:
             inside = False
         if inside and (room := allowance - used()) < len(data):

@@ -72,7 +72,7 @@ def test_everything_is_recorded_at_its_cadence_at_step_0_and_at_the_last(tmp_pat
     assert FrameIndex(run.frames).refresh()
     index = FrameIndex(run.frames)
     index.refresh()
-    assert index.steps.tolist() == [*range(0, 50, 5)][:10] + [47]
+    assert index.steps.tolist() == [*range(0, 50, 5), 47]
     assert [row["step"] for row in rows_of(run, "checkpoint")] == [10, 20, 30, 40, 47]
     assert checkpoints.steps(run) == [40, 47]
     assert rows[0]["event"] == "start"

@@ -47,8 +47,9 @@ def test_frames_samples_and_torch_values_are_taken(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_the_reason_and_goes_on_to_the_caller(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), txlab.record("mine", root=tmp_path) as run:
-        run.log(3, loss=1.0)
+    run = txlab.record("mine", root=tmp_path)
+    run.log(3, loss=1.0)
+    with pytest.raises(ZeroDivisionError), run:
         run.log(4, loss=1 / 0)
     info = RunInfo.load(run.path)
     assert (info.status, info.reason, info.step) == ("failed", "ZeroDivisionError: division by zero", 3)

@@ -88,7 +88,7 @@ def test_a_run_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> No
     execute(plain)
     assert metrics_of(run) == metrics_of(plain)
     assert weights_of(run, STEPS) == weights_of(plain, STEPS)
-    assert len(rows_of(run, "rewind")) >= 5
+    assert sum(row["event"] == "rewind" for row in read_rows(run.events)[0]) >= 5
     index = FrameIndex(run.frames)
     index.refresh()
     assert index.steps.tolist() == list(range(STEPS + 1))
@@ -141,8 +141,8 @@ def _execute_with_change_at(run: RunDirectory, step: int) -> None:
 
 def control(step: int, name: str, replayed: bool = False) -> dict[str, Any]:
     return {
-        "event": "control", "request": "set", "applied": True, "step": step, "key": "lr", "to": 0.1, "by": "", "asked": 0,
-        "id": name, "replayed": replayed,
+        "event": "control", "request": "set", "applied": True, "step": step, "key": "lr", "to": 0.1, "by": "",
+        "asked": 0, "id": name, "replayed": replayed,
     }  # fmt: skip
 
 
@@ -219,10 +219,10 @@ print(process.start_detached({str(run.path)!r}))
     assert os.getsid(pid) == pid
     process = Path(f"/proc/{pid}")
     if process.exists() and sys.platform == "linux":
-        assert Path(os.readlink(process / "cwd")) == Path("/")
-        assert os.readlink(process / "fd/0") == "/dev/null"
-        assert os.readlink(process / "fd/1") == str(run.log)
-        assert str(tmp_path) not in [os.readlink(link) for link in (process / "fd").iterdir()]
+        assert (process / "cwd").readlink() == Path("/")
+        assert (process / "fd/0").readlink() == Path("/dev/null")
+        assert (process / "fd/1").readlink() == run.log
+        assert tmp_path not in [link.readlink() for link in (process / "fd").iterdir()]
     while state_of(run).status in ("created", "running"):
         time.sleep(0.02)
     assert state_of(run).status == "done"

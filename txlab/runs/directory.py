@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -220,13 +220,17 @@ def process_is_alive(pid: int) -> bool:
         return True
 
 
-def atomic_write(path: Path, data: bytes, durable: bool = False) -> None:
-    """Write beside `path` and rename onto it; `durable` also waits until file and directory are on the disk."""
+def atomic_write(path: Path, data: bytes | Iterable[bytes], durable: bool = False) -> None:
+    """Write bytes, or pieces of them, beside `path` and rename onto it.
+
+    `durable` also waits until file and directory are on the disk. After an OSError the old file is as it was.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
     try:
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            write_whole(descriptor, data)
+            for piece in [data] if isinstance(data, bytes) else data:
+                write_whole(descriptor, piece)
             if durable:
                 os.fsync(descriptor)
         finally:

@@ -6,10 +6,13 @@ header claims is checked against the size of the file before a byte is believed.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +21,24 @@ import orjson
 from safetensors.numpy import save as encode_safetensors
 
 from txlab.experiments.protocol import Frame
+from txlab.runs.directory import atomic_write
 
+_CHUNK = 1 << 22
 _HEADER_LIMIT = 100_000_000  # safetensors' own
 SINGLE = re.compile(r"(\d{8,})\.safetensors")
 PACK = re.compile(r"pack-(\d{8,})-(\d{8,})\.safetensors")
+_SIZES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8,
+    "I64": 8, "F64": 8,
+}  # fmt: skip
 _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
     "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
 }  # fmt: skip
 
+Place = tuple[str, list[int], int, int]  # type, shape, first byte in the file, byte after the last
 Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-
-Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def single_name(step: int) -> str:
@@ -43,10 +51,10 @@ def pack_name(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """The header of one file: for each step what was said about it, and name → (type, shape, begin, end) in bytes."""
+    """The header of one file: for each step what was said about it and its tensors, name → place."""
 
     texts: Mapping[int, str]
-    tensors: Mapping[int, Mapping[str, tuple[str, tuple[int, ...], int, int]]]
+    tensors: Mapping[int, Mapping[str, Place]]
 
 
 def _parse_header(data: bytes, start: int, size: int, single: int | None) -> Stored:
@@ -55,18 +63,16 @@ def _parse_header(data: bytes, start: int, size: int, single: int | None) -> Sto
     if not isinstance(header, dict):
         raise ValueError("the header is not an object")
     texts = {int(key): str(text) for key, text in header.pop("__metadata__", {}).items() if key.isdecimal()}
-    tensors: dict[int, dict[str, tuple[str, tuple[int, ...], int, int]]] = {step: {} for step in texts}
+    tensors: dict[int, dict[str, Place]] = {step: {} for step in texts}
     for key, entry in header.items():
         begin, end = entry["data_offsets"]
-        shape = tuple(int(length) for length in entry["shape"])
-        kind = str(entry["dtype"])
+        shape, kind = entry["shape"], entry["dtype"]
         if single is None:
             prefix, _, name = key.partition("/")
             step = int(prefix)
         else:
             step, name = single, key
-        expected = np.dtype(_TYPES[kind]).itemsize * int(np.prod(shape, dtype=np.int64)) if kind in _TYPES else -1
-        if expected != end - begin or begin < 0 or start + end > size:
+        if _SIZES[kind] * prod(shape) != end - begin or begin < 0 or start + end > size:
             raise ValueError(f"{key} does not fit")
         tensors.setdefault(step, {})[name] = (kind, shape, start + begin, start + end)
     return Stored(texts, {step: tensors[step] for step in texts})
@@ -80,7 +86,7 @@ def read_header(descriptor: int, single: int | None) -> Stored:
     return _parse_header(os.pread(descriptor, length, 8), 8 + length, size, single)
 
 
-def read_array(descriptor: int, place: tuple[str, tuple[int, ...], int, int]) -> np.ndarray[Any, Any]:
+def read_array(descriptor: int, place: Place) -> np.ndarray[Any, Any]:
     """One tensor's bytes as a NumPy array; bfloat16 (which NumPy lacks) widened to float32, without loss."""
     kind, shape, begin, end = place
     flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=_TYPES[kind])
@@ -116,32 +122,22 @@ def _valid(text: str) -> str:
 
 def steps_in(path: Path) -> list[int]:
     """The steps of the frames in a file, from its header alone; none if it is damaged."""
-    single = SINGLE.fullmatch(path.name)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return sorted(read_header(descriptor, int(single[1]) if single else None).texts)
-        finally:
-            os.close(descriptor)
+        with opened(path) as (_, header):
+            return sorted(header.texts)
     except DAMAGE:
         return []
 
 
-def load_frames(path: Path) -> dict[int, tuple[str, dict[str, np.ndarray[Any, Any]]]]:
-    """Every frame of a file: step → (what it says, arrays); empty if the file is damaged. bfloat16 becomes float32."""
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[tuple[int, Stored]]:
+    """The descriptor and the header of a file of frames; raises what DAMAGE names."""
     single = SINGLE.fullmatch(path.name)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            header = read_header(descriptor, int(single[1]) if single else None)
-            return {
-                step: (header.texts[step], {name: read_array(descriptor, place) for name, place in places.items()})
-                for step, places in header.tensors.items()
-            }
-        finally:
-            os.close(descriptor)
-    except DAMAGE:
-        return {}
+        yield descriptor, read_header(descriptor, int(single[1]) if single else None)
+    finally:
+        os.close(descriptor)
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -149,6 +145,52 @@ def encode_frame(frame: Frame) -> bytes:
     return bytes(encode_safetensors(as_arrays(frame), {f"{frame.step:08d}": said_in(frame)}))
 
 
-def encode_pack(frames: Mapping[int, tuple[str, Arrays]]) -> bytes:
-    tensors = {f"{step:08d}/{name}": array for step, (_, arrays) in frames.items() for name, array in arrays.items()}
-    return bytes(encode_safetensors(tensors, {f"{step:08d}": said for step, (said, _) in frames.items()}))
+def write_pack(path: Path, sources: Iterable[Path], kept: Container[int] | None = None) -> tuple[list[int], int]:
+    """Put the frames of several files (all, or the steps kept) into one pack, atomically: (their steps, its bytes).
+
+    Tensors are copied as bytes, a stretch at a time, never decoded; a source that is damaged gives nothing. No pack is
+    written when there is no frame for it.
+    """
+    metadata: dict[str, str] = {}
+    entries: dict[str, Any] = {}
+    stretches: list[tuple[int, int, int]] = []  # (descriptor, first byte, byte after the last), in the pack's order
+    size = 0
+    with contextlib.ExitStack() as stack:
+        for source in sources:
+            try:
+                descriptor, header = stack.enter_context(opened(source))
+            except DAMAGE:
+                continue
+            for step, places in header.tensors.items():
+                prefix = f"{step:08d}"
+                if prefix in metadata or (kept is not None and step not in kept):
+                    continue
+                metadata[prefix] = header.texts[step]
+                for name, (kind, shape, begin, end) in sorted(places.items(), key=lambda entry: entry[1][2]):
+                    entries[f"{prefix}/{name}"] = {
+                        "dtype": kind,
+                        "shape": shape,
+                        "data_offsets": [size, size + end - begin],
+                    }
+                    size += end - begin
+                    if stretches and stretches[-1][0] == descriptor and stretches[-1][2] == begin:
+                        stretches[-1] = (descriptor, stretches[-1][1], end)
+                    else:
+                        stretches.append((descriptor, begin, end))
+        if not metadata:
+            return [], 0
+        said = orjson.dumps({"__metadata__": metadata, **entries})
+        said += b" " * (-len(said) % 8)  # the tensors begin aligned, as the format recommends
+        atomic_write(path, _pieces(len(said).to_bytes(8, "little") + said, stretches))
+    return sorted(int(prefix) for prefix in metadata), 8 + len(said) + size
+
+
+def _pieces(head: bytes, stretches: Iterable[tuple[int, int, int]]) -> Iterator[bytes]:
+    yield head
+    for descriptor, begin, end in stretches:
+        while begin < end:
+            piece = os.pread(descriptor, min(_CHUNK, end - begin), begin)
+            if not piece:
+                raise OSError(errno.EIO, "a file of frames became shorter while it was read")
+            begin += len(piece)
+            yield piece

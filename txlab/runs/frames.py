@@ -27,13 +27,12 @@ from txlab.runs.frame_files import (
     Identity,
     Stored,
     encode_frame,
-    encode_pack,
-    load_frames,
     pack_name,
     read_array,
     read_header,
     single_name,
     steps_in,
+    write_pack,
 )
 
 PACKED = 64  # frames a pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
@@ -254,22 +253,21 @@ class FrameWriter:
         self._join([single_name(step) for step in steps], pack_name(steps[0], steps[-1]))
 
     def _join(self, names: list[str], pack: str) -> None:
-        frames = {step: entry for name in names for step, entry in load_frames(self.directory / name).items()}
-        if frames:
-            self._put(pack, encode_pack(frames))
-            self.packs[pack] = sorted(frames)
+        steps, size = write_pack(self.directory / pack, [self.directory / name for name in names])
+        if steps:
+            self.packs[pack], self.sizes[pack] = steps, size
         for name in names:
             if name != pack:
                 self._remove(name)
 
     def _keep(self, pack: str, kept: set[int]) -> None:
         """Rewrite a pack with only these frames, atomically; its name stays that of the stretch it was packed from."""
-        if not kept:
+        path = self.directory / pack
+        steps, size = write_pack(path, [path], kept)
+        if steps:
+            self.packs[pack], self.sizes[pack] = steps, size
+        else:
             self._remove(pack)
-            return
-        frames = {step: entry for step, entry in load_frames(self.directory / pack).items() if step in kept}
-        self._put(pack, encode_pack(frames))
-        self.packs[pack] = sorted(frames)
 
     def _thin(self) -> None:
         """Drop frames, at most one pack's at a time, until the budget holds or nothing more may go."""
