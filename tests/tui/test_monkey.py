@@ -10,17 +10,22 @@ import random
 from pathlib import Path
 
 import pytest
+from recorded import HOSTILE, app_on, append_rows, make_run
 from textual import events
 
-from recorded import HOSTILE, append_rows, app_on, make_run
 from txlab.tui.app import TxlabApp
 
 EVENTS = 5000
-BATCH = 25  # events between two rests, so that they pile up as they do under a person's hands
+BATCH = 50  # events between two rests, so that they pile up as they do under a person's hands
 SIZES = [(120, 40), (80, 24), (99, 30), (59, 19), (40, 12), (20, 5), (200, 60), (30, 50), (160, 10)]
-NAMED = """up down left right pageup pagedown home end tab shift+tab enter escape space backspace delete
-    f1 f3 f4 f5 left_square_bracket right_square_bracket left_curly_bracket right_curly_bracket full_stop comma colon
-    slash question_mark plus minus equals_sign less_than_sign greater_than_sign shift+left shift+right ctrl+p""".split()
+NAMED = [
+    "up", "down", "left", "right", "pageup", "pagedown", "home",
+    "end", "tab", "shift+tab", "enter", "escape", "space", "backspace",
+    "delete", "f1", "f3", "f4", "f5", "left_square_bracket", "right_square_bracket",
+    "left_curly_bracket", "right_curly_bracket", "full_stop", "comma", "colon", "slash", "question_mark",
+    "plus", "minus", "equals_sign", "less_than_sign", "greater_than_sign", "shift+left", "shift+right",
+    "ctrl+p",
+]  # fmt: skip
 PRINTED = {
     "left_square_bracket": "[", "right_square_bracket": "]", "left_curly_bracket": "{", "right_curly_bracket": "}",
     "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?", "plus": "+", "minus": "-",
@@ -72,9 +77,9 @@ async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, m
                 else:
                     app.post_message(key_event(choice))
             await pilot.pause()
-            if done % (4 * BATCH) == 0:
+            if done % (5 * BATCH) == 0:
                 await pilot.resize_terminal(*choice.choice(SIZES))
-            if done % (8 * BATCH) == 0:
+            if done % (10 * BATCH) == 0:
                 step += 1
                 append_rows(alive, {"event": "metrics", "step": step, "values": {"loss": choice.choice([1.0, 1e300])}})
             if done % (20 * BATCH) == 0:  # out of whatever dialog it is lost in

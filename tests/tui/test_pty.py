@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pyte
 import pytest
-
 from recorded import HOSTILE, append_rows, make_run
 
 PROGRAM = (

@@ -20,7 +20,6 @@ from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui.screens.words import Words
 
-
 Answer = TypeVar("Answer")
 
 

@@ -237,6 +237,7 @@ class Heatmap(Painted, can_focus=True):
         if made_for != self.made_for:
             self.made_for = made_for
             self.strips.clear()
+            self.follow_cursor()  # a line may be asked for before the message of another size has come
             ramp = self.ramp()
             self.inks = [ink(i, surface, f) for i, f in zip(ramp.ink, ramp.fill, strict=True)]
             if len(self.values):  # another ramp has another number of levels

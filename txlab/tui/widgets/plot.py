@@ -81,7 +81,7 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
         label = labels.get(row)
         axis = fit(label or "", left - 2, "right") + " " + (bar if label is None else tee)
         lines.append([(axis, "axis"), *curve_pieces(chart, row, marks)])
-    numbers = curve.x_axis(chart, rule, notch, "step", chart.window.log_x)
+    numbers = curve.x_axis(chart, rule, notch, "step, log" if chart.window.log_x else "step")
     lines.append([(" " * (left - 1) + corner + numbers[0], "axis")])
     lines.append([(fit(" " * left + numbers[1], left + columns, ellipsis=""), "axis")])
     if furniture.selected is not None:
