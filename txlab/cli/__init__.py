@@ -86,7 +86,7 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "exit_code") or not hasattr(error, "show"):
             raise  # a bug, and its traceback
-        complain(" ".join(error.format_message().split()))
+        complain(" ".join(str(error.format_message()).split()))  # type: ignore[attr-defined]
         status = error.exit_code
     sys.exit(status if isinstance(status, int) else 0)
 

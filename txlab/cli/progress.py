@@ -85,7 +85,7 @@ class Progress:
 
     def named(self) -> list[str]:
         """The metrics worth a place on one line."""
-        wanted = [n for n in ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy") if n in self.values]
+        wanted = [n for n in FIRST if n in self.values]
         rest = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
         return wanted or rest[:3]
 
@@ -100,6 +100,7 @@ class Progress:
             parts.remove(max(parts))
 
 
+FIRST: tuple[str, ...] = ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy")
 MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
 
 
