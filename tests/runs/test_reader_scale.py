@@ -25,7 +25,7 @@ def small_scale(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setattr(reader, "TAIL", 2_000)
     monkeypatch.setattr(reader, "SAMPLES", 40)
     monkeypatch.setattr(reader, "PAUSE", 0.0)
-    monkeypatch.setattr(coarse, "BLOCK", 512)
+    monkeypatch.setattr(reader, "BLOCK", 512)
     monkeypatch.setattr(coarse, "CHUNK", 3_000)
 
 
@@ -79,7 +79,7 @@ class TestTheFirstLook:
     ) -> None:
         log = history(1500, {start: stop for start, stop in rewinds.items() if stop < start})
         run = make_run(tmp_path_factory.mktemp("run"), log)
-        branch, offset = coarse_branch(run / "events.jsonl", tail, 60)
+        branch, offset = coarse_branch(run / "events.jsonl", tail, 60, 512)
         whole = full(run)
         assert offset == len(log)
         for name in ("loss", "val_loss"):
@@ -93,7 +93,7 @@ class TestTheFirstLook:
 
     def test_too_long_to_look_for_rewinds_the_steps_themselves_decide(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {2000: 500}))
-        branch, _ = coarse_branch(run / "events.jsonl", 2000, 100, searched=0)
+        branch, _ = coarse_branch(run / "events.jsonl", 2000, 100, 512, searched=0)
         steps = branch.series("loss").steps
         assert (np.diff(steps) >= 0).all()
         dead = set(points(branch, "loss")) - set(points(full(run), "loss"))

@@ -20,7 +20,9 @@ CHUNK = 4 * 1024 * 1024
 REWIND = b'"rewind"'
 
 
-def coarse_branch(path: Path, tail: int = TAIL, samples: int = SAMPLES, searched: int = SEARCHED) -> tuple[Branch, int]:
+def coarse_branch(
+    path: Path, tail: int = TAIL, samples: int = SAMPLES, block: int = BLOCK, searched: int = SEARCHED
+) -> tuple[Branch, int]:
     """A branch of sampled live rows plus all of the tail, and the offset behind the last complete line.
 
     Raises OSError.
@@ -29,17 +31,17 @@ def coarse_branch(path: Path, tail: int = TAIL, samples: int = SAMPLES, searched
         descriptor = file.fileno()
         size = os.fstat(descriptor).st_size
         start = max(size - tail, 0)
-        block = os.pread(descriptor, size - start, start)
-        first = block.find(b"\n") + 1 if start else 0  # a tail that begins inside a row begins after it
-        end = usable_end(block)
-        last = [row for line in block[first:end].split(b"\n") if (row := parse(line)) is not None]
+        ending = os.pread(descriptor, size - start, start)
+        first = ending.find(b"\n") + 1 if start else 0  # a tail that begins inside a row begins after it
+        end = usable_end(ending)
+        last = [row for line in ending[first:end].split(b"\n") if (row := parse(line)) is not None]
         rewinds = find_rewinds(descriptor, start + first, searched)
         floor = min((row["step"] for row in last), default=None)
         if rewinds is not None:
-            sampled = sample(descriptor, start + first, samples)
+            sampled = sample(descriptor, start + first, samples, block)
             kept = live_samples(sampled, [*rewinds, *[(size, row["step"]) for row in last if row["event"] == "rewind"]])
         else:
-            kept = ascending_samples(sample(descriptor, start + first, samples), floor)
+            kept = ascending_samples(sample(descriptor, start + first, samples, block), floor)
     branch = Branch()
     branch.add(kept)
     branch.add(last)
@@ -77,12 +79,12 @@ def find_rewinds(descriptor: int, end: int, searched: int) -> list[tuple[int, in
     return found
 
 
-def sample(descriptor: int, end: int, samples: int) -> list[tuple[int, Row]]:
+def sample(descriptor: int, end: int, samples: int, size: int) -> list[tuple[int, Row]]:
     """From evenly spaced blocks: the first row of each set of metrics, and every other row; with their offsets."""
     found: list[tuple[int, Row]] = []
-    stride = max(end // max(samples, 1), BLOCK)
+    stride = max(end // max(samples, 1), size)
     for place in range(0, end, stride):
-        block = os.pread(descriptor, min(BLOCK, end - place), place)
+        block = os.pread(descriptor, min(size, end - place), place)
         position = 0 if place == 0 else block.find(b"\n") + 1
         if position == 0 and place:
             continue

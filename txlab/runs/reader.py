@@ -14,7 +14,7 @@ from typing import Any
 from txlab.errors import LabError
 from txlab.runs import sidecar
 from txlab.runs.branch import Branch, Series
-from txlab.runs.coarse import SAMPLES, TAIL, coarse_branch
+from txlab.runs.coarse import BLOCK, SAMPLES, TAIL, coarse_branch
 from txlab.runs.directory import RunDirectory, RunInfo, State, state_of
 from txlab.runs.events import Row
 from txlab.runs.frames import FrameIndex
@@ -22,7 +22,7 @@ from txlab.runs.lines import LineCursor, Replaced
 
 AT_ONCE = 4 * 1024 * 1024  # a log up to this size is read whole by the first poll (about 90 ms)
 EACH_POLL = 1024 * 1024  # of what has been added since, a poll reads no more than this (about 25 ms)
-LIGHT_TAIL, LIGHT_SAMPLES = 64 * 1024, 64
+LIGHT_TAIL, LIGHT_SAMPLES, LIGHT_BLOCK = 64 * 1024, 64, 1024
 LIGHT_GROWTH = 1024 * 1024  # a light reader takes a new sample after this many new bytes, so that it stays small
 PAUSE = 0.0005  # seconds between slices of catching up, for the thread that draws
 
@@ -128,8 +128,12 @@ class RunReader:
         if self.cache and (found := sidecar.load(self.directory.events)) is not None and self._adopt_cached(found):
             return True
         try:
-            tail, samples = (LIGHT_TAIL, LIGHT_SAMPLES) if self.light else (TAIL, SAMPLES)
-            branch, offset = coarse_branch(self.directory.events, tail, samples, 0 if self.light else 1 << 30)
+            if self.light:
+                branch, offset = coarse_branch(
+                    self.directory.events, LIGHT_TAIL, LIGHT_SAMPLES, LIGHT_BLOCK, searched=0
+                )
+            else:
+                branch, offset = coarse_branch(self.directory.events, TAIL, SAMPLES, BLOCK)
         except OSError:
             return False
         self._branch, self._whole = branch, False
