@@ -70,9 +70,7 @@ def main() -> None:
                 for step in steps:
                     index.read(int(step), wanted)
                 rate = len(steps) / (time.perf_counter() - began)
-                print(
-                    f"read {name:9s} {'all' if wanted is None else 'one tensor':10s} {rate:8.0f} frames/s  (promise ≥ 20)"
-                )
+                print(f"read {name:9s} {'all' if wanted is None else 'one tensor':10s} {rate:8.0f} frames/s")
 
         packs = sorted(directory.glob("pack-*"))
         if not packs:

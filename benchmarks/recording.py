@@ -24,12 +24,13 @@ from txlab.runs.loop import drive
 from txlab.runs.recorder import Recorder
 
 STEP = 0.013
+PARAMETERS = 809_000
 
 
 class Busy:
     """An experiment whose step multiplies matrices for 13 ms."""
 
-    def __init__(self, steps: int, parameters: int = 809_000) -> None:
+    def __init__(self, steps: int, parameters: int) -> None:
         self.steps, self.step_count, self.spent = steps, 0, 0.0
         self.state = {name: np.zeros(parameters, np.float32) for name in ("weights", "first", "second")}
         self.matrix = np.random.default_rng(0).random((64, 64), dtype=np.float32)
@@ -71,20 +72,20 @@ class Busy:
 
 
 def bare(steps: int) -> float:
-    experiment = Busy(steps)
+    experiment = Busy(steps, 1)
     began = time.perf_counter()
     while experiment.step_count < steps:
         experiment.step()
     return (time.perf_counter() - began) / steps
 
 
-def recorded(steps: int, folder: Path, record: Record) -> tuple[float, float]:
+def recorded(steps: int, folder: Path, record: Record, parameters: int) -> tuple[float, float]:
     """(seconds a step, seconds a step spent outside the step itself)."""
     run = create_run_directory(folder, "busy")
     info = new_info(run, "busy", "busy", steps=steps)
     info.save(run)
     recorder = Recorder(run, info)
-    experiment = Busy(steps)
+    experiment = Busy(steps, parameters)
     began = time.perf_counter()
     drive(experiment, recorder, Inbox(run), record)
     wall = time.perf_counter() - began
@@ -103,19 +104,18 @@ def main() -> None:
         "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=10, checkpoint_every=200),
     }
     with tempfile.TemporaryDirectory(prefix="txlab-recording-", dir=".") as folder:
-        recorded(5, Path(folder), settings["rows alone"])  # imports are not a step's cost
+        recorded(5, Path(folder), settings["rows alone"], 1)  # imports are not a step's cost
         for name, record in settings.items():
             without, with_, outside = [], [], []
             for _ in range(given.blocks):
                 without.append(bare(given.steps))
-                wall, aside = recorded(given.steps, Path(folder), record)
+                wall, aside = recorded(given.steps, Path(folder), record, PARAMETERS if record.checkpoint_every else 1)
                 with_.append(wall)
                 outside.append(aside)
             ratio = statistics.median(with_) / statistics.median(without)
             cost = statistics.median(outside)
             print(f"{name:29s} ratio with/without {ratio:.4f}   outside the step {1e6 * cost:6.0f} µs = "
                   f"{100 * cost / STEP:.2f} % of 13 ms")  # fmt: skip
-    print("each block ends with one checkpoint, which `rows alone` and `rows and frames` pay too")
 
 
 if __name__ == "__main__":
