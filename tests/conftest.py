@@ -102,7 +102,6 @@ def tiny_scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_run(tiny_scenario: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of twelve steps with samples, frames and checkpoints. To be read, not changed: copy it first."""
     from txlab.runs.process import execute, prepare
-
     from txlab.runs.scenario import load_scenario
 
     run = prepare(load_scenario(tiny_scenario), root=tmp_path_factory.mktemp("runs"))

@@ -1,7 +1,7 @@
 """An experiment is something that can be stepped, looked at, and put back.
 
 Because every kind of learning keeps to this protocol, pause, resume, checkpoint, exact restart, recording, time travel
-and the live panes are each written once. Notable: no torch at import time, so that a viewer can use the types without it.
+and the live panes are each written once. Notable: no torch at import time, so a viewer can use the types without it.
 """
 
 from __future__ import annotations

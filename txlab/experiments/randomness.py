@@ -1,6 +1,6 @@
 """Randomness as a pure function of (seed, purpose, step): nothing to save, nothing to restore wrongly.
 
-Notable: Philox is counter-based (Salmon et al. 2011), so the generator of step 1 000 000 costs what that of step 0 does.
+Notable: Philox is counter-based (Salmon et al. 2011): the generator of step 1 000 000 costs what that of step 0 does.
 """
 
 from hashlib import blake2b

@@ -19,7 +19,9 @@ class Data(Section):
     """
 
     source: Literal["text", "induction"] = "text"
-    text: str = Field("python-docs", description="python-docs, python-source, a file, a folder, or - for standard input")
+    text: str = Field(
+        "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
+    )
     tokenizer: Literal["bytes", "characters", "bpe"] = "bytes"
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
         1024, description="tokens of bpe, or symbols of the induction task"
