@@ -93,14 +93,15 @@ class TestSmoothing:
             expected = math.fsum(w * v for w, v in pairs) / math.fsum(w for w, _ in pairs)
             assert found[i] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
-    def test_at_every_step_it_is_adams_bias_corrected_average(self) -> None:
-        values = np.random.default_rng(0).normal(size=500)
-        beta = math.exp(-1 / 20)
-        average, expected = 0.0, []
-        for count, value in enumerate(values, 1):
-            average = beta * average + (1 - beta) * value
-            expected.append(average / (1 - beta**count))
-        np.testing.assert_allclose(smooth(np.arange(500), values, 20), expected, rtol=1e-12)
+    @pytest.mark.parametrize("span", [0.5, 3.0, 20.0, 1e6])
+    def test_at_every_step_it_is_adams_bias_corrected_average(self, span: float) -> None:
+        values = np.random.default_rng(0).normal(size=5000)
+        beta = math.exp(-1 / span)
+        total, weight, expected = 0.0, 0.0, []  # average / (1 − βⁿ), both multiplied by 1 / (1 − β)
+        for value in values:
+            total, weight = beta * total + value, beta * weight + 1
+            expected.append(total / weight)
+        np.testing.assert_allclose(smooth(np.arange(5000), values, span), expected, rtol=1e-9, atol=1e-12)
 
     def test_a_constant_stays_a_constant_and_no_span_changes_nothing(self) -> None:
         steps = np.array([1, 2, 50, 51, 100_000])
