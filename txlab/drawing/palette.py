@@ -164,9 +164,9 @@ DASHES = ((1, 0), (4, 2), (1, 2), (6, 2), (3, 3), (2, 4), (8, 2), (5, 1))
 
 # After Okabe and Ito (2008), moved in lightness to be read on the dark and on the light background.
 DARK_LINES = ["#e5a950", "#56b4e9", "#4fc79c", "#e58fc0", "#f0e468", "#f2765a", "#b3a1f2", "#9aa3ad"]
-LIGHT_LINES = ["#9a5b00", "#005f9e", "#00734d", "#a83e82", "#6b6400", "#b8330b", "#5b45b0", "#555c64"]
+LIGHT_LINES = ["#9a5b00", "#0063b0", "#00836b", "#b0408f", "#5d5a00", "#7a1420", "#5b45b0", "#555c64"]
 DARK_LINES_256 = ["531", "135", "253", "534", "553", "521", "335", "g16"]
-LIGHT_LINES_256 = ["310", "013", "021", "302", "220", "400", "203", "g08"]
+LIGHT_LINES_256 = ["310", "014", "022", "403", "110", "200", "203", "g08"]
 DARK_LINES_16 = (BRIGHT_YELLOW, BRIGHT_CYAN, BRIGHT_GREEN, BRIGHT_MAGENTA, BRIGHT_RED, BRIGHT_BLUE, BRIGHT_WHITE, WHITE)
 LIGHT_LINES_16 = (YELLOW, BLUE, GREEN, MAGENTA, RED, CYAN, BLACK, GREY)
 

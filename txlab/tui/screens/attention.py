@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from rich.segment import Segment
@@ -23,13 +23,13 @@ from textual.widgets import Static
 from txlab.drawing.numerals import count, share
 from txlab.drawing.text import fit, label, visible, width
 from txlab.engine.explain import Explanation
-from txlab.errors import LabError
 from txlab.tui.screens.attention_frame import PATTERN, SCORES, WORTH_A_NOTE, Attention, Look, look
 from txlab.tui.screens.bench import Rule, RunScreen
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.painted import Painted
+from txlab.tui.widgets.terminal import is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.why import WhyScreen
@@ -313,14 +313,18 @@ class AttentionScreen(RunScreen):
             )
 
     def save_head(self, path: Path, seen: Attention, layer: int, head: int) -> None:
-        from txlab.drawing.picture import save_heatmap
+        from txlab.drawing.picture import draw_attention
 
         title = f"{self.run_name} @ {count(seen.step)}, head {layer + 1}.{head + 1}"
-        values: Any = seen.pattern[layer, head].astype(np.float32)
-        try:
-            save_heatmap(path, values, rows=seen.probe, columns=seen.columns, title=title)
-        except OSError as error:
-            raise LabError(f"the picture cannot be written to {path.parent} ({error.strerror})") from error
+        draw_attention(
+            seen.pattern[layer, head],
+            path,
+            queries=seen.probe,
+            keys=seen.columns,
+            title=title,
+            causal=seen.masked is not None,
+            theme="dark" if is_dark(self) else "light",
+        )
         self.app.call_from_thread(self.tell, f"picture saved: {path}")
 
 

@@ -14,7 +14,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from txlab.drawing.numerals import share
+from txlab.drawing.numerals import plain, share
 from txlab.drawing.text import fit, label, width
 from txlab.tui.widgets.painted import Painted
 
@@ -104,7 +104,7 @@ class Bars(Painted, can_focus=True):
             Segment(mark, style["here"]),
             Segment(fit(label(text, ascii), room, ellipsis=ellipsis), style["here" if here else "label"]),
             Segment(" ", surface),
-            Segment(fit(share(value), 4, "right"), style["value"]),
+            Segment(fit(plain(share(value)), 4, "right"), style["value"]),
             Segment(" ", surface),
             Segment(bar(value, max(0, size - room - 7), ascii), style["bar"]),
         ]

@@ -324,12 +324,13 @@ class Heatmap(Painted, can_focus=True):
             return Segment(" " * wide, self.surface)
         hundredths = round(float(self.values[row, column]) * 100)
         text = ("." if self.ascii else "·") if not hundredths else str(min(hundredths, 100))
-        if wide == 2 and hundredths >= 100:
+        room = wide - (wide > 2)
+        if len(text) > room:
             text = "1."
         fill = self.ramp().fill[level]
         plain = fill is None or not hundredths
         style = self.inks[level] if plain else ink(contrast(fill), self.surface, fill)
-        return Segment(fit(text, wide - (wide > 2), "right") + " " * (wide > 2), style)
+        return Segment(fit(text, room, "right") + " " * (wide - room), style)
 
     def cursor_cell(self, wide: int) -> Segment:
         """`[]`, with the weight in it where there is room."""
@@ -350,7 +351,7 @@ class Heatmap(Painted, can_focus=True):
         ascii = self.ascii
         if self.sums is not None and not on_cursor:
             text = f"{'sum' if ascii else 'Σ'} {share(float(self.sums[row]))}"
-            return [Segment(fit(f"  {text}", TRAILER), self.part("quiet"))]
+            return [Segment(fit(f"  {text}", TRAILER, ellipsis=""), self.part("quiet"))]
         if not on_cursor:
             return []
         weight = share(self.weight) if np.isfinite(self.weight) else "masked"

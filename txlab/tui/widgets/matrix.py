@@ -13,7 +13,7 @@ CELLS = ((8, 4), (6, 3), (5, 2), (4, 2), (5, 1), (4, 1), (3, 1), (2, 1))
 UPRIGHT = 4  # from this width on, the labels of columns are written along the line; below it, downwards
 DEEPEST = 8  # lines that labels written downwards may take
 LONGEST = 14  # cells that the labels of rows may take
-TRAILER = 9  # cells at the right of a row, for the weight under the cursor or the row's sum
+TRAILER = 10  # cells at the right of a row, for the weight under the cursor or the row's sum
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,6 @@ class Thumbnails(Painted, can_focus=True):
         self.strips.clear()
 
     def on_resize(self) -> None:
-        self.levels_for = ()
         self.strips.clear()
 
     def render_line(self, y: int) -> Strip:

@@ -1,0 +1,122 @@
+"""Ramps and curve colours: even to the eye, distinct in every depth, and never the only carrier of what they say."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from rich.color import Color, ColorSystem
+
+from txlab.drawing.palette import ASCII_SHADES, Colours, heat, lines, rgb_to_oklab
+
+DEPTHS: tuple[Colours, ...] = ("truecolor", "256", "16", "none")
+
+
+def lightness(rgb: tuple[int, int, int]) -> float:
+    """CIE L* (1976), by its own formula and not by that of the module."""
+    linear = [(c / 255 / 12.92) if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
+    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("depth", ["truecolor", "256"])
+def test_a_ramp_gets_lighter_or_darker_at_every_step(depth: Colours, dark: bool) -> None:
+    seen = [lightness(fill) for fill in heat(depth, dark).fill if fill]
+    steps = np.diff(seen) * (1 if dark else -1)
+    assert (steps > 0).all()
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_the_truecolor_ramp_is_fine_and_even(dark: bool) -> None:
+    ramp = heat("truecolor", dark)
+    assert ramp.levels >= 32
+    steps = np.abs(np.diff([lightness(fill) for fill in ramp.fill if fill]))
+    assert steps.max() < 3 * np.median(steps)
+
+
+def test_black_and_white_have_the_lightness_they_are_defined_to_have() -> None:
+    assert rgb_to_oklab((0, 0, 0)) == pytest.approx((0, 0, 0), abs=1e-6)
+    assert rgb_to_oklab((255, 255, 255)) == pytest.approx((1, 0, 0), abs=1e-4)
+    assert rgb_to_oklab((255, 0, 0)) == pytest.approx((0.628, 0.2249, 0.1258), abs=1e-3)  # from Ottosson's article
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_reduced_ramps_are_exact_entries_and_stay_distinct(dark: bool) -> None:
+    fills = [Color.from_rgb(*fill) for fill in heat("256", dark).fill if fill]
+    reduced = [colour.downgrade(ColorSystem.EIGHT_BIT) for colour in fills]
+    assert len({colour.number for colour in reduced}) == len(fills) >= 8
+    for colour, kept in zip(fills, reduced, strict=True):
+        assert tuple(kept.get_truecolor()) == colour.triplet
+    inks = [Color.from_rgb(*ink) for ink in heat("16", dark).ink if ink]
+    assert len({ink.downgrade(ColorSystem.STANDARD).number for ink in inks}) == len(inks) == 5
+
+
+@pytest.mark.parametrize("ascii", [True, False])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_glyphs_tell_the_level_without_colour(depth: Colours, ascii: bool) -> None:
+    ramp = heat(depth, ascii=ascii)
+    order = ASCII_SHADES if ascii else "·░▒▓█"
+    ranks = [order.index(glyph) for glyph in ramp.glyphs]
+    assert ranks == sorted(ranks)
+    assert set(ranks) == set(range(len(order)))
+    assert len(ramp.fill) == len(ramp.ink) == ramp.levels
+    assert not ascii or ramp.glyphs.isascii()
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_levels_cover_the_interval_and_survive_what_is_no_number(depth: Colours) -> None:
+    ramp = heat(depth)
+    values = np.array([0.0, 1.0, 0.5, np.nan, -3.0, 7.0, np.inf, -np.inf])
+    last = ramp.levels - 1
+    assert ramp.level(values).tolist() == [0, last, round(last / 2), 0, 0, last, last, 0]
+    fine = ramp.level(np.linspace(0, 1, 2000))
+    assert fine.dtype == np.uint8
+    assert set(fine.tolist()) == set(range(ramp.levels))
+    assert (np.diff(fine.astype(int)) >= 0).all()
+
+
+def deuteranope(rgb: tuple[int, int, int]) -> np.ndarray:
+    """What is seen without the middle cones (Viénot, Brettel & Mollon 1999), in linear RGB."""
+    linear = ((np.array(rgb) / 255) ** 2.2)[:, None]
+    matrix = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]])
+    return (matrix @ linear)[:, 0].clip(0, 1) ** (1 / 2.2) * 255
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("depth", ["truecolor", "256"])
+def test_six_curves_are_told_apart_also_by_the_colour_blind(depth: Colours, dark: bool) -> None:
+    colours = [line.colour for line in lines(depth, dark)[:6] if line.colour]
+    assert len(set(colours)) == 6
+    for one, other in combinations(colours, 2):
+        seen = [rgb_to_oklab(tuple(deuteranope(colour).tolist())) for colour in (one, other)]  # type: ignore[arg-type]
+        assert np.linalg.norm(np.subtract(*seen)) > 0.04, (one, other)
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_curves_have_glyphs_and_dashes_of_their_own(dark: bool) -> None:
+    for depth in DEPTHS:
+        drawn = lines(depth, dark)
+        assert len({line.glyph for line in drawn}) == len({line.ascii_glyph for line in drawn}) == len(drawn) >= 6
+        assert len({line.dash for line in drawn}) == len(drawn)
+        assert all(line.ascii_glyph.isascii() for line in drawn)
+    numbers = [
+        Color.from_rgb(*line.colour).downgrade(ColorSystem.STANDARD).number for line in lines("16", dark) if line.colour
+    ]
+    assert len(set(numbers)) == len(numbers) == 8
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_curves_can_be_read_on_their_background(dark: bool) -> None:
+    ground = lightness((14, 16, 19) if dark else (251, 250, 247))
+    for depth in ("truecolor", "256"):
+        for line in lines(depth, dark):  # type: ignore[arg-type]
+            assert line.colour is not None
+            assert abs(lightness(line.colour) - ground) > 35
+
+
+def test_neighbouring_levels_of_the_light_and_the_dark_ramp_run_opposite_ways() -> None:
+    dark, light = ([lightness(fill) for fill in heat("256", each).fill if fill] for each in (True, False))
+    assert all(a < b for a, b in pairwise(dark))
+    assert all(a > b for a, b in pairwise(light))

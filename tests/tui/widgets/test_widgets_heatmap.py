@@ -1,0 +1,214 @@
+"""Heatmap and thumbnails: what is drawn is what was given, the cursor is always seen, little is drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from picture import text_of
+
+from txlab.tui.widgets.heatmap import Heatmap
+from txlab.tui.widgets.matrix import plan
+from txlab.tui.widgets.thumbnails import Thumbnails, pooled
+
+LABELS = [f" w{i}" for i in range(40)]
+
+
+def causal(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    scores = np.random.default_rng(seed).normal(size=(count, count)) * 2
+    mask = np.triu(np.ones((count, count), dtype=bool), 1)
+    weights = np.exp(np.where(mask, -np.inf, scores))
+    return weights / weights.sum(axis=1, keepdims=True), mask
+
+
+async def test_the_weight_under_the_cursor_is_the_one_that_was_given(host: Callable) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap)
+    values, mask = causal(10)
+    async with app.run_test(size=(80, 24)) as pilot:
+        heatmap.set_values(values, LABELS[:10], LABELS[:10], mask)
+        heatmap.focus()
+        await pilot.press("down", "down", "down", "right")
+        await pilot.pause()
+        assert heatmap.cursor == (3, 1)
+        assert heatmap.weight == pytest.approx(values[3, 1], rel=1e-6)
+        assert [(m.row, m.column) for m in app.heard] == [(1, 0), (2, 0), (3, 0), (3, 1)]
+        row = next(line for line in text_of(app).splitlines() if line.startswith("▸"))
+        assert "·w3" in row
+        assert f"[{round(values[3, 1] * 100):>2}]" in row or f"← {f'{values[3, 1]:.2f}'[1:]}" in row
+        await pilot.press("end")
+        assert heatmap.cursor == (3, 9)
+        assert np.isnan(heatmap.weight)  # the mask
+        await pilot.pause()
+        assert "0" not in next(line for line in text_of(app).splitlines() if line.startswith("▸"))[8 + 4 * 4 :]
+
+
+async def test_masked_cells_are_blank_and_zero_is_not(host: Callable) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap, colours="none")
+    async with app.run_test(size=(40, 12)) as pilot:
+        heatmap.set_values(np.eye(3), ["a", "b", "c"], ["a", "b", "c"], np.triu(np.ones((3, 3), bool), 1))
+        await pilot.pause()
+        wide = heatmap.plan().wide
+        left, middle = heatmap.plan().left, heatmap.plan().middle
+        line = text_of(app).splitlines()[heatmap.plan().header + heatmap.plan().tall + middle]  # row b
+        cells = [line.ljust(60)[left + i * wide : left + (i + 1) * wide] for i in range(3)]
+        assert cells[0].strip() == "·"
+        assert cells[1] == "█" * wide
+        assert not cells[2].strip()
+
+
+@pytest.mark.parametrize("size", [(20, 6), (30, 10), (50, 14), (80, 24)])
+async def test_the_cursor_is_seen_wherever_it_goes(host: Callable, size: tuple[int, int]) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap)
+    values, mask = causal(40)
+    async with app.run_test(size=size) as pilot:
+        heatmap.set_values(values, LABELS, LABELS, mask)
+        await pilot.pause()
+        for cursor in ((39, 39), (0, 39), (39, 0), (20, 20), (0, 0)):
+            heatmap.move_to(*cursor)
+            await pilot.pause()
+            assert any(line.startswith("▸") and "[" in line for line in text_of(app).splitlines())
+        x, y = heatmap.plan().left + 1, heatmap.plan().header + 1
+        await pilot.click(Heatmap, offset=(x, y))
+        assert heatmap.cursor == heatmap.plan().at(x, y, heatmap.origin)
+
+
+async def test_only_rows_that_differ_are_drawn_again(host: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap)
+    values, mask = causal(12)
+    drawn: list[int] = []
+    plainly = Heatmap.draw_row
+    monkeypatch.setattr(Heatmap, "draw_row", lambda self, row, *rest: (drawn.append(row), plainly(self, row, *rest))[1])
+    async with app.run_test(size=(60, 20)) as pilot:
+        heatmap.set_values(values, LABELS[:12], LABELS[:12], mask)
+        await pilot.pause()
+        assert set(drawn) == set(range(12))
+        drawn.clear()
+        heatmap.set_values(values.copy(), LABELS[:12], LABELS[:12], mask)
+        await pilot.pause()
+        assert not drawn
+        other = values.copy()
+        other[7, 2] = 1.0 - other[7, 2]
+        heatmap.set_values(other, LABELS[:12], LABELS[:12], mask)
+        await pilot.pause()
+        assert set(drawn) == {7}
+        drawn.clear()
+        heatmap.move_to(4, 1)
+        await pilot.pause()
+        assert set(drawn) == {0, 4}
+
+
+async def test_numbers_are_hundredths(host: Callable) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap)
+    async with app.run_test(size=(60, 20)) as pilot:
+        heatmap.set_values(np.array([[0.62, 0.381], [0.001, 1.0]]), ["a", "b"], ["x", "y"])
+        heatmap.numbers = True
+        heatmap.move_to(1, 1)
+        await pilot.pause()
+        text = text_of(app)
+        assert "62" in text
+        assert "38" in text
+        assert "100" in text
+        assert "·" in text
+
+
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 300), st.integers(1, 300), st.data())
+def test_a_plan_fits_its_room_and_finds_its_cells(
+    row_label: int, column_label: int, width: int, height: int, data: st.DataObject
+) -> None:
+    rows, columns = data.draw(st.integers(1, 80)), data.draw(st.integers(1, 80))
+    shape = plan(row_label, column_label, rows, columns, width, height)
+    assert 1 <= shape.rows <= rows
+    assert 1 <= shape.columns <= columns
+    if width >= 12 and height >= 4:
+        assert shape.left + shape.columns * shape.wide + shape.trailer <= width
+        assert shape.header + shape.rows * shape.tall <= height
+    cursor = (data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1)))
+    top, left = shape.follow((data.draw(st.integers(0, 80)), data.draw(st.integers(0, 80))), cursor)
+    assert top <= cursor[0] < top + shape.rows
+    assert left <= cursor[1] < left + shape.columns
+    x = shape.left + (cursor[1] - left) * shape.wide + shape.wide - 1
+    y = shape.header + (cursor[0] - top) * shape.tall + shape.tall - 1
+    assert shape.at(x, y, (top, left)) == cursor
+    assert shape.at(0, y, (top, left)) is None
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 5))
+def test_pooling_keeps_every_maximum(count: int, size: int, seed: int) -> None:
+    pattern = np.random.default_rng(seed).random((2, count, count))
+    small = pooled(pattern, size, size)
+    assert small.shape == (2, size, size)
+    if count >= size:
+        edges = [count * i // size for i in range(size + 1)]
+        for i in range(size):
+            for j in range(size):
+                block = pattern[:, edges[i] : edges[i + 1], edges[j] : edges[j + 1]]
+                assert np.array_equal(small[:, i, j], block.max(axis=(1, 2)))
+
+
+async def test_heads_are_chosen_by_keys_and_mouse(host: Callable) -> None:
+    heads = Thumbnails()
+    app = host(heads)
+    async with app.run_test(size=(60, 20)) as pilot:
+        heads.set_patterns(np.random.default_rng(0).random((3, 4, 9, 9)), [["p.85"] * 4] * 3)
+        heads.focus()
+        await pilot.pause()
+        await pilot.press("down", "right", "right", "right", "right")
+        assert heads.chosen == (1, 3)
+        heads.next_head(1)
+        assert heads.chosen == (2, 0)
+        heads.next_head(4)
+        assert heads.chosen == (0, 0)
+        tall = heads.tall()
+        await pilot.click(Thumbnails, offset=(4 + 2 * (2 * tall + 1) + 1, 1 + heads.pitch(tall) + heads.gutter.top))
+        await pilot.pause()
+        assert heads.chosen == (1, 2)
+        assert [(m.layer, m.head) for m in app.heard][-1] == (1, 2)
+        text = text_of(app)
+        assert "p.85" in text
+        assert "▐" in text
+
+
+async def test_the_chosen_head_is_seen_even_where_few_fit(host: Callable) -> None:
+    heads = Thumbnails()
+    app = host(heads)
+    async with app.run_test(size=(24, 9)) as pilot:
+        heads.set_patterns(np.random.default_rng(0).random((24, 24, 8, 8)))
+        await pilot.pause()
+        heads.choose(23, 23)
+        await pilot.pause()
+        text = text_of(app)
+        assert "24" in text.splitlines()[0]
+        assert "▐" in text
+        assert "▌" in text
+
+
+async def test_only_lines_of_thumbnails_that_differ_are_drawn_again(
+    host: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = Thumbnails()
+    app = host(heads)
+    patterns = np.random.default_rng(0).random((4, 4, 8, 8)) * 0.5
+    drawn: list[int] = []
+    plainly = Thumbnails.draw_line
+    monkeypatch.setattr(Thumbnails, "draw_line", lambda self, y: (drawn.append(y), plainly(self, y))[1])
+    async with app.run_test(size=(60, 24)) as pilot:
+        heads.set_patterns(patterns)
+        await pilot.pause()
+        await pilot.pause()
+        drawn.clear()
+        heads.set_patterns(patterns.copy())
+        await pilot.pause()
+        assert not drawn
+        other = patterns.copy()
+        other[2, 1, 0, 0] = 1.0
+        heads.set_patterns(other)
+        await pilot.pause()
+        assert drawn == [1 + 2 * heads.pitch(heads.tall())]
