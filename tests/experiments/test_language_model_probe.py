@@ -60,7 +60,7 @@ def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) 
 def test_the_fastest_setting_wins_and_bfloat16_only_clearly(
     milliseconds: dict[tuple[str, str, int], float], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def time(self: object, setting: probe.Setting, budget: float) -> float:
+    def time(self: object, setting: probe.Setting) -> float:
         return milliseconds.get((setting.dtype, setting.attention, setting.threads), 99) / 1e3
 
     monkeypatch.setattr(probe._Trial, "time", time)
@@ -84,3 +84,24 @@ def test_a_gpu_that_is_not_here_is_refused_in_one_sentence(monkeypatch: pytest.M
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(LabError, match="'cuda:1' cannot be used: there is no CUDA here; allowed: auto, cpu"):
         probe.resolve(scenario(device="cuda:1"))
+
+
+def test_threads_alone_are_decided_where_the_rest_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe._Trial, "time", lambda self, setting: {1: 0.020, 2: 0.012}[setting.threads])
+    monkeypatch.setattr(probe, "cores", lambda: 2)
+    resolved = probe.resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
+    assert resolved.compute.threads == 2
+    assert "2 threads: 12.0 ms a step" in " ".join(probe.reasons(resolved))
+
+
+def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def time(self: object, setting: probe.Setting) -> float:
+        tried.append(setting.threads)
+        return 5.0 if setting.threads == 2 else 0.02
+
+    monkeypatch.setattr(probe._Trial, "time", time)
+    monkeypatch.setattr(probe, "cores", lambda: 2)
+    assert probe.resolve(scenario(device="cpu")).compute.threads == 1
+    assert tried.count(2) == 1

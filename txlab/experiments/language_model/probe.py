@@ -8,8 +8,9 @@ win depend on each other and on who else is using the machine: alone, two thread
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 from typing import Literal
 
@@ -26,7 +27,7 @@ from txlab.experiments.schema import Compute
 
 Dtype = Literal["float32", "bfloat16"]
 
-BUDGET = 0.6  # seconds for all timed steps together; a model that is slower still gets one step a setting
+BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step a setting
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
 CLEARLY = 1.15  # bfloat16 gives up digits, so it has to be this much faster
 
@@ -108,24 +109,26 @@ def _on_gpu(asked: Compute, device: torch.device) -> tuple[Compute, list[str]]:
 def _on_cpu(scenario: LanguageModelScenario) -> tuple[Compute, list[str]]:
     asked = scenario.compute
     compile_it = asked.compile if asked.compile != "auto" else False
+    dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
+    kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
+    thread_counts = [asked.threads] if asked.threads else _thread_counts()
     trial = _Trial(scenario)
     seconds: dict[Setting, float] = {}
     threads_before = torch.get_num_threads()
     try:
-        candidates = list(_kernels(asked))
-        thread_counts = [asked.threads] if asked.threads else _thread_counts()
-        share = BUDGET / (len(candidates) + len(thread_counts) - 1)
-        for setting in candidates:
-            seconds[setting] = trial.time(setting, share)
-        best = _fastest(seconds)
-        for threads in thread_counts[1:]:
-            setting = replace(best, threads=threads)
-            seconds[setting] = trial.time(setting, share)
-        best = _fastest(seconds)
+        # Threads first and one thread first of all: beside busy processes a step on every core can take seconds,
+        # and what is tried after it would be measured no better.
+        by_threads = [Setting(dtypes[-1], kernels[-1], threads) for threads in thread_counts]
+        seconds.update(trial.compare(by_threads, 0.3 * BUDGET))
+        threads = min(by_threads, key=lambda setting: seconds.get(setting, inf)).threads
+        settings = [Setting(dtype, kernel, threads) for dtype in dtypes for kernel in kernels]
+        seconds.update(trial.compare(settings, 0.7 * BUDGET))
+        known = {setting: seconds[setting] for setting in settings if setting in seconds}
+        best = _fastest(known) if known else settings[0]
     finally:
         torch.set_num_threads(threads_before)
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
-    if len(seconds) > 1:
+    if best in seconds:
         slower = sorted((s for s in seconds if s != best), key=seconds.__getitem__)
         why.append(f"{best}: {1e3 * seconds[best]:.1f} ms a step{trial.scale}, best of {len(seconds)} settings timed")
         why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
@@ -143,20 +146,10 @@ def describe_cpu() -> str:
     return f"{cores()} cores, {describe(torch.device('cpu'))}"
 
 
-def _kernels(asked: Compute) -> Iterator[Setting]:
-    """Every dtype with every kernel that the scenario leaves open, at the largest number of threads."""
-    threads = asked.threads or _thread_counts()[0]
-    dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
-    kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
-    return (Setting(dtype, kernel, threads) for dtype in dtypes for kernel in kernels)
-
-
 def _thread_counts() -> list[int]:
-    """All cores (at most 16: small matrices gain nothing from more), then fewer, down to one."""
-    counts = [min(16, cores())]
-    while counts[-1] > 1:
-        counts.append(counts[-1] // 2)
-    return counts
+    """1, 2, 4 … and all cores, at most 16: small matrices gain nothing from more."""
+    most = min(16, cores())
+    return sorted({1 << n for n in range(most.bit_length())} | {most})
 
 
 def _fastest(seconds: dict[Setting, float]) -> Setting:
@@ -200,14 +193,33 @@ class _Trial:
         self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def time(self, setting: Setting, budget: float) -> float:
-        """Median seconds of a step after one warm-up step, of at least one and at most seven within the budget."""
-        torch.set_num_threads(setting.threads)
+    def compare(self, settings: Sequence[Setting], budget: float) -> dict[Setting, float]:
+        """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
+
+        Taking turns spreads what other processes do over all of them; timed one after the other, a burst of half a
+        second beside us once made the best setting look five times slower. Up to seven rounds within the budget, at
+        least three if that takes less than thrice as long. A setting hopelessly slow in its warm-up is timed no more,
+        and one that there was no time for at all is missing from the answer.
+        """
+        if len(settings) == 1:
+            return {}  # nothing to compare
         began = time.perf_counter()
+        taken: dict[Setting, list[float]] = {}
+        for setting in settings:
+            if not taken or time.perf_counter() - began < 3 * budget:
+                taken[setting] = [self.time(setting)]
+        slowest = 10 * min(times[0] for times in taken.values())
+        contenders = [setting for setting, times in taken.items() if times[0] <= slowest]
+        for rounds in range(7):
+            if time.perf_counter() - began > budget * (3 if rounds < 3 else 1):
+                break
+            for setting in contenders:
+                taken[setting].append(self.time(setting))
+        return {setting: median(times[1:] or times) for setting, times in taken.items()}
+
+    def time(self, setting: Setting) -> float:
+        """Seconds of one step."""
+        torch.set_num_threads(setting.threads)
+        start = time.perf_counter()
         self.step(setting)
-        taken: list[float] = []
-        while not taken or (len(taken) < 7 and time.perf_counter() - began < budget):
-            start = time.perf_counter()
-            self.step(setting)
-            taken.append(time.perf_counter() - start)
-        return median(taken)
+        return time.perf_counter() - start
