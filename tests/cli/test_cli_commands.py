@@ -314,3 +314,22 @@ def test_answers_are_said_in_words() -> None:
     row = {"event": "control", "step": 4, "request": "set", "key": "lr", "from": 0.1, "to": 0.2, "by": "ann@box"}
     assert answer(row | {"applied": True}) == "lr 0.1 → 0.2 by ann@box"
     assert "refused: too much" in answer(row | {"applied": False, "error": "too much"})
+
+
+def test_a_failed_run_is_status_1_and_says_why(
+    txlab_command, tiny_scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(run: Path, observer: object = None, rewind_to: int | None = None) -> RunInfo:
+        info = RunInfo.load(run)
+        info.status, info.reason, info.step = "failed", "step 212: loss is NaN; last good checkpoint 200", 211
+        info.save(RunDirectory(run))
+        return info
+
+    monkeypatch.setattr("txlab.runs.process.execute", failing)
+    said = txlab_command("run", str(tiny_scenario))
+    assert said.status == 1
+    assert "step 212: loss is NaN; last good checkpoint 200" in said.error
+    assert len(said.error.splitlines()) == 1
+    (run,) = (tmp_path / "runs").iterdir()  # what it leaves is kept
+    assert str(run) in said.error
+    assert txlab_command("attach", "latest").status == 1
