@@ -54,7 +54,7 @@ def attention_frame(
 def make_run(root: Path, name: str = "gpt-docs", frames: list[Frame] | None = None, status: str = "done") -> Path:
     """A run directory with these frames."""
     run = RunDirectory(root / f"2026-11-20_143012_{name}")
-    run.path.mkdir(parents=True)
+    run.inbox.mkdir(parents=True)
     frames = [] if frames is None else frames
     last = frames[-1].step if frames else 0
     now = time.time()

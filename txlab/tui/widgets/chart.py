@@ -298,12 +298,22 @@ class Chart(Painted, can_focus=True):
             self.show_stretch(self.chart.window.zoomed(factor, centre))
 
     def action_pan(self, part: float) -> None:
-        if self.chart is not None and self.zoomed is not None:
-            self.show_stretch(self.chart.window.moved(part))
+        """Move by a part of what is shown, no further than to the ends of the curve."""
+        whole = self.whole()
+        if self.chart is None or self.zoomed is None or whole is None:
+            return
+        window = self.chart.window
+        least, most = float(window.across(whole.left)), float(window.across(whole.right)) - 1
+        if least < most:
+            self.show_stretch(window.moved(min(max(part, least), most)))
+
+    def whole(self) -> Window | None:
+        """The window of everything there is."""
+        return curve.window_of([as_curve("", s.steps, s.values, s.style) for s in self.series], self.log_x, self.log_y)
 
     def show_stretch(self, window: Window) -> None:
         """Zoom to the stretch of a window, kept inside what there is and at least two steps wide."""
-        whole = curve.window_of([as_curve("", s.steps, s.values, s.style) for s in self.series], self.log_x, self.log_y)
+        whole = self.whole()
         if whole is None:
             return
         left, right = max(window.left, whole.left), min(window.right, whole.right)

@@ -1,0 +1,304 @@
+"""Screen 4: what was recorded is what is seen, at every step, in every terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attention_runs import WORDS, attention_frame, make_run
+from picture import text_of
+from textual.pilot import Pilot
+
+from txlab.experiments.protocol import Frame
+from txlab.tui.app import TxlabApp
+from txlab.tui.screens.attention import AttentionScreen
+from txlab.tui.screens.attention_frame import attention_of
+from txlab.tui.settings import Settings
+from txlab.tui.widgets.bars import Bars
+from txlab.tui.widgets.heatmap import Heatmap
+from txlab.tui.widgets.thumbnails import Thumbnails
+from txlab.tui.widgets.timeline import TimeLine
+from txlab.tui.widgets.why import WhyScreen
+
+FRAMES = [attention_frame(step) for step in range(0, 401, 40)]
+
+
+def app_on(run: Path | None, root: Path, ascii: bool = False) -> TxlabApp:
+    return TxlabApp(run=run, root=root, ascii=ascii, settings=Settings())
+
+
+async def opened(pilot: Pilot, step: int | None = None) -> AttentionScreen:  # type: ignore[type-arg]
+    """The Attention screen, when it has drawn (the frame of `step`)."""
+    await pilot.pause()
+    await pilot.press("4")
+    for _ in range(200):
+        await pilot.pause(0.02)
+        screen = pilot.app.screen
+        if isinstance(screen, AttentionScreen):
+            seen = screen.attention
+            if (seen is not None and step in (None, seen.step)) or (step is None and screen.has_class("-empty")):
+                break
+    await pilot.pause()
+    assert isinstance(screen, AttentionScreen)
+    return screen
+
+
+async def until(pilot: Pilot, true: object) -> None:  # type: ignore[type-arg]
+    for _ in range(200):
+        await pilot.pause(0.02)
+        if true():  # type: ignore[operator]
+            return
+    raise AssertionError("what was waited for did not happen")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_newest_frame_is_seen_with_its_labels_and_numbers(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, 400)
+        text = text_of(app)
+        assert "gpt-docs @ 400" in text
+        assert '"the cat' in text
+        assert "head 1.1" in text
+        for word in ("·cat", "·mice", "·tire"):
+            assert word in text
+        for _ in range(6):
+            await pilot.press("down")
+        await pilot.press("right", "l", "j")
+        await pilot.pause()
+        assert screen.chosen == (1, 1)
+        pattern = screen.query_one(Heatmap)
+        expected = FRAMES[-1].tensors["attention/pattern"][1, 1, 6, 1]
+        assert pattern.cursor == (6, 1)
+        assert pattern.weight == pytest.approx(float(expected))
+        text = text_of(app)
+        assert "head 2.2" in text
+        score = float(FRAMES[-1].tensors["attention/previous"][1, 1])
+        assert f"previous {score:.2f}".replace("0.", ".") in text
+        assert "next after ·mice" in text
+        likeliest = float(FRAMES[-1].tensors["next/probability"][6, 0])
+        assert f"{likeliest:.2f}".removeprefix("0") in text
+        assert screen.query_one(Bars).bars[0] == (".", pytest.approx(likeliest))
+
+
+async def test_the_time_line_shows_the_frame_of_each_step(tmp_path: Path) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        screen = await opened(pilot, 400)
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 320)
+        shown = screen.query_one(Heatmap).values
+        assert np.array_equal(shown, FRAMES[8].tensors["attention/pattern"][0, 0].astype(np.float32))
+        assert "gpt-docs @ 320" in text_of(app)
+        assert "frame 9 of 11" in text_of(app)
+        await pilot.press("left_curly_bracket")
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 0)
+        await pilot.press("right_curly_bracket")
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 400)
+        assert screen.query_one(TimeLine).live
+
+
+async def test_scrubbing_ends_at_the_frame_that_was_asked_for_last(tmp_path: Path) -> None:
+    app = app_on(make_run(tmp_path, frames=[attention_frame(step) for step in range(0, 1000, 10)]), tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, 990)
+        line = screen.query_one(TimeLine)
+        for _ in range(60):
+            line.earlier()
+            await asyncio.sleep(0)
+        assert line.step == 390
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 390)
+
+
+async def test_a_growing_run_is_followed_and_a_rewound_one_too(tmp_path: Path) -> None:
+    from txlab.runs.directory import RunDirectory
+    from txlab.runs.frames import FrameWriter
+
+    run = make_run(tmp_path, frames=FRAMES[:3], status="running")
+    app = app_on(run, tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, 80)
+        writer = FrameWriter(RunDirectory(run).frames, 1e9)
+        writer.write(FRAMES[3])
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 120)
+        writer.rewind(40)
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 40)
+
+
+async def test_leaving_out_the_first_token_hides_it_and_says_what_remains(tmp_path: Path) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(140, 40)) as pilot:
+        screen = await opened(pilot, 400)
+        heatmap = screen.query_one(Heatmap)
+        await pilot.press("f")
+        await pilot.pause()
+        assert np.isnan(heatmap.weight)  # the cursor is in the first column
+        weights = FRAMES[-1].tensors["attention/pattern"][0, 0].astype(np.float32)
+        text = text_of(app)
+        assert "first token left out" in text
+        remains = 1 - weights[5, 0]
+        assert f"Σ {remains:.2f}".replace("0.", ".") in text
+        assert np.array_equal(heatmap.values, weights)  # hidden, not rescaled
+        await pilot.press("f")
+        await pilot.pause()
+        assert heatmap.weight == pytest.approx(float(weights[0, 0]))
+
+
+async def test_why_asks_about_the_cell_and_about_the_next_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from txlab.engine.explain import Explanation
+    from txlab.experiments import explanations
+
+    asked: list[tuple[int, str, tuple[int, ...], set[str]]] = []
+
+    def explain(frame: Frame, tensor: str, index: tuple[int, ...]) -> Explanation:
+        asked.append((frame.step, tensor, tuple(index), set(frame.tensors)))
+        return Explanation("why?", "y = x", "T1", "here", [], [], 0.5)
+
+    monkeypatch.setattr(explanations, "explain", explain)
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, 400)
+        await pilot.press("down", "down", "down", "right", "l", "w")
+        await until(pilot, lambda: asked and "y = x" in text_of(app))
+        assert asked[-1][:3] == (400, "attention/pattern", (0, 1, 3, 1))
+        assert asked[-1][3] == {"attention/pattern", "attention/query", "attention/key"}
+        await pilot.press("escape")
+        screen.query_one(Bars).focus()
+        await pilot.press("down", "w")
+        await until(pilot, lambda: len(asked) == 2)
+        assert asked[-1][:3] == (400, "next/probability", (3, 1))
+        assert isinstance(app.screen, WhyScreen)
+
+
+async def test_the_engine_explains_what_is_seen(tmp_path: Path) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(120, 50)) as pilot:
+        screen = await opened(pilot, 400)
+        screen.query_one(Heatmap).move_to(4, 2)
+        await pilot.press("w")
+        for _ in range(600):
+            await pilot.pause(0.05)
+            if "result" in text_of(app):
+                break
+        weight = float(FRAMES[-1].tensors["attention/pattern"][0, 0, 4, 2])
+        assert "MATH T" in text_of(app)
+        panel = app.screen.query_one("WhyPanel")
+        assert panel.explanation.result == pytest.approx(weight, abs=1e-3)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("columns", "seen"), [(120, {"heads", "pattern", "side"}), (80, {"pattern", "side"}), (50, {"pattern"})]
+)
+async def test_panels_fold_away_and_t_brings_the_heads(tmp_path: Path, columns: int, seen: set[str]) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        screen = await opened(pilot, 400)
+
+        def visible() -> set[str]:
+            return {name for name in ("heads", "pattern", "side") if screen.query_one(f"#{name}").display}
+
+        assert visible() == seen
+        assert ("t heads" in text_of(app)) == (columns == 80)  # at 50 the line of keys is too short to say so
+        await pilot.press("t")
+        await pilot.pause()
+        assert "heads" in visible()
+        await pilot.press("right")
+        if columns < 100:
+            assert screen.chosen == (0, 1)
+
+
+async def test_a_run_without_frames_says_how_to_record_them(tmp_path: Path) -> None:
+    app = app_on(make_run(tmp_path, "bare"), tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot)
+        await until(pilot, lambda: "frame_every" in text_of(app))
+        assert "txlab run bare --set record.frame_every=10" in text_of(app)
+        await pilot.press("w", "f", "n", "h", "j", "left_square_bracket", "left_curly_bracket", "up", "right")
+        await pilot.pause()
+        assert screen.attention is None
+
+
+async def test_no_run_at_all_is_said(tmp_path: Path) -> None:
+    app = app_on(None, tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        assert "No run is chosen" in text_of(app)
+        await pilot.press("w", "space")
+
+
+async def test_frames_of_somebody_else_are_named_or_drawn_as_far_as_they_go(tmp_path: Path) -> None:
+    other = Frame(5, {"weights/[/x]": np.ones(3, np.float32)}, {}, {}, {})
+    app = app_on(make_run(tmp_path, "other", [other]), tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot)
+        await until(pilot, lambda: "weights/[/x]" in text_of(app))
+    one = Frame(5, {"attention/pattern": np.eye(3, dtype=np.float32)}, {"probe": ["too", "few"]}, {}, {})
+    app = app_on(make_run(tmp_path, "one", [one]), tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, 5)
+        assert screen.query_one(Thumbnails).patterns.shape == (1, 1, 3, 3)
+        assert screen.query_one(Heatmap).rows == ("1", "2", "3")
+        assert "no next tokens recorded" in text_of(app)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 0), (1, 1, 1, 1, 1)])
+def test_what_is_no_pattern_is_left_out(shape: tuple[int, ...]) -> None:
+    assert attention_of(Frame(0, {"attention/pattern": np.zeros(shape, np.float32)})) is None
+
+
+@pytest.mark.parametrize("ascii", [True, False])
+async def test_hostile_tokens_reach_no_terminal(tmp_path: Path, ascii: bool) -> None:
+    words = ("\x1b[31m", "[/x]", "日本", "e\u0301", "\u202e", "\n", "", "\x00", "[bold]", "a" * 90, "\x9b2J")
+    frame = attention_frame(7, words=words)
+    frame = replace(frame, tokens={"probe": list(words), "next": ["\x1b]0;x\x07"] * len(frame.tokens["next"])})
+    app = app_on(make_run(tmp_path, "bad[/x]\x1b", [frame]), tmp_path, ascii=ascii)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, 7)
+        text = text_of(app)
+        assert not set(text) & {"\x1b", "\x00", "\u202e", "\x07", "\x9b"}
+        assert "[/x]" in text
+        if ascii:
+            assert text.isascii(), [c for c in text if not c.isascii()]
+
+
+async def test_space_and_step_ask_the_run(tmp_path: Path) -> None:
+    from txlab.runs.control import Inbox
+    from txlab.runs.directory import RunDirectory
+
+    run = make_run(tmp_path, frames=FRAMES[:2], status="running")
+    app = app_on(run, tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot, 40)
+        await pilot.press("space", "full_stop")
+        await until(pilot, lambda: len(list(RunDirectory(run).inbox.glob("[!.]*"))) >= 2)
+        assert {request.request for request in Inbox(RunDirectory(run)).take()} == {"pause", "step"}
+
+
+async def test_a_picture_of_screen_and_head_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on(make_run(tmp_path / "runs", frames=FRAMES[:2]), tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot, 40)
+        await pilot.press("s")
+        for _ in range(600):
+            await pilot.pause(0.05)
+            if list(tmp_path.glob("*.svg")) and list(tmp_path.glob("*.png")):
+                break
+        assert "<svg" in next(tmp_path.glob("*.svg")).read_text("utf-8")
+        assert next(tmp_path.glob("*.png")).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_words_of_the_fixture_have_a_pattern_each() -> None:
+    found = attention_of(FRAMES[0])
+    assert found is not None
+    assert found.shape == (4, 4)
+    assert found.pattern.shape[2:] == (len(WORDS), len(WORDS))
+    assert np.allclose(found.pattern.astype(np.float64).sum(-1), 1, atol=5e-3)
+    assert found.strongest("previous", 3)[0] == tuple(
+        int(i) for i in np.unravel_index(np.nanargmax(found.scores["previous"]), (4, 4))
+    )
