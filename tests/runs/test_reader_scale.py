@@ -101,7 +101,7 @@ class TestTheFirstLook:
 
     def test_it_is_there_at_once_and_follows_what_comes(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {2000: 1500}))
-        seen = RunReader(run)
+        seen = RunReader(run, background=False)
         assert seen.poll()
         assert not seen.complete
         coarse_points = points(seen, "loss")
@@ -120,7 +120,7 @@ class TestTheFirstLook:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = make_run(tmp_path / "run", history(5000, {4000: 100}))
-        seen = RunReader(run, cache=False)
+        seen = RunReader(run, cache=False, background=False)
         seen.poll()
         read = seen._beside
 
@@ -159,6 +159,25 @@ class TestTheFirstLook:
         assert seen.complete
         assert seen.skipped == 0
         assert points(seen, "loss") == points(full(run), "loss")
+
+    def test_polling_is_enough_the_rest_is_read_in_the_background(self, tmp_path: Path) -> None:
+        run = make_run(tmp_path / "run", history(3000, {2000: 1500}))
+        seen = RunReader(run)
+        seen.poll()
+        seen.catch_up_in_background().join(timeout=60)
+        assert seen.poll()
+        assert seen.complete
+        assert points(seen, "loss") == points(full(run), "loss")
+
+    def test_a_log_that_goes_away_before_it_was_read_leaves_the_coarse_curve(self, tmp_path: Path) -> None:
+        run = make_run(tmp_path / "run", history(3000, {}))
+        seen = RunReader(run, cache=False, background=False)
+        seen.poll()
+        before = points(seen, "loss")
+        (run / "events.jsonl").unlink()
+        assert not seen.catch_up()
+        seen.poll()
+        assert points(seen, "loss") == before
 
     def test_the_light_reader_stays_small(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(reader, "LIGHT_GROWTH", 50_000)
@@ -217,7 +236,7 @@ class TestTheCache:
     def test_if_much_has_come_since_it_saves_catching_up_only(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with (run / "events.jsonl").open("ab") as file:
             file.write(b"".join(metrics(step, loss=1.0) for step in range(3002, 6000)))
-        second = RunReader(run)
+        second = RunReader(run, background=False)
         second.poll()
         assert not second.complete
         assert second.catch_up()

@@ -26,6 +26,7 @@ class LineCursor:
     def __init__(self, path: Path, offset: int = 0) -> None:
         self.path, self.offset = path, offset
         self.size = 0  # as last seen
+        self.reachable = True  # whether the file could be read when it was last tried
         self.waiting = 0  # bytes at the end that are no complete line yet
         self.identity: tuple[int, int] | None = None  # device and inode
         self._seam = b""
@@ -56,7 +57,9 @@ class LineCursor:
         try:
             about = self.path.stat()
         except OSError:
+            self.reachable = False
             return []
+        self.reachable = True
         if self._seen == (about.st_size, about.st_mtime_ns) and self.identity == (about.st_dev, about.st_ino):
             return []
         lines: list[bytes] = []
@@ -65,7 +68,7 @@ class LineCursor:
                 while not lines and self._advance(file.fileno(), limit, lines):
                     pass  # only blank lines so far
         except OSError:  # vanished, or a stale handle of a network file system
-            pass
+            self.reachable = False
         return lines
 
     def _advance(self, descriptor: int, limit: int, lines: list[bytes]) -> bool:

@@ -31,23 +31,26 @@ class RunReader:
     """One run directory, past or still growing.
 
     `light` is for lists of many runs: run.json, heartbeat, the last 64 KiB of the log and 64 rows of the rest; it is
-    never `complete` for a longer log. `cache=False` neither reads nor writes the viewer's cache.
+    never `complete` for a longer log. `cache=False` neither reads nor writes the viewer's cache. With `background` the
+    first poll of a long log starts catching up in a thread of its own; `catch_up` then waits for it.
 
-    Arrays in a Series are read-only and stay as they are when the run goes on. `poll` belongs to one thread; `catch_up`
-    may run in another.
+    Arrays in a Series are read-only and stay as they are when the run goes on. Any thread may call any method.
 
     Raises LabError if the directory does not exist or is not a run.
     """
 
-    def __init__(self, path: str | Path, *, light: bool = False, cache: bool = True) -> None:
+    def __init__(self, path: str | Path, *, light: bool = False, cache: bool = True, background: bool = True) -> None:
         self.directory = RunDirectory(path)
         self.light, self.cache = light, cache and not light
+        self.background = background and not light
+        self._catcher: threading.Thread | None = None
         self.version = 0  # grows whenever what the reader would answer has changed
         self._told = 0  # the version at the last poll; catching up moves it on, too
         self._branch, self._cursor = Branch(), LineCursor(self.directory.events)
         self._whole = True  # the branch was folded from the first byte on
         self._light_from = 0
         self._series: dict[str, Series] = {}
+        self._polling = threading.Lock()  # one thread polls at a time
         self._lock = threading.Lock()  # around the branch and the cursor; never held for more than a few slices
         self._catching = threading.Lock()  # one thread catches up at a time
         self._frames: FrameIndex | None = None
@@ -67,19 +70,23 @@ class RunReader:
 
     def poll(self) -> bool:
         """Look again; whether anything has changed. Reads at most about a megabyte, after the first time."""
-        changed = self._look()
-        with self._lock:
-            try:
-                changed |= self._read_on()
-            except Replaced:
-                self._start_over()
-                changed = True
-                self._read_on()
-        if self._frames is not None:
-            changed |= self._frames.refresh()
-        if changed:
-            self.version += 1
-        told, self._told = self._told, self.version
+        with self._polling:
+            changed = self._look()
+            with self._lock:
+                try:
+                    changed |= self._read_on()
+                except Replaced:
+                    self._start_over()
+                    changed = True
+                    self._read_on()
+            if self._frames is not None:
+                changed |= self._frames.refresh()
+            if changed:
+                self.version += 1
+            told, self._told = self._told, self.version
+        far_behind = not self._whole or self._cursor.behind > EACH_POLL
+        if self.background and far_behind and self._cursor.reachable:
+            self.catch_up_in_background()
         return told != self.version
 
     def _look(self) -> bool:
@@ -168,7 +175,7 @@ class RunReader:
     def catch_up(self, seconds: float | None = None) -> bool:
         """Read all of the log, in slices of some milliseconds; for so long, or to its end. Returns `complete`.
 
-        Meant for another thread than the one that polls; called in the same one it simply reads everything.
+        Where a thread is at it already (`background`), this waits for it.
         """
         if self.light:
             return self.complete
@@ -192,10 +199,12 @@ class RunReader:
         return self.complete
 
     def catch_up_in_background(self) -> threading.Thread:
-        """`catch_up` in a daemon thread, which is returned started."""
-        thread = threading.Thread(target=self.catch_up, name=f"reading {self.directory.name}", daemon=True)
-        thread.start()
-        return thread
+        """`catch_up` in a daemon thread, which is returned started; the one that is at it already, if there is one."""
+        if self._catcher is None or not self._catcher.is_alive():
+            name = f"reading {self.directory.name}"
+            self._catcher = threading.Thread(target=self.catch_up, name=name, daemon=True)
+            self._catcher.start()
+        return self._catcher
 
     def _read_whole(self, deadline: float | None) -> None:
         """Fold the log from its beginning (or from the cache) beside the coarse branch, then take its place."""
@@ -208,6 +217,8 @@ class RunReader:
                 branch, cursor = Branch(), LineCursor(self.directory.events)
                 begun = 0
                 continue
+            if not lines and not cursor.reachable:
+                break
             if not lines:
                 if self.cache and cursor.offset - begun > AT_ONCE:
                     sidecar.save(self.directory.events, cursor.offset, branch)
