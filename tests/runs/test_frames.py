@@ -123,6 +123,19 @@ def test_a_reader_in_the_midst_of_packing_and_thinning_never_misses_a_kept_frame
     assert not missed
 
 
+def test_a_listing_that_missed_the_pack_and_its_singles_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a directory being changed may show: the pack not yet there, the singles gone already."""
+    recorded(tmp_path, range(PACKED - 1))
+    index = look(tmp_path)
+    FrameWriter(tmp_path, 1e9).write(frame(PACKED - 1))
+    real, torn = index._listing, [{}]
+    monkeypatch.setattr(index, "_listing", lambda: torn.pop() if torn else real())
+    assert index.refresh()
+    assert index.steps.tolist() == list(range(PACKED))
+
+
 @pytest.mark.parametrize("budget", [1, 3_000, 40_000, 200_000])
 def test_thinning_keeps_the_budget_the_first_and_the_newest(tmp_path: Path, budget: int) -> None:
     writer = FrameWriter(tmp_path, budget)

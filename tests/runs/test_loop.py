@@ -241,8 +241,17 @@ def test_an_explicit_rewind_drops_later_rows_frames_checkpoints_and_changes(tmp_
     run = made(tmp_path, RECORD.model_copy(update={"checkpoints_kept": 99}))
     execute(run, observer=at(run, {23: [Request("set", "lr", 0.5)]}))
     assert metrics_of(run) != metrics_of(never_killed(tmp_path))
-    info = execute(run, rewind_to=20)
+    left: list[list[int]] = []
+
+    def observe(row: Row) -> None:
+        if row["event"] == "start":
+            index = FrameIndex(run.frames)
+            index.refresh()
+            left.append([int(index.steps[-1]), checkpoints.steps(run)[-1]])
+
+    info = execute(run, rewind_to=20, observer=observe)
     assert info.status == "done"
+    assert left == [[20, 20]]  # before the first new step, nothing later is there
     assert metrics_of(run) == metrics_of(never_killed(tmp_path))
     assert weights_of(run) == weights_of(never_killed(tmp_path))
     assert not rows_of(run, "control")
