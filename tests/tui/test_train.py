@@ -17,7 +17,7 @@ from txlab.runs.directory import RunInfo
 from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, answered, history
 from txlab.tui.screens.train import TrainScreen, parse_setting, round_number
-from txlab.tui.screens.train_text import nearest_sample, wanted, wrapped
+from txlab.tui.screens.train_text import Pending, log_lines, nearest_sample, wanted, wrapped
 from txlab.tui.watching import Look, snapshot, value_at
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.timeline import TimeLine
@@ -253,6 +253,18 @@ def test_the_log_tells_refusals_and_who(root: Path) -> None:
     entries = history(reader)
     assert any(entry.text == "set lr refused by bob@far: lr must be at most 1" for entry in entries)
     assert answered(entries) == {"q"}
+
+
+@pytest.mark.parametrize(("entries", "lines"), [(0, 3), (1, 3), (2, 3), (3, 3), (9, 3), (9, 1)])
+def test_the_log_shows_the_newest_entries_that_fit_and_requests_last(entries: int, lines: int) -> None:
+    known = [Entry(float(i), i, f"entry {i}") for i in range(entries)]
+    shown = log_lines(known, {}, None, lines, 0.0, "").plain
+    assert [line.split(maxsplit=1)[1] for line in shown.split("\n") if "entry" in line] == [
+        entry.text for entry in known[-lines:]
+    ]
+    asked = log_lines(known, {"x": Pending("checkpoint", 0.0)}, None, lines, 1.0, "").plain.split("\n")
+    assert asked[-1].endswith("checkpoint  asked…")
+    assert len(asked) == min(lines, entries + 1)
 
 
 def test_of_what_happens_again_and_again_the_log_keeps_the_newest_before_the_step() -> None:

@@ -163,7 +163,10 @@ class TxlabApp(App[None]):
     def commands(self) -> list[Command]:
         """What the palette offers: every described action of this screen, the screens, themes, leaving."""
         found: dict[str, Command] = {}
-        for active in self.screen.active_bindings.values():
+        own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
+        actives = list(self.screen.active_bindings.values())
+        actives.sort(key=lambda active: own.index(active.binding.id) if active.binding.id in own else len(own))
+        for active in actives:
             binding, node = active.binding, active.node
             ours = binding.id and not binding.id.startswith(("room.", "app.", "list."))
             if ours and binding.description and active.enabled and binding.id != "screen.palette":

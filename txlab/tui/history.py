@@ -17,7 +17,7 @@ from txlab.drawing.text import visible
 from txlab.runs.control import asker
 from txlab.runs.events import Row
 from txlab.runs.reader import RunReader
-from txlab.tui.words import megabytes
+from txlab.tui.words import megabytes, significant
 
 Level = Literal["plain", "quiet", "bad", "accent"]
 BEST_KEPT = 40  # evaluations in the log; the curve has them all
@@ -45,7 +45,7 @@ def text_of(row: Row, key: str) -> str:
 
 
 def of_number(value: Any) -> str:
-    return number(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else "?"
+    return significant(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else "?"
 
 
 def control_entry(row: Row, me: str) -> Entry:

@@ -2,7 +2,8 @@
 
 Notable: there is one background. Surfaces differ by rules and space, not by shade, because over SSH two dark shades
 often become one colour. One accent marks what is selected or live; everything else is a grey. The nearest neighbours
-of the colours in 256 and in 16 colours are still told apart (greys: white, bright black; accent: yellow).
+of the colours in 256 and in 16 colours are still told apart (quiet: bright black, accent: yellow); a paler accent or a
+lighter grey would both become white there (checked by tests/tui/test_theme.py).
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ def _variables(text: str, quiet: str, rule: str, accent: str, on_accent: str, ba
 
 DARK = Theme(
     name="txlab-dark",
-    primary="#e5a950",
+    primary="#e69f00",
     secondary="#8fa3b8",
-    accent="#e5a950",
+    accent="#e69f00",
     warning="#e5c07b",
     error="#e0605c",
-    success="#7fbf7f",
+    success="#5fbf5f",
     foreground="#d6dadf",
     background="#0e1013",
     surface="#0e1013",
     panel="#1b1f25",
     boost="#1b1f25",
     dark=True,
-    variables=_variables("#d6dadf", "#858e99", "#3c444e", "#e5a950", "#0e1013", "#0e1013"),
+    variables=_variables("#d6dadf", "#737b86", "#3c444e", "#e69f00", "#0e1013", "#0e1013"),
 )
 
 LIGHT = Theme(
@@ -63,7 +64,7 @@ LIGHT = Theme(
     accent="#9a5b00",
     warning="#8a6100",
     error="#b3261e",
-    success="#2e7031",
+    success="#007a00",
     foreground="#1f2328",
     background="#fbfaf7",
     surface="#fbfaf7",

@@ -23,8 +23,9 @@ from txlab.runs.reader import RunReader
 from txlab.tui.glance import scenario_name
 from txlab.tui.history import Entry, history
 from txlab.tui.widgets.facts import Fact
-from txlab.tui.words import megabytes
+from txlab.tui.words import megabytes, significant
 
+OTHERS_SHOWN = 8  # metrics that a recorded run named itself
 DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
 SPARK = 64  # values behind a small curve
 PAIRS = {"loss": "val_loss", "bits_per_byte": "val_bits_per_byte"}  # drawn together: training, validation
@@ -182,7 +183,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             value = values[key]
             bad = not math.isfinite(value)
             curve = recent(reader.series(key), at) if spark else None
-            facts.append(Fact(name, text or number(value), note, key, curve, "bad" if bad else "plain"))
+            facts.append(Fact(name, text or significant(value), note, key, curve, "bad" if bad else "plain"))
 
     add("loss", "loss", "nats")
     add("val", "val_loss", best_note(reader, at))
@@ -200,8 +201,8 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     if frames:
         facts.append(Fact("frames", count(frames), f"· {megabytes(frames_size(reader))}", "frames"))
     known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm", "memory_mb"}
-    known |= {"tokens_per_second", "share_of_peak", "seconds_left"}
-    for name in [name for name in values if name not in known][:8]:
+    known |= {"tokens_per_second", "share_of_peak", "seconds_left", "steps_per_second"}
+    for name in [name for name in values if name not in known][:OTHERS_SHOWN]:
         add(visible(name)[:16], name, spark=True)
     return tuple(facts)
 

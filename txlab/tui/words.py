@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 
+from txlab.drawing.numerals import number
+
 
 def duration(seconds: float) -> str:
     """Two units at most: "4s", "3m12s", "2h05m", "3d04h".
@@ -42,6 +44,18 @@ def megabytes(size: float) -> str:
     if size < 1e6:
         return f"{size / 1e3:.0f} kB"
     return f"{size / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+
+
+def significant(value: float) -> str:
+    """A number of which three digits matter however small it is, as learning rates are: "3.2e-3", "0.05", "2.113".
+
+    >>> significant(0.0032), significant(0.0003), significant(0.05), significant(2.113)
+    ('3.2e-3', '3e-4', '0.050', '2.113')
+    """
+    if not 0 < abs(value) < 0.01:
+        return number(value)
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".replace("-", "−", value < 0)
 
 
 STATES = {

@@ -105,6 +105,10 @@ class BenchScreen(Screen[None]):
     def ascii(self) -> bool:
         return bool(getattr(self.app, "ascii", False))
 
+    def word_for(self, binding: Binding) -> str:
+        """What the bottom line says that a key does, now."""
+        return binding.description
+
     def tell(self, sentence: str, severity: str = "information") -> None:
         """One line on the screen; `sentence` is data, never markup."""
         self.app.notify(visible(sentence), severity=severity, markup=False)  # type: ignore[arg-type]

@@ -35,6 +35,7 @@ class KeyLine(Widget, can_focus=False):
     def shown(self) -> list[tuple[str, str, str]]:
         """(key, how it is written, what it does) for each action: the screen's own first, in its order, help last."""
         own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
+        said = getattr(self.screen, "word_for", None)
         rows: dict[str, tuple[str, str, str]] = {}
         places: dict[str, int] = {}
         last: tuple[str, str, str] | None = None
@@ -42,7 +43,8 @@ class KeyLine(Widget, can_focus=False):
             binding: Binding = active.binding
             if not binding.show or not binding.description or not active.enabled:
                 continue
-            row = (key, binding.key_display or self.app.get_key_display(binding), binding.description)
+            word = said(binding) if said else binding.description
+            row = (key, binding.key_display or self.app.get_key_display(binding), word)
             if binding.id == "screen.help":
                 last = row
             else:

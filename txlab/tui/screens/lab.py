@@ -142,7 +142,7 @@ class LabScreen(BenchScreen):
             self.app.call_from_thread(self.show_catalogue, entries)
 
     def show_catalogue(self, entries: list[Entry]) -> None:
-        self.entries = {entry.name: entry for entry in entries}
+        self.entries = {entry.name: entry for entry in sorted(entries, key=place_of)}
         self.loaded = True
         self.fill_catalogue()
         self.say_details()
@@ -169,7 +169,8 @@ class LabScreen(BenchScreen):
         if item.key is None:
             heading: Line = [(fit(item.text, width), "heading")]
             return [[], heading] if item.height == 2 else [heading]
-        takes = about(self.entries[item.key].scenario.about.minutes)
+        said = self.entries[item.key].scenario.about
+        takes = "GPU" if said.device == "gpu" else about(said.minutes)
         focused = self.query_one("#catalogue", Rows).has_focus
         mark = "accent" if focused else "quiet"
         name = fit(visible(item.key), max(1, width - 3 - len(takes)), ellipsis=signs.ellipsis)
@@ -261,7 +262,7 @@ class LabScreen(BenchScreen):
 
     def second_line(self, run: Glance, width: int, signs: Glyphs) -> Line:
         """loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s, or why it ended."""
-        room = max(1, width - 5)
+        room = max(1, width - 4)
         if run.status in ("failed", "lost", "unreadable") and run.reason:
             return [("    ", "plain"), (fit(visible(run.reason), room, ellipsis=signs.ellipsis), "error")]
         if run.value is None:
@@ -471,6 +472,12 @@ class LabScreen(BenchScreen):
             self.tell(f"{run.name}: {run.reason}")
         else:
             self.tell("The description names the formulas; w on Train and Attention puts numbers into them.")
+
+
+def place_of(entry: Entry) -> tuple[int, bool, float]:
+    """By chapter; what needs a GPU last; the quick ones first, those of unknown length after them."""
+    said = entry.scenario.about
+    return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")
 
 
 def delete_run(path: Path, root: Path) -> None:

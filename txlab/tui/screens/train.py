@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 
-from txlab.drawing.numerals import count, number
+from txlab.drawing.numerals import count
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
@@ -30,7 +30,7 @@ from txlab.tui.watching import Look, Snapshot, snapshot
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.facts import FactTable
 from txlab.tui.widgets.timeline import TimeLine
-from txlab.tui.words import STATES, duration
+from txlab.tui.words import STATES, duration, significant
 
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
@@ -83,7 +83,6 @@ class TrainScreen(RunScreen):
         self.look = Look()
         self.beside: int | None = None
         self.pending: dict[str, Pending] = {}
-        self.drawn: dict[str, object] = {}
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="header")
@@ -117,7 +116,6 @@ class TrainScreen(RunScreen):
     def run_changed(self) -> None:
         self.snap, self.beside, self.pending = None, None, {}
         self.look = Look()
-        self.drawn.clear()
         if self.run_path is None:
             self.say_no_run()
         else:
@@ -134,10 +132,7 @@ class TrainScreen(RunScreen):
     # Showing, on the event loop.
 
     def put(self, name: str, content: Content | str) -> None:
-        """Show a text if it is another one than before."""
-        if self.drawn.get(name) != content:
-            self.drawn[name] = content
-            self.query_one(f"#{name}", Words).say(content, layout=name == "samples-text")
+        self.query_one(f"#{name}", Words).say(content, layout=name == "samples-text")
 
     def show(self, snap: Snapshot) -> None:
         known, self.snap = self.snap, snap
@@ -219,10 +214,13 @@ class TrainScreen(RunScreen):
     def paused(self) -> bool:
         return self.snap is not None and self.snap.state.status == "paused"
 
+    def word_for(self, binding: Binding) -> str:
+        return "go on" if binding.id == "run.pause" and self.paused() else binding.description
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         status = self.snap.state.status if self.snap else ""
         if action == "resume":
-            return status in ("lost", "failed", "stopped", "interrupted", "paused")
+            return status in ("lost", "failed", "stopped", "interrupted")
         if action in ("pause", "step", "stop", "checkpoint", "scale_lr", "set"):
             return status in ("running", "paused", "created", "")
         if action == "side":
@@ -232,7 +230,7 @@ class TrainScreen(RunScreen):
     @on(RunScreen.Asked)
     def asked(self, event: RunScreen.Asked) -> None:
         request = event.request
-        words = f"{request.key} → {number(request.value)}" if request.request == "set" else request.request
+        words = f"{request.key} → {significant(request.value)}" if request.request == "set" else request.request
         self.pending[event.ident] = Pending(words, time.time())
         self.show_words()
 
@@ -266,7 +264,7 @@ class TrainScreen(RunScreen):
 
         def check(text: str) -> str:
             name, value = parse_setting(text)
-            return f"{name} becomes {number(value)} at the next step; the run says if it may"
+            return f"{name} becomes {significant(value)} at the next step; the run says if it may"
 
         def send(text: str | None) -> None:
             if text:

@@ -87,7 +87,7 @@ def log_lines(
         shown = shown[: max(upto, min(len(shown), lines - len(asked)))]
     room = max(0, lines - len(asked))
     rows = []
-    for entry in shown[len(shown) - room :] if room else []:
+    for entry in shown[max(0, len(shown) - room) :] if room else []:
         later = at is not None and entry.step > at
         style = (
             "$quiet 60%" if later else {"quiet": "$quiet", "bad": "$error", "accent": "$accent"}.get(entry.level, "")

@@ -14,13 +14,17 @@ class Words(Static):
     def __init__(self, text: Content | str = "", id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
         self.text = Content(text) if isinstance(text, str) else text
+        self.said = False
 
     def on_mount(self) -> None:
         self.say(self.text)
 
     def say(self, text: Content | str, layout: bool = True) -> None:
-        """Show another text."""
-        self.text = Content(text) if isinstance(text, str) else text
+        """Show another text; the same again sends nothing to the terminal."""
+        content = Content(text) if isinstance(text, str) else text
+        if self.said and content == self.text and content.spans == self.text.spans:
+            return
+        self.text, self.said = content, True
         shown = self.text
         if getattr(self.app, "ascii", False):
             shown = Content(plain_signs(shown.plain, True), spans=shown.spans)

@@ -1,0 +1,41 @@
+"""The themes: what is told apart in truecolor is told apart in 256 and in 16 colours, and can be read."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from rich.color import Color, ColorSystem
+from textual.theme import Theme
+
+from txlab.tui.theme import ASCII, THEMES, plain_signs
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.1)."""
+    parts = [value / 255 for value in Color.parse(colour).get_truecolor()]
+    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("system", [ColorSystem.EIGHT_BIT, ColorSystem.STANDARD], ids=["256", "16"])
+def test_accent_quiet_text_and_error_stay_different_colours(theme: Theme, system: ColorSystem) -> None:
+    named = [theme.accent, theme.variables["quiet"], theme.foreground, theme.error, theme.background]
+    numbers = [Color.parse(str(colour)).downgrade(system).number for colour in named]
+    for a, b in itertools.combinations(numbers, 2):
+        assert a != b, numbers
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_everything_can_be_read_on_the_background(theme: Theme) -> None:
+    ground = luminance(str(theme.background))
+    for colour in (theme.foreground, theme.accent, theme.variables["quiet"], theme.error, theme.success):
+        light, dark = sorted([luminance(str(colour)), ground], reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.4, colour
+
+
+def test_ascii_mode_has_no_other_signs() -> None:
+    assert all(str(sign).isascii() for sign in vars(ASCII).values())
+    assert plain_signs("a… → b · c −1", True) == "a~ > b - c -1"
+    assert plain_signs("a…", False) == "a…"
