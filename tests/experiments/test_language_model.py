@@ -125,13 +125,13 @@ def test_micro_batches_add_up_to_the_batch() -> None:
 # What must never reach the weights
 
 
-def poison(experiment: LanguageModelExperiment, value: float, after: int) -> str:
-    """From update `after` on, one gradient has one bad entry; returns its parameter's name."""
+def poison(experiment: LanguageModelExperiment, value: float, at: int) -> str:
+    """At one update a gradient has one bad entry, before and after it none; returns its parameter's name."""
     name = "blocks.1.feed_forward.fall.weight"
     parameter = dict(experiment.model.named_parameters())[name]
 
     def hook(gradient: torch.Tensor) -> torch.Tensor:
-        if experiment.step_count < after - 1:
+        if experiment.step_count != at - 1:
             return gradient
         bad = gradient.clone()
         bad[0, 3] = value
@@ -144,7 +144,7 @@ def poison(experiment: LanguageModelExperiment, value: float, after: int) -> str
 @pytest.mark.parametrize(("value", "spelt"), [(float("nan"), "NaN"), (float("-inf"), "-Infinity")])
 def test_an_update_that_is_not_finite_leaves_every_bit_where_it_was(corpus: Path, value: float, spelt: str) -> None:
     experiment = build(scenario(corpus))
-    name = poison(experiment, value, after=4)
+    name = poison(experiment, value, at=4)
     for _ in range(3):
         experiment.step()
     before = experiment.state_dict()
@@ -176,7 +176,7 @@ def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one(corpus: 
         assert metrics["grad_norm"].item() == pytest.approx(wanted["grad_norm"], rel=1e-5)
     late.verify()
     assert_same_bits(weights(late), weights(healthy))
-    name = poison(late, float("inf"), after=5)
+    name = poison(late, float("inf"), at=5)
     for _ in range(4):
         late.step()  # the fourth goes through, the fifth is refused, and so are those after it
     healthy.step()
