@@ -94,6 +94,16 @@ def test_of_equal_weights_the_one_named_in_the_question_is_marked() -> None:
     assert asked_entry(asked) == 3
 
 
+def test_the_mark_is_found_in_a_row_before_it_is_normalised_and_never_guessed() -> None:
+    weights = np.exp([0.3, -1.0, 1.2, 0.1, -2.0])
+    result = float(weights[1] / weights.sum())
+    row = explanation(steps=[Step("exp", "exp(s)", weights.tolist()), Step("α", "…", result)], result=result)
+    assert asked_entry(row) == 1
+    unrelated = explanation(steps=[Step("s", "q·k", [3.0, 1.0, 2.0, 5.0, 4.0])], result=0.123)
+    assert asked_entry(unrelated) is None
+    assert not [line for line in explanation_lines(unrelated, 80, STYLE) if "▸" in line.plain]
+
+
 def test_a_result_that_is_no_number_breaks_nothing() -> None:
     odd = explanation(result=math.nan, steps=[Step("α", "0/0", [math.nan] * 5)])
     assert "NaN" in "\n".join(line.plain for line in explanation_lines(odd, 60, STYLE))

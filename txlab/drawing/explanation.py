@@ -6,6 +6,7 @@ are also shown side by side as one table, with the entry that was asked about ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from rich.style import Style
@@ -66,16 +67,20 @@ def written(value: Value, cells: int, ascii: bool = False) -> list[str]:
 
 
 def asked_entry(explanation: Explanation) -> int | None:
-    """The place in the row that was asked about: where the last labelled row has the result."""
-    count = len(explanation.labels)
+    """The place in the row that was asked about: where a labelled row, or its share of its sum, is the result; of equal
+    ones that whose label the question names. None if it cannot be told: a wrong mark is worse than none."""
+    count, result = len(explanation.labels), float(explanation.result)
+    tolerance = 1e-9 + 1e-4 * abs(result)
     for step in reversed(explanation.steps):
-        if count and is_row(step.result) and len(step.result) == count:  # type: ignore[arg-type]
-            distances = [abs(float(entry) - explanation.result) for entry in step.result]  # type: ignore[union-attr, arg-type]
-            known = [index for index, distance in enumerate(distances) if distance == distance]
-            if known:
-                near = [index for index in known if distances[index] <= 1e-9 + 1e-6 * abs(explanation.result)]
-                named = [index for index in near if repr(explanation.labels[index]) in explanation.question]
-                return (named or near or [min(known, key=lambda index: distances[index])])[0]
+        if not count or not is_row(step.result) or len(step.result) != count:  # type: ignore[arg-type]
+            continue
+        entries = [float(entry) for entry in step.result]  # type: ignore[union-attr, arg-type]
+        total = sum(entries)
+        for row in (entries, [entry / total for entry in entries] if math.isfinite(total) and total > 0 else []):
+            near = [index for index, entry in enumerate(row) if abs(entry - result) <= tolerance]
+            named = [index for index in near if repr(explanation.labels[index]) in explanation.question]
+            if near:
+                return (named or near)[0]
     return None
 
 

@@ -23,7 +23,7 @@ from textual.strip import Strip
 from txlab.drawing.numerals import share
 from txlab.drawing.palette import Ramp, contrast, heat
 from txlab.drawing.text import cut, fit, label, width
-from txlab.tui.widgets.matrix import TRAILER, UPRIGHT, Plan, plan
+from txlab.tui.widgets.matrix import SUM, UPRIGHT, WEIGHT, Plan, plan
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
@@ -351,12 +351,12 @@ class Heatmap(Painted, can_focus=True):
         ascii = self.ascii
         if self.sums is not None and not on_cursor:
             text = f"{'sum' if ascii else 'Σ'} {share(float(self.sums[row]))}"
-            return [Segment(fit(f"  {text}", TRAILER, ellipsis=""), self.part("quiet"))]
+            return [Segment(fit(f"  {text}", SUM, ellipsis=""), self.part("quiet"))]
         if not on_cursor:
             return []
-        weight = share(self.weight) if np.isfinite(self.weight) else "masked"
+        weight = share(self.weight) if np.isfinite(self.weight) else "mask"
         text = f" {'<-' if ascii else '←'} {weight}"
-        return [Segment(fit(text, TRAILER, ellipsis=""), self.part("here"))]
+        return [Segment(fit(text, WEIGHT, ellipsis=""), self.part("here"))]
 
 
 def downwards(text: str, depth: int) -> list[str]:

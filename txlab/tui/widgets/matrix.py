@@ -13,7 +13,7 @@ CELLS = ((8, 4), (6, 3), (5, 2), (4, 2), (5, 1), (4, 1), (3, 1), (2, 1))
 UPRIGHT = 4  # from this width on, the labels of columns are written along the line; below it, downwards
 DEEPEST = 8  # lines that labels written downwards may take
 LONGEST = 14  # cells that the labels of rows may take
-TRAILER = 10  # cells at the right of a row, for the weight under the cursor or the row's sum
+SUM, WEIGHT = 10, 7  # cells at the right of a row: for the row's sum, or only for the weight under the cursor
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def plan(
     are the widths of the longest labels. A cell with room for its own number needs nothing at the right of the row,
     unless sums are to stand there."""
     left = max(1, min(row_label, LONGEST, width // 4)) + 3
-    beside = TRAILER if width >= 40 else 0
+    beside = 0 if width < 40 else SUM if sums else WEIGHT
     deep = max(1, min(column_label, DEEPEST, height // 4))
     for wide, tall in CELLS:
         header = 1 if wide >= UPRIGHT else deep

@@ -143,13 +143,13 @@ class Thumbnails(Painted, can_focus=True):
         return max(1, min(layers, down)), max(1, min(heads, across))
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        """As wide as the largest thumbnails need that leave two thirds to others."""
+        """As wide as the largest thumbnails need that leave most of the room to the pattern."""
         layers, heads = self.patterns.shape[:2]
         for tall in HEIGHTS[2:]:
             wanted = LEFT + 1 + heads * (2 * tall + 1)
-            if wanted <= max(24, container.width // 3) and layers * self.pitch(tall) < max(8, container.height):
+            if wanted <= max(24, container.width * 2 // 7) and layers * self.pitch(tall) < max(8, container.height):
                 return wanted
-        return min(LEFT + 1 + heads * 3, max(24, container.width // 3))
+        return min(LEFT + 1 + heads * 3, max(24, container.width * 2 // 7))
 
     def follow(self) -> None:
         """Let the chosen one be seen."""
