@@ -10,8 +10,9 @@ from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
+from txlab.tui.deletion import delete_run
 from txlab.tui.glance import RunsUnder, resampled
-from txlab.tui.screens.lab import LabScreen, delete_run
+from txlab.tui.screens.lab import LabScreen
 from txlab.tui.screens.overrides import ChangeFirst, overrides_in
 from txlab.tui.screens.rows import Rows
 

@@ -16,7 +16,8 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, answered, history
-from txlab.tui.screens.train import TrainScreen, parse_setting, round_number
+from txlab.tui.screens.train import TrainScreen, parse_setting
+from txlab.tui.screens.train_chart import round_number
 from txlab.tui.screens.train_text import Pending, log_lines, nearest_sample, wanted, wrapped
 from txlab.tui.watching import Look, snapshot, value_at
 from txlab.tui.widgets.chart import Chart

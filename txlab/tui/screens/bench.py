@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
 
+CATCH_UP = 0.25  # seconds between two looks whether the person has gone elsewhere
+
+
 class Rule(Widget, can_focus=False):
     """A horizontal rule across the screen."""
 
@@ -195,6 +198,8 @@ class RunScreen(BenchScreen):
         self.visible_now = False
         self._reading = False
         self._again = False
+        self._catching_up = False
+        self._failure = ""
 
     def on_mount(self) -> None:
         self.watch(self.app, "current_run", self._run_changed)
@@ -211,7 +216,7 @@ class RunScreen(BenchScreen):
 
     def _run_changed(self, path: Path | None) -> None:
         if path != self.run_path:
-            self.run_path, self.at = path, None
+            self.run_path, self.at, self._failure = path, None, ""
             self.run_changed()
             self.wants_read()
 
@@ -247,10 +252,38 @@ class RunScreen(BenchScreen):
             changed = reader.poll() or forced
             if not worker.is_cancelled:
                 snapshot = self.read(reader, changed)
+        except LabError as error:  # the folder is gone, or no run (any more): said once, tried again
+            if not worker.is_cancelled and self.is_attached:
+                self.app.call_later(self.read_failed, path, str(error))
+            return
         finally:
             self._reading = False
-        if not worker.is_cancelled and self.is_attached:
-            self.app.call_later(self._shown, path, snapshot)
+        if worker.is_cancelled or not self.is_attached:
+            return
+        self.app.call_later(self._shown, path, snapshot)
+        if not reader.complete and not self._catching_up:
+            self._catching_up = True
+            self.app.call_later(self._catch_up, reader)
+
+    def _catch_up(self, reader: RunReader) -> None:
+        """Read the whole of a long log beside the polls, until it is known or another run is looked at."""
+
+        def read_on() -> None:
+            worker, path = get_current_worker(), self.run_path
+            try:
+                while not worker.is_cancelled and path == self.run_path and not reader.catch_up(CATCH_UP):
+                    continue
+            finally:
+                self._catching_up = False
+            self._again = True  # what is known now is more than what is shown
+
+        self.run_worker(read_on, thread=True, group="catch up", exit_on_error=False)
+
+    def read_failed(self, path: Path, sentence: str) -> None:
+        """The run cannot be read; the sentence is shown once, however often it is tried."""
+        if path == self.run_path and sentence != self._failure:
+            self._failure = sentence
+            self.tell(sentence, "error")
 
     def _shown(self, path: Path, snapshot: Any) -> None:
         if snapshot is not None and path == self.run_path and self.is_attached:

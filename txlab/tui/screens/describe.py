@@ -102,3 +102,9 @@ def welcome() -> Content:
         Content.styled("esc clears the filter; a scenario file of your own is started with\n", "$quiet"),
         Content("txlab run FILE.toml"),
     )
+
+
+def place_of(entry: Entry) -> tuple[int, bool, float]:
+    """By chapter; what needs a GPU last; the quick ones first, those of unknown length after them."""
+    said = entry.scenario.about
+    return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")

@@ -6,11 +6,9 @@ only what one sees of it (`txlab.tui.glance`).
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,39 +17,21 @@ from textual.content import Content
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from txlab.drawing.numerals import count, number
-from txlab.drawing.spark import spark
+from txlab.drawing.numerals import count
 from txlab.drawing.text import fit, visible
-from txlab.errors import LabError
 from txlab.experiments.schema import CHAPTERS
-from txlab.tui.glance import ENDED, Glance, RunsUnder
-from txlab.tui.screens.bench import BenchScreen, Rule
-from txlab.tui.screens.describe import describe_run, describe_scenario, no_runs, welcome
+from txlab.tui.glance import Glance, RunsUnder
+from txlab.tui.screens.bench import Rule
+from txlab.tui.screens.describe import describe_run, describe_scenario, no_runs, place_of, welcome
+from txlab.tui.screens.lab_actions import RunsActions
 from txlab.tui.screens.rows import Item, Line, Rows
+from txlab.tui.screens.run_lines import run_lines
 from txlab.tui.screens.words import Words
-from txlab.tui.theme import Glyphs, glyphs
-from txlab.tui.words import STATES, about, duration
+from txlab.tui.theme import glyphs
+from txlab.tui.words import about
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import Entry
-
-
-def status_glyph(status: str, signs: Glyphs) -> str:
-    return {
-        "created": signs.waiting,
-        "running": signs.live,
-        "paused": signs.paused,
-        "done": signs.done,
-        "stopped": signs.stopped,
-        "interrupted": signs.stopped,
-        "failed": signs.failed,
-    }.get(status, signs.lost)
-
-
-def status_style(status: str) -> str:
-    return {"running": "accent", "paused": "accent", "created": "accent", "done": "good", "failed": "error"}.get(
-        status, "error" if status in ("lost", "unreadable") else "quiet"
-    )
 
 
 class Filter(Input):
@@ -70,7 +50,7 @@ class Filter(Input):
         self.screen.query_one("#catalogue", Rows).focus()
 
 
-class LabScreen(BenchScreen):
+class LabScreen(RunsActions):
     """The catalogue by chapter, the description of what is selected, and the runs."""
 
     CSS_PATH = "lab.tcss"
@@ -236,49 +216,9 @@ class LabScreen(BenchScreen):
             self.await_run = ""
 
     def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
-        signs = glyphs(self.ascii)
         path = Path(item.key or "")
-        run = self.glances.get(path)
-        cursor = signs.cursor if chosen else " "
         focused = self.query_one("#runs", Rows).has_focus
-        if run is None:
-            return [[(f"{cursor} ", "accent"), (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
-        steps = (
-            f"{count(run.step)}/{count(run.steps)}" if run.going and run.steps else count(run.step) if run.step else ""
-        )
-        if run.status == "created":
-            steps = STATES["created"]
-        elif run.status not in ("running", "done"):
-            steps = f"{STATES.get(run.status, run.status)} {steps}".rstrip()
-        name_room = max(1, width - 5 - len(steps))
-        style = "accent" if chosen and focused else "strong"
-        first: Line = [
-            (f"{cursor} ", "accent" if focused else "quiet"),
-            (f"{status_glyph(run.status, signs)} ", status_style(run.status)),  # type: ignore[list-item]
-            (fit(visible(run.scenario), name_room, ellipsis=signs.ellipsis), style),  # type: ignore[list-item]
-            (f" {steps}", "quiet"),
-        ]
-        return [first, self.second_line(run, width, signs)]
-
-    def second_line(self, run: Glance, width: int, signs: Glyphs) -> Line:
-        """loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s, or why it ended."""
-        room = max(1, width - 4)
-        if run.status in ("failed", "lost", "unreadable") and run.reason:
-            return [("    ", "plain"), (fit(visible(run.reason), room, ellipsis=signs.ellipsis), "error")]
-        if run.value is None:
-            text = "waits for its first step" if run.going else run.reason
-            return [("    ", "plain"), (fit(visible(text), room, ellipsis=signs.ellipsis), "quiet")]
-        said = f"{visible(run.metric)[:12]} {number(run.value)}"
-        took = duration(run.seconds) if run.seconds else ""
-        cells = max(0, min(24, room - 16 - 8))
-        curve = spark(np.array(run.curve), cells, self.ascii) if len(run.curve) > 1 else " " * cells
-        text_room = max(1, room - cells - 9)
-        return [
-            ("    ", "plain"),
-            (fit(said, text_room, ellipsis=signs.ellipsis), "plain"),
-            (f" {curve}", "accent" if run.going else "quiet"),
-            (f" {took:>7}", "quiet"),
-        ]
+        return run_lines(path, self.glances.get(path), width, chosen, focused, self.ascii)
 
     # What is said about the selected one.
 
@@ -368,21 +308,6 @@ class LabScreen(BenchScreen):
         if name is not None:
             self.begin(name, [])
 
-    def begin(self, name: str, overrides: list[str]) -> None:
-        self.tell(f"{name}: {STATES['created']}")
-        root = self.app.root  # type: ignore[attr-defined]
-        self.run_worker(lambda: self.start_run(name, overrides, root), thread=True, group="start", exit_on_error=False)
-
-    def start_run(self, name: str, overrides: list[str], root: Path) -> None:
-        from txlab.runs.process import prepare, start_detached
-        from txlab.runs.scenario import load_scenario
-
-        path = prepare(load_scenario(name, overrides), root=root)
-        self.await_run = str(path)
-        self.look_at_runs({path.name}, force=True)
-        start_detached(path)
-        self.app.call_from_thread(self.tell, f"{name} runs on its own now; tab, enter opens it")
-
     def action_change(self) -> None:
         name = self.query_one("#catalogue", Rows).key
         if name is None:
@@ -399,100 +324,9 @@ class LabScreen(BenchScreen):
         if (run := self.selected_run()) is not None:
             self.app.look_at(run.path)  # type: ignore[attr-defined]
 
-    def action_resume(self) -> None:
-        run = self.selected_run()
-        if run is None:
-            return
-        if run.status in ("running", "created"):
-            self.tell(f"{run.name} is {STATES[run.status]}")
-            return
-        if run.status == "paused":
-            self.request(run, "resume")
-            return
-        self.tell(f"{run.name}: {STATES['created']}")
-        self.run_worker(lambda: self.resume_run(run.path), thread=True, group="start", exit_on_error=False)
-
-    def resume_run(self, path: Path) -> None:
-        from txlab.runs.process import start_detached
-
-        start_detached(path)
-        self.look_at_runs({path.name}, force=True)
-
-    def action_stop(self) -> None:
-        run = self.selected_run()
-        if run is None:
-            return
-        if not run.going:
-            self.tell(f"{run.name} is not running ({STATES.get(run.status, run.status)})")
-            return
-        from txlab.tui.screens.dialogs import Confirm
-
-        self.app.push_screen(
-            Confirm(f"Stop {run.name}?", "It saves a checkpoint first and can be resumed.", "stop"),
-            lambda sure: self.request(run, "stop") if sure else None,
-        )
-
-    def request(self, run: Glance, what: str) -> None:
-        def leave() -> None:
-            from txlab.runs.control import Request, send
-
-            send(run.path, Request(what))
-
-        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
-
-    def action_delete(self) -> None:
-        run = self.selected_run()
-        if run is None:
-            return
-        from txlab.tui.screens.dialogs import Confirm
-
-        if run.status not in (*ENDED, "lost"):
-            self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
-            return
-        self.app.push_screen(
-            Confirm(f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, for ever.", "delete"),
-            lambda sure: self.delete(run.path) if sure else None,
-        )
-
-    def delete(self, path: Path) -> None:
-        root = self.app.root  # type: ignore[attr-defined]
-
-        def remove() -> None:
-            delete_run(path, root)
-            self.app.call_from_thread(self.tell, f"{path.name} is deleted")
-            self.look_at_runs(set(), force=True)
-
-        if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
-            self.app.current_run = None  # type: ignore[attr-defined]
-        self.run_worker(remove, thread=True, group="delete", exit_on_error=False)
-
     def action_why(self) -> None:
         run = self.selected_run()
         if self.side() == "runs" and run is not None and run.reason:
             self.tell(f"{run.name}: {run.reason}")
         else:
             self.tell("The description names the formulas; w on Train and Attention puts numbers into them.")
-
-
-def place_of(entry: Entry) -> tuple[int, bool, float]:
-    """By chapter; what needs a GPU last; the quick ones first, those of unknown length after them."""
-    said = entry.scenario.about
-    return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")
-
-
-def delete_run(path: Path, root: Path) -> None:
-    """Remove a run for ever. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive."""
-    from txlab.runs.directory import is_run, state_of
-
-    if path.is_symlink() or path.resolve().parent != root.resolve() or not is_run(path):
-        raise LabError(f"{path} is not deleted: it is not a run directly inside {root}")
-    try:
-        status = state_of(path).status
-    except LabError:
-        status = "unreadable"
-    if status not in (*ENDED, "lost", "created"):
-        raise LabError(f"{path.name} is {status}: stop it first")
-    try:
-        shutil.rmtree(path)
-    except OSError as error:
-        raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error

@@ -7,7 +7,6 @@ are answered by the run in its own log; until then they stand there as "asked…
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,17 +16,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 
-from txlab.drawing.numerals import count
-from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
+from txlab.tui.glance import GOING
 from txlab.tui.history import answered
 from txlab.tui.screens.bench import Rule, RunScreen
+from txlab.tui.screens.train_chart import ChartScreen
 from txlab.tui.screens.train_text import Pending, brief, header, log_lines, nearest_sample, samples_text
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
 from txlab.tui.watching import Look, Snapshot, snapshot
-from txlab.tui.widgets.chart import Chart, ChartSeries
+from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.facts import FactTable
 from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.words import STATES, duration, significant
@@ -35,10 +34,11 @@ from txlab.tui.words import STATES, duration, significant
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
+CLOCK = 1.0  # seconds between two readings of a run that does not move, for the clock in the header
 STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are read, not computed by a formula
 
 
-class TrainScreen(RunScreen):
+class TrainScreen(ChartScreen):
     """Curves, facts, samples, log and controls of the app's current run."""
 
     CSS_PATH = "train.tcss"
@@ -79,8 +79,7 @@ class TrainScreen(RunScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.snap: Snapshot | None = None
-        self.look = Look()
+        self.read_at = 0.0
         self.beside: int | None = None
         self.pending: dict[str, Pending] = {}
 
@@ -122,11 +121,12 @@ class TrainScreen(RunScreen):
             self.put("header", Content.styled(f"reading {self.run_path.name}…", "$quiet"))
 
     def read(self, reader: RunReader, changed: bool) -> Snapshot | None:
-        live = reader.state.status in ("running", "created", "paused", "lost")
-        if not changed and not live and self.snap is not None:
+        now = time.monotonic()
+        if not changed and now - self.read_at < CLOCK:
             return None
-        if not changed and self.snap is not None and not self.pending and int(time.time()) % 2:
-            return None  # only the clock in the header would change
+        if not changed and self.snap is not None and reader.state.status not in (*GOING, "lost"):
+            return None
+        self.read_at = now
         return snapshot(reader, self.look, self.app.reader_for)  # type: ignore[attr-defined]
 
     # Showing, on the event loop.
@@ -146,30 +146,6 @@ class TrainScreen(RunScreen):
         self.show_words()
         if known is None or known.state.status != snap.state.status:
             self.refresh_bindings()
-
-    def show_chart(self, snap: Snapshot) -> None:
-        """The first curve is on top and has the first colour; validation is dashed, dead branches are dim."""
-        others = iter(range(2, 100))
-        series = [
-            ChartSeries(
-                line.label,
-                line.steps,
-                line.values,
-                {"train": 0, "val": 1}.get(line.role) if line.role != "other" else next(others),
-                "dashed" if line.role == "val" else "line",
-                dim=line.role == "dead",
-                smoothed=line.role != "val",
-            )
-            for line in snap.lines
-        ]
-        chart = self.query_one(Chart)
-        span = f", smoothed over {count(chart.smoothing)} steps" if chart.smoothing else ""
-        waiting = {"created": "starting… the first step comes soon", "running": "waits for the first step"}
-        chart.set_series(
-            series,
-            f"{snap.unit or visible(snap.metric)}{span}",
-            waiting.get(snap.state.status, "no numbers were recorded"),
-        )
 
     def show_words(self) -> None:
         """Header, brief, samples and log: cheap, so also when only a key was pressed."""
@@ -275,90 +251,11 @@ class TrainScreen(RunScreen):
         start = f"lr = {lr:.3g}" if lr is not None else ""
         self.app.push_screen(AskValue("Set a parameter of the run", "name = value", start, check), send)
 
-    # The chart.
-
-    def action_metric(self, by: int) -> None:
-        if self.snap is None or not self.snap.metrics:
-            return
-        names = self.snap.metrics
-        at = names.index(self.snap.metric) if self.snap.metric in names else 0
-        self.set_metric(names[(at + by) % len(names)])
-
-    def set_metric(self, name: str | None) -> None:
-        if name:
-            self.look = Look(name, self.at, self.look.overlays)
-            self.wants_read()
-
-    def action_smooth(self) -> None:
-        """None, then a fiftieth, then a tenth of the run, in round numbers of steps."""
-        if self.snap is None:
-            return
-        chart = self.query_one(Chart)
-        length = max(10, self.snap.step)
-        spans = [0.0, *sorted({round_number(length / 50), round_number(length / 10)})]
-        chart.smoothing = next((span for span in spans if span > chart.smoothing), 0.0)
-        self.show_chart(self.snap)
-
-    def action_log_x(self) -> None:
-        chart = self.query_one(Chart)
-        chart.log_x = not chart.log_x
-
-    def action_log_y(self) -> None:
-        chart = self.query_one(Chart)
-        chart.log_y = not chart.log_y
-
-    def action_zoom(self, factor: float) -> None:
-        self.query_one(Chart).action_zoom(factor)
-
-    def action_across(self, by: int) -> None:
-        """Left and right: through the values of the curve; where it is zoomed, along it."""
-        chart = self.query_one(Chart)
-        if chart.zoomed is None:
-            chart.action_cursor(by)
-        else:
-            chart.action_pan(by / 4)
-
-    def action_whole(self) -> None:
-        self.query_one(Chart).action_reset()
-
-    def action_choose_metric(self) -> None:
-        from txlab.tui.screens.dialogs import Choose
-
-        if self.snap is not None:
-            rows = [(name, "", name == self.snap.metric) for name in self.snap.metrics]
-            self.app.push_screen(Choose("Which metric?", rows), self.set_metric)
-
     def action_side(self) -> None:
         self.toggle_class("-side")
         if self.has_class("-side"):
             self.query_one(FactTable).focus()
         self.call_after_refresh(self.show_words)
-
-    def action_overlay(self) -> None:
-        """Choose other runs to be drawn beside this one; choosing one again takes it away."""
-        from txlab.runs.directory import list_runs
-        from txlab.tui.screens.dialogs import Choose
-
-        root = self.app.root  # type: ignore[attr-defined]
-
-        def found() -> None:
-            paths = {path.name: path.absolute() for path in list_runs(root) if path.absolute() != self.run_path}
-            rows = [(name, "", path in self.look.overlays) for name, path in paths.items()]
-            self.app.call_from_thread(
-                self.app.push_screen, Choose("Draw which run beside this one?", rows), chosen(paths)
-            )
-
-        def chosen(paths: dict[str, Path]):  # type: ignore[no-untyped-def]
-            def add(name: str | None) -> None:
-                if name in paths:
-                    path, now = paths[name], self.look.overlays
-                    kept = tuple(p for p in now if p != path) if path in now else (*now, path)[-5:]
-                    self.look = Look(self.look.metric, self.at, kept)
-                    self.wants_read()
-
-            return add
-
-        self.run_worker(found, thread=True, group="overlay", exit_on_error=False)
 
     # Samples.
 
@@ -408,16 +305,6 @@ def explain(scenario: dict[str, object], key: str, step: int, values: dict[str, 
     from txlab.experiments.explanations import explain_metric
 
     return explain_metric(scenario, key, step, values)
-
-
-def round_number(value: float) -> float:
-    """The nearest of 1, 2, 5, 10, 20 … that is not greater, at least 1.
-
-    >>> round_number(24.8), round_number(0.3)
-    (20.0, 1.0)
-    """
-    scale = 10.0 ** max(0, int(np.floor(np.log10(max(value, 1)))))
-    return float(max((m * scale for m in (1, 2, 5) if m * scale <= value), default=1.0))
 
 
 def parse_setting(text: str) -> tuple[str, float]:

@@ -1,0 +1,26 @@
+"""Removing a run for ever, and everything that keeps this from happening to anything else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from txlab.errors import LabError
+from txlab.runs.directory import is_run, state_of
+from txlab.tui.glance import ENDED
+
+
+def delete_run(path: Path, root: Path) -> None:
+    """Remove a run for ever. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive."""
+    if path.is_symlink() or path.resolve().parent != root.resolve() or not is_run(path):
+        raise LabError(f"{path} is not deleted: it is not a run directly inside {root}")
+    try:
+        status = state_of(path).status
+    except LabError:
+        status = "unreadable"
+    if status not in (*ENDED, "lost", "created"):
+        raise LabError(f"{path.name} is {status}: stop it first")
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error

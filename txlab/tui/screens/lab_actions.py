@@ -1,0 +1,109 @@
+"""What one does to runs from the Lab: start, resume, stop, delete; each in a thread, each told in a line.
+
+Notable: a run is a process of its own, started by the same code as `txlab run --detach`; leaving the console ends none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from txlab.tui.deletion import delete_run
+from txlab.tui.glance import ENDED, Glance
+from txlab.tui.screens.bench import BenchScreen
+from txlab.tui.words import STATES
+
+
+class RunsActions(BenchScreen):
+    """A screen with a selected run; it looks at the runs again after each action."""
+
+    await_run = ""
+    """The run that was started last, to be selected as soon as the list has it."""
+
+    def selected_run(self) -> Glance | None:
+        raise NotImplementedError
+
+    def look_at_runs(self, seen: set[str], force: bool = False) -> None:
+        """In a thread: look again at the runs named in `seen`, and at which ones there are."""
+        raise NotImplementedError
+
+    def begin(self, name: str, overrides: list[str]) -> None:
+        self.tell(f"{name}: {STATES['created']}")
+        root = self.app.root  # type: ignore[attr-defined]
+        self.run_worker(lambda: self.start_run(name, overrides, root), thread=True, group="start", exit_on_error=False)
+
+    def start_run(self, name: str, overrides: list[str], root: Path) -> None:
+        from txlab.runs.process import prepare, start_detached
+        from txlab.runs.scenario import load_scenario
+
+        path = prepare(load_scenario(name, overrides), root=root)
+        self.await_run = str(path)
+        self.look_at_runs({path.name}, force=True)
+        start_detached(path)
+        self.app.call_from_thread(self.tell, f"{name} runs on its own now; tab, enter opens it")
+
+    def action_resume(self) -> None:
+        run = self.selected_run()
+        if run is None:
+            return
+        if run.status in ("running", "created"):
+            self.tell(f"{run.name} is {STATES[run.status]}")
+            return
+        if run.status == "paused":
+            self.request(run, "resume")
+            return
+        self.tell(f"{run.name}: {STATES['created']}")
+        self.run_worker(lambda: self.resume_run(run.path), thread=True, group="start", exit_on_error=False)
+
+    def resume_run(self, path: Path) -> None:
+        from txlab.runs.process import start_detached
+
+        start_detached(path)
+        self.look_at_runs({path.name}, force=True)
+
+    def action_stop(self) -> None:
+        run = self.selected_run()
+        if run is None:
+            return
+        if not run.going:
+            self.tell(f"{run.name} is not running ({STATES.get(run.status, run.status)})")
+            return
+        from txlab.tui.screens.dialogs import Confirm
+
+        self.app.push_screen(
+            Confirm(f"Stop {run.name}?", "It saves a checkpoint first and can be resumed.", "stop"),
+            lambda sure: self.request(run, "stop") if sure else None,
+        )
+
+    def request(self, run: Glance, what: str) -> None:
+        def leave() -> None:
+            from txlab.runs.control import Request, send
+
+            send(run.path, Request(what))
+
+        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
+
+    def action_delete(self) -> None:
+        run = self.selected_run()
+        if run is None:
+            return
+        from txlab.tui.screens.dialogs import Confirm
+
+        if run.status not in (*ENDED, "lost"):
+            self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
+            return
+        self.app.push_screen(
+            Confirm(f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, for ever.", "delete"),
+            lambda sure: self.delete(run.path) if sure else None,
+        )
+
+    def delete(self, path: Path) -> None:
+        root = self.app.root  # type: ignore[attr-defined]
+
+        def remove() -> None:
+            delete_run(path, root)
+            self.app.call_from_thread(self.tell, f"{path.name} is deleted")
+            self.look_at_runs(set(), force=True)
+
+        if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
+            self.app.current_run = None  # type: ignore[attr-defined]
+        self.run_worker(remove, thread=True, group="delete", exit_on_error=False)
