@@ -104,7 +104,8 @@ def explanation_lines(
     dot = " - " if ascii else " · "
     wrap(dot.join(part for part in (f"MATH {explanation.math}", formula(explanation.source, ascii)) if part), "quiet")
 
-    names = [formula(thing.name, ascii) for thing in [*explanation.operands, *explanation.steps]]
+    names = [formula(operand.name, ascii) for operand in explanation.operands]
+    names += [formula(step.name, ascii) for step in explanation.steps]
     left = min(max((width(name) for name in names), default=0), max(4, room // 4))
 
     def entry(name: str, value: Value, expression: str, note: str) -> None:
@@ -169,7 +170,7 @@ def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | St
     ellipsis = "~" if ascii else "…"
     labels = [visible(text, ascii) or ("''" if ascii else "∅") for text in explanation.labels]
     left = min(max(width(text) for text in labels), max(4, cells // 3))
-    columns = []
+    columns: list[tuple[str, list[str]]] = []
     used = MARGIN + 2 + left
     for name, value in rows:
         entries = [written(entry, 20, ascii)[0] for entry in value]  # type: ignore[arg-type, union-attr]
@@ -186,9 +187,9 @@ def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | St
     for index, text in enumerate(labels):
         here = index == place
         mark = (">" if ascii else "▸") if here else " "
-        entries = "".join(f"  {column[index]}" for _, column in columns)
+        beside = "".join(f"  {column[index]}" for _, column in columns)
         start = Text(f"{' ' * MARGIN}{mark} {fit(text, left, 'right', ellipsis)}", style["asked" if here else "name"])
-        lines.append(start.append(entries, style["asked" if here else "value"]))
+        lines.append(start.append(beside, style["asked" if here else "value"]))
     return lines
 
 

@@ -285,6 +285,9 @@ class AttentionScreen(RunScreen):
         pattern, bars = self.query_one(Heatmap), self.query_one(Bars)
         row, column = pattern.cursor
         step = seen.step
+        tensor: str
+        names: tuple[str, ...]
+        place: tuple[int, ...]
         if bars.has_focus and bars.bars:
             tensor, names, place = "next/probability", ("next/probability",), (row, bars.cursor)
         else:

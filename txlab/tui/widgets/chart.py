@@ -332,7 +332,8 @@ class Chart(Painted, can_focus=True):
         """The column of the plot under the mouse."""
         if self.chart is None:
             return None
-        return max(0, min(event.x - self.gutter.left - margin(self.chart), self.chart.characters.shape[1] - 1))
+        column: int = event.x - self.gutter.left - margin(self.chart)
+        return max(0, min(column, int(self.chart.characters.shape[1]) - 1))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         column = self.column_at(event)

@@ -192,7 +192,7 @@ class Heatmap(Painted, can_focus=True):
         if self.follow_cursor():
             self.redraw(None)
         else:
-            self.redraw({old[0], self.cursor[0]})
+            self.redraw([old[0], self.cursor[0]])
             if old[1] != self.cursor[1]:
                 header = self.plan().header
                 for line in range(header):
@@ -208,7 +208,7 @@ class Heatmap(Painted, can_focus=True):
         self.redraw(None)
 
     def on_focus(self) -> None:
-        self.redraw({self.cursor[0]})
+        self.redraw([self.cursor[0]])
 
     on_blur = on_focus
 
@@ -328,8 +328,9 @@ class Heatmap(Painted, can_focus=True):
         if len(text) > room:
             text = "1."
         fill = self.ramp().fill[level]
-        plain = fill is None or not hundredths
-        style = self.inks[level] if plain else ink(contrast(fill), self.surface, fill)
+        style = self.inks[level]
+        if fill is not None and hundredths:
+            style = ink(contrast(fill), self.surface, fill)
         return Segment(fit(text, room, "right") + " " * (wide - room), style)
 
     def cursor_cell(self, wide: int) -> Segment:

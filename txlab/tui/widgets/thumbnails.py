@@ -287,7 +287,8 @@ class Thumbnails(Painted, can_focus=True):
                 top, bottom = (ramp.fill[level] or (ramp.ink[level] if level else None) for level in (above, below))
                 surface = self.surface.bgcolor
                 if top is None and surface is not None:
-                    top = tuple(surface.get_truecolor())
+                    red, green, blue = surface.get_truecolor()
+                    top = (red, green, blue)
                 style = ink(top, self.surface, bottom)
             self.inks[above, below] = style
         return style
