@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from txlab.drawing.explanation import PARTS, asked_entry, elided, explanation_lines
+from txlab.drawing.explanation import PARTS, elided, explanation_lines
 from txlab.drawing.numerals import count, number, plain, share
 from txlab.drawing.spark import spark
+from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation, Operand, Step
 
 
@@ -60,6 +61,7 @@ def explanation(**changed: object) -> Explanation:
         "steps": [Step("s", "q·k/√K", 1.73, "score"), Step("α", "exp(sⱼ) / 9.1", ROW)],
         "result": 0.4,
         "labels": WORDS,
+        "asked": 2,
     }
     return Explanation(**{**fields, **changed})  # type: ignore[arg-type]
 
@@ -82,26 +84,17 @@ def test_an_explanation_says_everything_and_nothing_dangerous(cells: int, ascii:
         assert max(cell_len(line) for line in lines) <= cells
 
 
-def test_the_entry_that_was_asked_about_is_marked() -> None:
-    assert asked_entry(explanation()) == 2
-    marked = [line.plain for line in explanation_lines(explanation(), 80, STYLE) if "▸" in line.plain]
+@pytest.mark.parametrize("place", range(len(WORDS)))
+def test_the_entry_that_was_asked_about_is_marked(place: int) -> None:
+    """Also among equal weights: the engine says which one was asked about, the page does not guess it from numbers."""
+    marked = [line.plain for line in explanation_lines(explanation(asked=place), 80, STYLE) if "▸" in line.plain]
     assert len(marked) == 1
-    assert "[/x]" in marked[0]
+    assert marked[0].split()[-1] == f"{ROW[place]:.3f}"
+    assert visible(WORDS[place]) in marked[0]
 
 
-def test_of_equal_weights_the_one_named_in_the_question_is_marked() -> None:
-    asked = explanation(question="why does ' mice' look at '\\x1b[31m' with .20?", result=0.2)
-    assert asked_entry(asked) == 3
-
-
-def test_the_mark_is_found_in_a_row_before_it_is_normalised_and_never_guessed() -> None:
-    weights = np.exp([0.3, -1.0, 1.2, 0.1, -2.0])
-    result = float(weights[1] / weights.sum())
-    row = explanation(steps=[Step("exp", "exp(s)", weights.tolist()), Step("α", "…", result)], result=result)
-    assert asked_entry(row) == 1
-    unrelated = explanation(steps=[Step("s", "q·k", [3.0, 1.0, 2.0, 5.0, 4.0])], result=0.123)
-    assert asked_entry(unrelated) is None
-    assert not [line for line in explanation_lines(unrelated, 80, STYLE) if "▸" in line.plain]
+def test_where_no_entry_was_asked_about_none_is_marked() -> None:
+    assert not [line for line in explanation_lines(explanation(asked=None), 80, STYLE) if "▸" in line.plain]
 
 
 def test_a_result_that_is_no_number_breaks_nothing() -> None:

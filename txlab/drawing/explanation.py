@@ -6,7 +6,6 @@ are also shown side by side as one table, with the entry that was asked about ma
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from rich.style import Style
@@ -64,24 +63,6 @@ def written(value: Value, cells: int, ascii: bool = False) -> list[str]:
     size = max((len(entry) for row in rows for entry in row), default=0)
     lines = [elided([entry.rjust(size) for entry in row], cells, ellipsis) for row in rows]
     return lines if len(lines) <= 8 else [*lines[:5], ellipsis, *lines[-2:]]
-
-
-def asked_entry(explanation: Explanation) -> int | None:
-    """The place in the row that was asked about: where a labelled row, or its share of its sum, is the result; of equal
-    ones that whose label the question names. None if it cannot be told: a wrong mark is worse than none."""
-    count, result = len(explanation.labels), float(explanation.result)
-    tolerance = 1e-9 + 1e-4 * abs(result)
-    for step in reversed(explanation.steps):
-        if not count or not is_row(step.result) or len(step.result) != count:  # type: ignore[arg-type]
-            continue
-        entries = [float(entry) for entry in step.result]  # type: ignore[union-attr, arg-type]
-        total = sum(entries)
-        for row in (entries, [entry / total for entry in entries] if math.isfinite(total) and total > 0 else []):
-            near = [index for index, entry in enumerate(row) if abs(entry - result) <= tolerance]
-            named = [index for index in near if repr(explanation.labels[index]) in explanation.question]
-            if near:
-                return (named or near)[0]
-    return None
 
 
 def explanation_lines(
@@ -180,7 +161,7 @@ def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | St
             break
         used += size + 2
         columns.append((fit(head, size, "right"), [fit(entry, size, "right") for entry in entries]))
-    place = asked_entry(explanation)
+    place = explanation.asked
     heads = "".join(f"  {head}" for head, _ in columns)
     lines = [Text(), Text("the row", style["heading"])]
     lines.append(Text(" " * (MARGIN + 2 + left) + heads, style["quiet"]))

@@ -42,6 +42,7 @@ class Explanation:
     steps      the way from the operands to the result
     result     the number asked about, exactly as computed
     labels     names for the entries of row-shaped values (tokens, actions), if they have any
+    asked      the place among the labels that was asked about; None where no entry of a row was
     """
 
     question: str
@@ -52,3 +53,4 @@ class Explanation:
     steps: Sequence[Step]
     result: float
     labels: Sequence[str] = field(default_factory=tuple)
+    asked: int | None = None

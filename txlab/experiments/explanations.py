@@ -79,6 +79,7 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
         ],
         result=p,
         labels=names,
+        asked=rank,
     )
 
 

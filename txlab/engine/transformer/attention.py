@@ -106,9 +106,9 @@ def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Seq
         Operand("mask", mask.name, "allowed" if visible[j] else "this position may not be looked at"),
     ]
     steps = [
-        Step("q·k", " + ".join(f"{a:.2f}·{b:.2f}" for a, b in _first_terms(q[i], k[j])) + " + …", product),
-        Step("sᵢⱼ", f"{product:.4f} / {root:.4f}", float(row[j])),
-        Step("row", "sᵢⱼ′ of every position, −∞ where the mask forbids", seen.tolist()),
+        Step("q·k", " + ".join(f"{_n(a)}·{_n(b)}" for a, b in _first_terms(q[i], k[j])) + " + …", product),
+        Step("sᵢⱼ", f"{_n(product, 4)} / {root:.4f}", float(row[j])),
+        Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", seen.tolist()),
     ]
     if bool(visible.any()):
         largest = float(seen.max())
@@ -118,6 +118,7 @@ def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Seq
             Step("max", "maxⱼ′ sᵢⱼ′", largest, "subtracted first, so that no exponential overflows; it cancels"),
             Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
             Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
+            Step("αᵢⱼ′", "exp / sum", alpha.tolist(), "the row of weights; it sums to 1"),
             Step("αᵢⱼ", f"{float(exponentials[j]):.4f} / {total:.4f}", float(alpha[j])),
         ]
     else:
@@ -131,11 +132,17 @@ def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Seq
         steps=steps,
         result=float(alpha[j]),
         labels=names,
+        asked=j,
     )
 
 
 def _first_terms(a: Tensor, b: Tensor, terms: int = 3) -> list[tuple[float, float]]:
     return list(zip(a[:terms].tolist(), b[:terms].tolist(), strict=True))
+
+
+def _n(number: float, places: int = 2) -> str:
+    """A number inside an expression, with a minus sign rather than a hyphen."""
+    return f"{number:.{places}f}".replace("-", "−")
 
 
 def _sub(number: int) -> str:
