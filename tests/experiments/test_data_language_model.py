@@ -128,6 +128,14 @@ def test_validation_windows_fit_and_reach_the_end(length: int, context: int, bat
     assert len(starts) % batch == 0 or len(starts) < batch
 
 
+def test_validation_comes_in_micro_batches_like_training(text_file: Path) -> None:
+    whole = build_data(scenario({"text": str(text_file)})).validation_batches()
+    parts = build_data(scenario({"text": str(text_file)}, train={"accumulate": 2})).validation_batches()
+    assert [len(batch.inputs) for batch in whole] == [4] * 3
+    assert [len(batch.inputs) for batch in parts] == [2] * 6
+    assert torch.equal(torch.cat([batch.targets for batch in whole]), torch.cat([batch.targets for batch in parts]))
+
+
 def test_the_tokenizer_never_saw_the_validation_text(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("abab cdcd\n" * 900 + "zqzqzq zqzq\n" * 80)

@@ -75,6 +75,8 @@ class TextData:
         started = time.perf_counter()
         self.seed = scenario.seed
         self.batch, self.context = scenario.train.batch, scenario.model.context
+        # What does not fit into memory as one batch to learn from does not fit as one to be tested on either.
+        self.at_once = scenario.train.batch // scenario.train.accumulate
         self.corpus = corpus
         self.fingerprint = corpus.fingerprint
         split = corpus.split(scenario.data.validation)
@@ -128,7 +130,7 @@ class TextData:
 
     def validation_batches(self) -> list[Batch]:
         windows = self.windows(self.validation, self.validation_starts)
-        return [as_batch(windows[i : i + self.batch]) for i in range(0, len(windows), self.batch)]
+        return [as_batch(windows[i : i + self.at_once]) for i in range(0, len(windows), self.at_once)]
 
     def label(self, token: int) -> str:
         return self.tokenizer.label(token)

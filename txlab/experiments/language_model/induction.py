@@ -111,8 +111,8 @@ class InductionData:
         length = self.context + 1
         # Each row is a shuffled vocabulary: its first n symbols are the segment, the others fill the rest.
         order = random.permuted(np.tile(np.arange(self.vocabulary), (count, 1)), axis=1)
-        longest = min(length // 3, self.vocabulary // 2)
-        n = random.integers(max(2, longest // 2), longest + 1, size=(count, 1))
+        longest = min((length - 2) // 2, self.vocabulary // 2)
+        n = random.integers(max(2, longest // 3), longest + 1, size=(count, 1))
         free = length - 2 * n
         prefix = random.integers(0, free // 2 + 1)
         filler = random.integers(0, free - prefix + 1)
