@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,34 @@ async def test_a_run_that_grows_is_followed(root: Path) -> None:
         await settle(pilot, ready(app))
         append_rows(run, {"event": "metrics", "step": 41, "values": {"loss": 0.123}})
         await settle(pilot, lambda: "0.123" in text_of(app))
+
+
+async def test_a_long_log_is_shown_at_once_and_read_on_to_its_end(root: Path) -> None:
+    run = make_run(root, status="open")
+    with (run / "events.jsonl").open("ab") as file:
+        for step in range(41, 60_001):
+            file.write(b'{"event":"metrics","time":%d.5,"step":%d,"values":{"loss":%d.25}}\n' % (step, step, step % 7))
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await settle(pilot, lambda: train(app).snap.complete and len(train(app).snap.lines[0].steps) == 60_000, 400)
+
+
+async def test_a_run_that_vanishes_is_told_once(root: Path, tmp_path: Path) -> None:
+    app = app_on(root, tmp_path / "nowhere")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: app._notifications)
+        await pilot.pause(1.0)
+        assert len(app._notifications) == 1
+        assert "is not a run" in str(next(iter(app._notifications)).message)
+    run = make_run(root)
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        shutil.rmtree(run)
+        await pilot.pause(1.0)
+        await pilot.press("tab", "[", "w")
+        await pilot.pause(0.3)
 
 
 async def test_nothing_is_sent_to_the_terminal_while_nothing_happens(root: Path) -> None:

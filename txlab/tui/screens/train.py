@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
 CLOCK = 1.0  # seconds between two readings of a run that does not move, for the clock in the header
+# A chart of 120 × 40 whose axis grows changes in every cell, 12 kB: at four a second the terminal got 48 kB/s, at one a
+# second 22, and 20 is what a slow line takes (benchmarks/tui_latency.py).
+CHART_EVERY = 1.5  # seconds
 STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are read, not computed by a formula
 
 
@@ -79,7 +82,8 @@ class TrainScreen(ChartScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.read_at = 0.0
+        self.read_at = self.shown_at = 0.0
+        self.shown: tuple[object, ...] = ()
         self.beside: int | None = None
         self.pending: dict[str, Pending] = {}
 
@@ -113,7 +117,7 @@ class TrainScreen(ChartScreen):
     # Reading, in a thread.
 
     def run_changed(self) -> None:
-        self.snap, self.beside, self.pending = None, None, {}
+        self.snap, self.beside, self.pending, self.shown = None, None, {}, ()
         self.look = Look()
         if self.run_path is None:
             self.say_no_run()
@@ -138,14 +142,23 @@ class TrainScreen(ChartScreen):
         known, self.snap = self.snap, snap
         for ident in answered(snap.entries):
             self.pending.pop(ident, None)
-        self.look = Look(snap.metric, self.at, self.look.overlays)
+        if not self.look.metric:  # otherwise a key may have chosen another one meanwhile
+            self.look = Look(snap.metric, self.at, self.look.overlays)
         line = self.query_one(TimeLine)
         line.set_frames(snap.frames, snap.steps, snap.step, snap.checkpoints)
         self.query_one(FactTable).set_facts(snap.facts)
-        self.show_chart(snap)
+        self.show_curves(snap)
         self.show_words()
         if known is None or known.state.status != snap.state.status:
             self.refresh_bindings()
+
+    def show_curves(self, snap: Snapshot) -> None:
+        """At once if it is another picture; the same one, a little longer, at most every CHART_EVERY seconds."""
+        shown = (snap.metric, len(snap.lines), self.look.overlays, snap.state.status, snap.complete)
+        now = time.monotonic()
+        if shown != self.shown or now - self.shown_at >= CHART_EVERY:
+            self.shown, self.shown_at = shown, now
+            self.show_chart(snap)
 
     def show_words(self) -> None:
         """Header, brief, samples and log: cheap, so also when only a key was pressed."""
