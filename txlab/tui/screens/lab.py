@@ -286,6 +286,11 @@ class LabScreen(RunsActions):
 
     # What one does.
 
+    def word_for(self, binding: Binding) -> str:
+        if self.side() == "runs":
+            return {"lab.start": "open", "lab.other": "catalogue"}.get(binding.id or "", binding.description)
+        return binding.description
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The keys at the bottom are those that do something to what is selected."""
         if action not in ("resume", "stop", "delete", "attach", "change", "start") or not self.is_attached:
