@@ -247,6 +247,7 @@ def test_every_scored_answer_is_determined_by_what_came_before(vocabulary: int, 
 def test_the_distance_to_the_answer_varies_so_that_position_alone_cannot_solve_it() -> None:
     distances: set[int] = set()
     places: set[int] = set()
+    starts: set[int] = set()
     data = induction(context=48)
     for step in range(50):
         batch = data.train_batch(step)
@@ -254,7 +255,9 @@ def test_the_distance_to_the_answer_varies_so_that_position_alone_cannot_solve_i
             place = next(i for i, target in enumerate(targets) if target != NOT_SCORED)
             distances.add(place - row.index(row[place]))
             places.add(place)
+            starts.add(row.index(row[place]))
     assert len(distances) > 15
+    assert len(starts) > 15
     assert len(places) > 15
 
 

@@ -5,6 +5,11 @@
 Prefix and filler have random lengths, so the place of the answer must be found by looking for the current symbol
 further up and reading what came after it. Notable: the segment's symbols are all different and occur nowhere else in
 the sequence, so the answer is determined, and only these answers are scored: the segment again, after its first symbol.
+
+Measured (2 layers, 4 heads, width 64, T = 32, V = 64): scoring every token instead is slower, accuracy .01 after 800
+steps against .08; segments of up to a half of the sequence rather than a third bring .95 after about 500 steps where it
+was not reached in 800; with learned positions the loss can rest for 1500 steps on a head that only guesses the
+distance, with rotary ones it took 500.
 """
 
 from __future__ import annotations
