@@ -145,6 +145,16 @@ def test_a_change_is_in_the_log_with_who_when_from_what_to_what(tmp_path: Path) 
     assert [values["lr"] for step, values in metrics_of(run) if step in (12, 13) and "lr" in values] == [0.05, 0.01]
 
 
+def test_a_factor_is_applied_to_what_the_value_is_then_and_recorded_as_the_change(tmp_path: Path) -> None:
+    """Two people who press + at the same step both count; a restart repeats the values, not the factors."""
+    run = made(tmp_path)
+    execute(run, at(run, {4: [Request("scale", "lr", 1.25, by="a@b"), Request("scale", "lr", 1.25, by="c@d")]}))
+    first, second = rows_of(run, "control")
+    assert [first["request"], first["from"], first["to"]] == ["set", 0.05, pytest.approx(0.0625)]
+    assert [second["from"], second["to"]] == [first["to"], pytest.approx(0.05 * 1.25**2, rel=1e-3)]
+    assert [second["by"], second["applied"]] == ["c@d", True]
+
+
 def test_requests_that_cannot_be_done_are_answered_and_the_run_goes_on(tmp_path: Path) -> None:
     run = made(tmp_path)
 

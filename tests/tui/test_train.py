@@ -145,9 +145,7 @@ async def test_a_request_is_asked_until_the_run_answers(root: Path) -> None:
         assert "asked…" in text_of(app)
         (file,) = [path for path in (run / "inbox").iterdir() if path.suffix == ".json"]
         request = orjson.loads(file.read_bytes())
-        assert request["request"] == "set"
-        assert request["key"] == "lr"
-        assert request["value"] == pytest.approx(0.8 * 1e-3 / 40)
+        assert [request["request"], request["key"], request["value"]] == ["scale", "lr", 0.8]
         answer = {"event": "control", "step": 40, "request": "set", "key": "lr", "from": 2.5e-5, "to": 2e-5}
         append_rows(run, {**answer, "by": request["by"], "id": request["id"], "applied": True, "error": None})
         await settle(pilot, lambda: not train(app).pending)

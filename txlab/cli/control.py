@@ -31,6 +31,7 @@ class Asked(StrEnum):
     checkpoint = "checkpoint"
     sample = "sample"
     set = "set"
+    scale = "scale"
     stop = "stop"
 
 
@@ -59,10 +60,11 @@ def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
 def control(
     name: Name,
     request: Annotated[
-        Asked, typer.Argument(metavar="REQUEST", help="pause, resume, step, checkpoint, sample, set, stop")
+        Asked, typer.Argument(metavar="REQUEST", help="pause, resume, step, checkpoint, sample, set, scale, stop")
     ],
     argument: Annotated[
-        str | None, typer.Argument(metavar="[ARGUMENT]", help="step: how many; set: key=value, e.g. lr=1e-4")
+        str | None,
+        typer.Argument(metavar="[ARGUMENT]", help="step: how many; set: key=value, e.g. lr=1e-4; scale: key=factor"),
     ] = None,
     timeout: Timeout = 60.0,
     json: Json = False,
@@ -83,12 +85,14 @@ def request_of(request: Asked, argument: str | None) -> Request:
         if not count.isascii() or not count.isdigit() or len(count) > 9 or int(count) < 1:
             raise LabError(f"step takes a number of steps from 1 on, not {count!r}")
         return Request("step", count=int(count))
-    if request is Asked.set:
+    if request in (Asked.set, Asked.scale):
         key, _, value = (argument or "").partition("=")
         try:
-            return Request("set", key=key.strip(), value=float(value))
+            return Request(request.value, key=key.strip(), value=float(value))
         except ValueError:
-            raise LabError(f"set takes key=number, e.g. set lr=1e-4, not {argument or 'nothing'!r}") from None
+            raise LabError(
+                f"{request} takes key=number, e.g. {request} lr=0.5, not {argument or 'nothing'!r}"
+            ) from None
     if argument is not None:
         raise LabError(f"{request} takes no argument, and {argument!r} was given")
     return Request(request.value)

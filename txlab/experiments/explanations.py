@@ -243,6 +243,7 @@ def _share_of_peak(
             Operand("FLOPs a token", work / tokens, "6 · weights of matrix products + 12 · N · T · D"),
             Operand("tokens a second", speed, "measured"),
             Operand("peak", peak, "FLOP/s of a large matrix product here, in the dtype and with the threads in use"),
+            *_choices(facts),
         ],
         steps=[
             Step("FLOP/s", f"{work / tokens:.4g} · {speed:.4g}", rate),
@@ -250,3 +251,10 @@ def _share_of_peak(
         ],
         result=share,
     )
+
+
+def _choices(facts: Mapping[str, Any]) -> list[Operand]:
+    """What the probe measured before it chose dtype, attention kernel and threads, fastest first."""
+    compute = facts.get("compute")
+    why = compute.get("why") if isinstance(compute, Mapping) else None
+    return [Operand("chosen", str(reason)) for reason in why] if isinstance(why, list) else []

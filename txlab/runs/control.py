@@ -24,7 +24,7 @@ import orjson
 from txlab.errors import LabError, nearest
 from txlab.runs.directory import RunDirectory, atomic_write, user_name
 
-REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "sample")
+REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
 BYTES = 64 * 1024  # of one request
 TAKEN_AT_ONCE = 64
 _IDENTITY = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -32,7 +32,11 @@ _IDENTITY = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for. `key` and `value` belong to "set", `count` to "step"; `error` says why it cannot be done."""
+    """What is asked for; `error` says why it cannot be done.
+
+    set    `key` becomes `value`        scale  `key` becomes `value` times what it is when the run reads this: two
+    step   `count` updates              people who press + at once both count, and nobody needs to know the old value
+    """
 
     request: str
     key: str | None = None
@@ -86,10 +90,10 @@ def check(row: Any) -> Request:
     if name not in REQUESTS:
         near = nearest(name, REQUESTS) if isinstance(name, str) and len(name) < 100 else ""
         error = f"request {str(name)[:40]!r} is unknown{near}; allowed: {', '.join(REQUESTS)}"
-    elif name == "set" and not (isinstance(key, str) and 0 < len(key) <= 200):
-        error = f"set needs the name of a parameter as its key, not {str(key)[:40]!r}"
-    elif name == "set" and not _is_number(value):
-        error = f"set {key} needs a finite number, not {str(value)[:40]!r}"
+    elif name in ("set", "scale") and not (isinstance(key, str) and 0 < len(key) <= 200):
+        error = f"{name} needs the name of a parameter as its key, not {str(key)[:40]!r}"
+    elif name in ("set", "scale") and not _is_number(value):
+        error = f"{name} {key} needs a finite number, not {str(value)[:40]!r}"
     elif name == "step" and not (isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= 10**9):
         error = f"step needs a count from 1 to 1000000000, not {str(count)[:40]!r}"
     return Request(

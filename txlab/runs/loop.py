@@ -11,7 +11,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from txlab.errors import RunFailed, nearest
@@ -188,6 +188,9 @@ class _Loop:
             case "set":
                 self._set(request)
                 return None
+            case "scale":
+                self._scale(request)
+                return None
             case "pause":
                 self._pause(True)
             case "resume":
@@ -215,6 +218,12 @@ class _Loop:
             self.recorder.flush()
             self.recorder.status("paused" if paused else "running")
         self.speed.begin(self.step)
+
+    def _scale(self, request: Request) -> None:
+        """A factor is recorded as the change it came to, so that a restart repeats the value and not the factor."""
+        now = self.experiment.adjustable().get(request.key or "")
+        value = None if now is None or request.value is None else float(f"{now.value * request.value:.4g}")
+        self._set(replace(request, request="set", value=value))
 
     def _set(self, request: Request, replayed: bool = False) -> None:
         """Change an adjustable parameter, or say in one sentence why not."""

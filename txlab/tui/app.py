@@ -23,6 +23,7 @@ from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
+from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
 READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
+
+
+class WholeCells(ScrollBarRender):
+    """A scrollbar without eighths of a cell, which terminals without block characters cannot draw."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "]
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "]
+
+
+ScrollBar.renderer = WholeCells
 
 
 class TxlabApp(App[None]):
@@ -124,6 +135,10 @@ class TxlabApp(App[None]):
             self.switch_mode(name)
         except LabError as error:
             self.report(error)
+
+    def delay_update(self, delay: float = 0.05) -> None:
+        """Textual hides a change of screens for 50 ms against flicker; our screens are whole when they come."""
+        super().delay_update(min(delay, 0.005))
 
     def pop_screen(self) -> AwaitComplete:
         """Textual's dialogs may be dismissed twice by keys that came quickly; the second time there is nothing left."""

@@ -32,6 +32,7 @@ from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.words import STATES, duration, significant
 
 if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
     from txlab.runs.reader import RunReader
 
 CLOCK = 1.0  # seconds between two readings of a run that does not move, for the clock in the header
@@ -219,7 +220,8 @@ class TrainScreen(ChartScreen):
     @on(RunScreen.Asked)
     def asked(self, event: RunScreen.Asked) -> None:
         request = event.request
-        words = f"{request.key} → {significant(request.value)}" if request.request == "set" else request.request
+        sign = {"set": "→", "scale": "×"}.get(request.request)
+        words = f"{request.key} {sign} {significant(request.value)}" if sign else request.request
         self.pending[event.ident] = Pending(words, time.time())
         self.show_words()
 
@@ -241,11 +243,8 @@ class TrainScreen(ChartScreen):
             self.run_worker(begin, thread=True, group="start", exit_on_error=False)
 
     def action_scale_lr(self, factor: float) -> None:
-        value = self.snap.values.get("lr") if self.snap else None
-        if value is None or not np.isfinite(value):
-            self.tell("this run has no learning rate to change")
-            return
-        self.ask("set", key="lr", value=float(f"{value * factor:.3g}"))
+        """Turn the peak of the schedule by a factor; the rate that the facts show goes with it."""
+        self.ask("scale", key="lr", value=factor)
 
     def action_set(self) -> None:
         """Any adjustable parameter: `name = value`."""
@@ -299,25 +298,21 @@ class TrainScreen(ChartScreen):
         if fact.key in STATED or not fact.key or self.said_why(fact.key):
             self.tell(self.said_why(fact.key) or f"{fact.name} is counted, not computed")
             return
-        scenario, step, values, key = (
-            dict(snap.scenario),
-            self.at if self.at is not None else snap.step,
-            dict(snap.values),
-            fact.key,
-        )
-        self.app.push_screen(WhyScreen(lambda: explain(scenario, key, step, values)))
+        step, key = self.at if self.at is not None else snap.step, fact.key
+        self.app.push_screen(WhyScreen(lambda: explain(snap, key, step)))
 
     def said_why(self, key: str) -> str:
         """Why it is computed as it is: what the probe measured."""
-        compute = self.snap.about.get("compute") if self.snap and key in ("compute", "share_of_peak") else None
+        compute = self.snap.about.get("compute") if self.snap and key == "compute" else None
         why = compute.get("why") if isinstance(compute, dict) else None
         return "; ".join(str(reason) for reason in why) if isinstance(why, list) else ""
 
 
-def explain(scenario: dict[str, object], key: str, step: int, values: dict[str, float]):  # type: ignore[no-untyped-def]
+def explain(snap: Snapshot, key: str, step: int) -> Explanation | None:
+    """The experiment's answer for one metric, with what run.json knows of machine and corpus."""
     from txlab.experiments.explanations import explain_metric
 
-    return explain_metric(scenario, key, step, values)
+    return explain_metric(dict(snap.scenario), key, step, dict(snap.values), dict(snap.about))
 
 
 def parse_setting(text: str) -> tuple[str, float]:

@@ -25,9 +25,11 @@ class ChartScreen(RunScreen):
         super().__init__()
         self.snap: Snapshot | None = None
         self.look = Look()
+        self.smooths_itself = True  # until the person chooses
 
     def show_chart(self, snap: Snapshot) -> None:
-        """The first curve is on top and has the first colour; validation is dashed, dead branches are dim."""
+        """The run looked at has the first colour; validation is dashed and on top, dead branches are dim. Long noisy
+        curves are smoothed over a fiftieth of the run, the raw one faint behind, until the person wants otherwise."""
         others = iter(range(2, 100))
         series = [
             ChartSeries(
@@ -42,6 +44,8 @@ class ChartScreen(RunScreen):
             for line in snap.lines
         ]
         chart = self.query_one(Chart)
+        if self.smooths_itself:
+            chart.set_reactive(Chart.smoothing, round_number(snap.step / 50) if snap.step >= 200 else 0.0)
         span = f", smoothed over {count(chart.smoothing)} steps" if chart.smoothing else ""
         waiting = {"created": "starting… the first step comes soon", "running": "waits for the first step"}
         chart.set_series(
@@ -74,6 +78,7 @@ class ChartScreen(RunScreen):
         if self.snap is None:
             return
         chart = self.query_one(Chart)
+        self.smooths_itself = False
         length = max(10, self.snap.step)
         spans = [0.0, *sorted({round_number(length / 50), round_number(length / 10)})]
         chart.smoothing = next((span for span in spans if span > chart.smoothing), 0.0)

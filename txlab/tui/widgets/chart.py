@@ -162,9 +162,11 @@ class Chart(Painted, can_focus=True):
                 strong.append((replace(drawn, values=smooth(drawn.steps, drawn.values, self.smoothing)), index))
             else:
                 strong.append((drawn, index))
-        # The first series is the one that one came for: it is drawn last, on top of the others; without colours it is
-        # drawn first, since then the others are marks on top of it.
-        strong = strong if bare else strong[::-1]
+        # The first series is the one that one came for: it lies on top of the other lines. Dashes let through what
+        # they cover, so they lie on top of all. Without colours the order turns: then the others are marks on it.
+        solid = [each for each in strong if each[0].style != "dashed"]
+        dashed = [each for each in strong if each[0].style == "dashed"]
+        strong = strong if bare else [*solid[::-1], *dashed]
         window = self.window([each for each, _ in [*faint, *strong]])
         chart = None
         if window is not None:
