@@ -1,0 +1,74 @@
+"""What an open console takes from a run on the same cores: `python benchmarks/watching.py`. The promise: ≤ 5 %.
+
+A GPT of 4 layers, width 128 and T = 64 trains in a process of its own. The console, in a pseudo-terminal of 120 × 40,
+is opened on its Train screen for a while, closed for as long, again and again; the speed of each stretch is read off
+the run's own log, the seconds of opening left out. Stretches alternate, so what else the machine does meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from tui_latency import Console
+
+from txlab.runs.control import Request, send
+from txlab.runs.process import prepare, start_detached
+from txlab.runs.reader import RunReader
+from txlab.runs.scenario import load_scenario
+
+SETTLES = 3.0  # seconds after opening or closing that are not counted
+CHANGES = ["data.tokenizer=bytes", "model.layers=4", "model.heads=4", "model.width=128", "model.context=64"]
+CHANGES += ["train.batch=12", "train.steps=1000000", "record.frame_every=10", "record.checkpoint_every=2000"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=12.0, help="of each stretch")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        run = prepare(load_scenario("gpt-tiny", CHANGES), root=root)
+        start_detached(run)
+        reader = RunReader(run, cache=False)
+        while not (reader.poll() and len(reader.series("loss"))):
+            time.sleep(0.5)
+        stretches: list[tuple[bool, float, float]] = []
+        try:
+            for repeat in range(2 * asked.repeats):
+                # Watched first, then not; the next pair the other way round.
+                watched = (repeat % 2 == 0) == (repeat // 2 % 2 == 0)
+                console = Console(root, run) if watched else None
+                began = time.time() + SETTLES
+                if console is None:
+                    time.sleep(SETTLES + asked.seconds)
+                else:
+                    console.watch(SETTLES + asked.seconds)
+                stretches.append((watched, began, time.time()))
+                if console is not None:
+                    console.leave()
+        finally:
+            send(run, Request("stop"))
+        reader.poll()
+        while not reader.complete:
+            reader.catch_up()
+        times = reader.series("loss").times
+        speeds = [((times >= began) & (times < end)).sum() / (end - began) for _, began, end in stretches]
+        while reader.state.status in ("running", "paused"):
+            time.sleep(0.2)
+            reader.poll()
+    ratios = []
+    for pair in range(asked.repeats):
+        (first, *_), (_, *_) = stretches[2 * pair : 2 * pair + 2]
+        with_, without = speeds[2 * pair : 2 * pair + 2][:: 1 if first else -1]
+        ratios.append(with_ / without)
+        print(f"  watched {with_:7.1f}   alone {without:7.1f} steps/s   ratio {with_ / without:.3f}")
+    print(f"watched / alone, median of {asked.repeats} pairs: {median(ratios):.3f}   (wanted: at least 0.95)")
+
+
+if __name__ == "__main__":
+    main()
