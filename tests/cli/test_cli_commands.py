@@ -103,7 +103,66 @@ def test_a_wrong_input_is_one_line_status_2_and_nothing_written(
     assert part in said.error
     after = [path for path in sorted(tmp_path.rglob("*")) if path.name != "runs"]
     assert after == before
-    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("words", [["--set", "data.text={short}"], ["--device", "cuda:77"]])
+def test_a_detached_run_is_not_begun_with_a_wrong_input_either(
+    txlab_command, tiny_scenario: Path, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "short").write_text("hi")
+    said = txlab_command("run", str(tiny_scenario), "--detach", *(w.format(short=tmp_path / "short") for w in words))
+    assert (said.status, said.out) == (2, "")
+    assert len(said.error.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_was_there_stays_when_a_run_is_taken_back(
+    txlab_command, tiny_scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = tmp_path / "short"
+    short.write_text("hi")
+    (tmp_path / "there").mkdir()
+    with short.open() as piped:
+        monkeypatch.setattr(sys, "stdin", piped)
+        out = tmp_path / "there" / "made" / "run"
+        said = txlab_command("run", str(tiny_scenario), "--set", "data.text=-", "--out", str(out))
+    assert said.status == 2
+    assert "data.text = - is too short" in said.error
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "allowed"),
+    [
+        (["run", "x", "--seed", "1.5"], "'1.5'", "a whole number"),
+        (["runs", "--limit", "-2"], "'-2'", "at least 0"),
+        (["plot", "x", "--height", "500"], "'500'", "at most 200"),
+        (["export", "x", "cvs"], "'cvs' is not allowed (nearest: csv)", "tensorboard"),
+        (["control", "x", "chekpoint"], "(nearest: checkpoint)", "sample"),
+        (["run"], "SCENARIO", "run --help"),
+    ],
+)
+def test_a_wrong_word_of_the_command_line_is_quoted_with_what_is_allowed(
+    txlab_command, words: list[str], given: str, allowed: str
+) -> None:
+    said = txlab_command(*words)
+    assert said.status == 2
+    assert len(said.error.splitlines()) == 1
+    assert given in said.error
+    assert allowed in said.error
+
+
+@pytest.mark.parametrize("command", ["run", "plot", "export", "control", "scenarios"])
+def test_the_help_of_a_command_speaks_no_types(txlab_command, command: str) -> None:
+    usage, *rest = txlab_command(command, "--help").out.splitlines()
+    assert not re.search(r"[{}<>|]|\[\[", usage)
+    assert "<str>" not in "".join(rest)
+    assert "list[" not in "".join(rest)
+
+
+def test_no_command_is_cut_off_in_the_list_of_commands(txlab_command) -> None:
+    assert "..." not in txlab_command("--help").out.partition("Commands:")[2]
 
 
 def test_standard_input_is_kept_in_the_run(
@@ -162,6 +221,59 @@ def test_a_lost_run_is_called_lost_with_its_age(with_run, tiny_run: Path, tmp_pa
     info.save(run)
     run.heartbeat.write_text('{"time": 1000.0, "step": 9, "status": "running", "pid": 7}')
     assert re.search(r"\? lost \d+d", with_run("runs").out)
+
+
+def test_why_a_run_failed_stands_below_it_whole(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    info = RunInfo.load(run)
+    info.status, info.reason = "failed", "no space left on the disk " + 20 * "that holds everything " + "and more"
+    info.save(run)
+    _, row, reason = with_run("runs").out.splitlines()
+    assert tiny_run.name in row
+    assert reason == f"    {info.reason}"
+
+
+def test_a_run_with_a_garbled_run_json_is_listed_attached_drawn_exported_and_resumed(
+    with_run, tiny_run: Path, tmp_path: Path
+) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    run.run_file.write_text('{"format":1,"na')
+    listed = with_run("runs").out
+    assert "unreadable" in listed
+    assert "not valid JSON" in listed
+    assert "done at step 12 of 12" in with_run("attach", "latest").out
+    assert with_run("plot", "latest").status == 0
+    assert with_run("export", "latest").status == 0
+    assert "done at step 12" in with_run("resume", "latest").error
+    assert run.run_file.read_text() == '{"format":1,"na'  # only a writer mends it
+    said = with_run("resume", "latest", "--from", "6")
+    assert said.status == 0, said.error
+    assert RunInfo.load(run).status == "done"
+
+
+def test_resume_from_passes_over_a_checkpoint_that_is_damaged(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    (run.checkpoints / "00000009").mkdir()
+    (run.checkpoints / "00000009" / "state.json").write_text("x")
+    said = with_run("resume", "latest", "--from", "10", "--json")
+    assert said.status == 0, said.error
+    assert '"resumed_from":6' in said.out
+
+
+def test_a_resume_that_is_refused_drops_nothing(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    other = tmp_path / "other.txt"
+    other.write_text("another text altogether, which the checkpoint has not seen. " * 200)
+    said = re.sub(r'text = ".*text.txt"', f'text = "{other}"', run.scenario_file.read_text())
+    assert str(other) in said
+    run.scenario_file.write_text(said)
+    rows, frames = run.events.read_text(), sorted(path.name for path in run.frames.iterdir())
+    refused = with_run("resume", "latest", "--from", "7")
+    assert refused.status == 2
+    assert "is not the corpus" in refused.error
+    assert "rewind" not in run.events.read_text()[len(rows) :]
+    assert sorted(path.name for path in run.frames.iterdir()) == frames
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["00000006", "00000012"]
 
 
 def test_runs_says_what_to_do_where_there_are_none(txlab_command) -> None:
@@ -271,6 +383,7 @@ def test_doctor_knows_multiplexers_and_colour_depths() -> None:
 
     assert "16 million" in colours({"TERM": "xterm-256color", "COLORTERM": "truecolor"}).found
     assert "256" in colours({"TERM": "xterm-256color"}).found
+    assert "tmux" in colours({"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"}).advice
     assert "none" in colours({"TERM": "xterm-256color", "NO_COLOR": "1"}).found
     assert "screenrc" in next(multiplexer({"TERM": "screen.xterm"})).advice
 
@@ -314,6 +427,7 @@ def test_answers_are_said_in_words() -> None:
     row = {"event": "control", "step": 4, "request": "set", "key": "lr", "from": 0.1, "to": 0.2, "by": "ann@box"}
     assert answer(row | {"applied": True}) == "lr 0.1 → 0.2 by ann@box"
     assert "refused: too much" in answer(row | {"applied": False, "error": "too much"})
+    assert answer({"request": "step", "count": 3, "by": "ann@box", "applied": True}) == "step 3 by ann@box"
 
 
 def test_a_failed_run_is_status_1_and_says_why(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from regression_kind import RegressionScenario, Train, register
 
+from txlab.errors import LabError
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, RunInfo, list_runs, state_of
@@ -117,3 +118,9 @@ def test_on_a_disk_that_refuses_writes_the_end_is_written(
         info = execute(run)
     check_what_is_left(run, info)
     assert not run.reserve.exists()
+
+
+def test_a_run_that_cannot_be_prepared_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with refusing_after(tmp_path / "disk", 100, monkeypatch), pytest.raises(LabError, match="No space left"):
+        made(tmp_path / "disk")
+    assert list((tmp_path / "disk").iterdir()) == []

@@ -274,3 +274,30 @@ def test_every_shipped_scenario_is_valid_and_described() -> None:
         assert about.title, entry.name
         assert about.shows, entry.name
         assert load_scenario(entry.name).scenario == entry.scenario
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("seed = 1\nkind = language-model\n", ["line 2", '"kind = language-model"', "a text stands in quotes"]),
+        ("seed = 1\nseed = 2\n", ["line 2", '"seed = 2"']),
+        ("[train]\nlearning_rate = 1e-3,\n", ["line 2", "1e-3,"]),
+        ("\x1b[31m = 1\n", ["line 1", "\\x1b"]),
+    ],
+)
+def test_what_is_no_toml_is_quoted_with_its_line(tmp_path: Path, content: str, parts: list[str]) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    with pytest.raises(LabError) as refused:
+        load_scenario(path)
+    said = str(refused.value)
+    assert all(part in said for part in parts), said
+    assert "\x1b" not in said
+
+
+def test_the_catalogue_goes_from_short_to_long_and_ends_with_what_nobody_has_timed() -> None:
+    minutes = [entry.scenario.about.minutes for entry in catalogue() if entry.scenario.about.chapter == "T"]
+    known = [minute for minute in minutes if minute]
+    assert known == sorted(known)
+    assert minutes == known + [0.0] * (len(minutes) - len(known))
+    assert 0.0 in minutes

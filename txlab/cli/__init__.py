@@ -7,11 +7,13 @@ Notable: `txlab --help` and every usage error are answered without torch, textua
 
 import contextlib
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from txlab.cli.catalogue import scenarios
 from txlab.cli.control import control, stop
@@ -20,7 +22,7 @@ from txlab.cli.doctor import doctor
 from txlab.cli.follow import attach
 from txlab.cli.run import resume, run
 from txlab.cli.runs import runs
-from txlab.errors import LabError
+from txlab.errors import LabError, nearest
 
 app = typer.Typer(
     help="A lab bench for the mathematics of language models. Without a command: the console.",
@@ -28,8 +30,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>: what it is stands beside it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = list(super().get_params(ctx))
+        for parameter in parameters:
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: ""
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+
 for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, doctor):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -86,9 +104,35 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "exit_code") or not hasattr(error, "show"):
             raise  # a bug, and its traceback
-        complain(" ".join(str(error.format_message()).split()))  # type: ignore[attr-defined]
+        complain(usage_sentence(error))
         status = error.exit_code
     sys.exit(status if isinstance(status, int) else 0)
+
+
+ALLOWED = {
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def usage_sentence(error: Any) -> str:
+    """What is wrong with the words of a command line: which of them, what was given, what is allowed, the nearest.
+
+    Newer typers check values with pydantic, whose words ("unable to parse string as an integer") do not say what was
+    given; older ones say it themselves.
+    """
+    message = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
+    where, _, rest = message.partition(": ")
+    for found in getattr(error.__cause__, "errors", list)():
+        if words := ALLOWED.get(found["type"]):
+            return f"{where}: {found['input']!r} is not allowed; allowed: {words.format_map(found.get('ctx', {}))}"
+    if choice := re.fullmatch(r"'(.*)' is not one of (.*)", rest):
+        close = nearest(choice[1], re.findall("'(.*?)'", choice[2]))
+        return f"{where}: {choice[1]!r} is not allowed{close}; allowed: {choice[2]}"
+    path = getattr(getattr(error, "ctx", None), "command_path", "")
+    return f"{message}; {path} --help says more" if path else message
 
 
 def complain(message: str) -> None:

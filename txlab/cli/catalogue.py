@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def scenarios(
-    name: Annotated[str | None, typer.Argument(metavar="[SCENARIO]", help="show this one in full")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="SCENARIO", help="show this one in full")] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """The catalogue: what can be run, what it shows, how long it takes."""
+    """The catalogue: what can be run, and how long it takes."""
     from txlab.runs.scenario import Entry, catalogue, find_scenario, load_scenario
 
     if name is not None:

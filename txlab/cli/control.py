@@ -41,7 +41,7 @@ Json = Annotated[bool, typer.Option("--json", help="print the answer as the JSON
 
 
 def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
-    """Ask a run to write a checkpoint and end, and wait until it has."""
+    """Let a run write a checkpoint and end, and wait for it."""
     from txlab.runs.control import Request
     from txlab.runs.directory import find_run, state_of
 
@@ -64,12 +64,12 @@ def control(
     ],
     argument: Annotated[
         str | None,
-        typer.Argument(metavar="[ARGUMENT]", help="step: how many; set: key=value, e.g. lr=1e-4; scale: key=factor"),
+        typer.Argument(metavar="ARGUMENT", help="step: how many; set: key=value, e.g. lr=1e-4; scale: key=factor"),
     ] = None,
     timeout: Timeout = 60.0,
     json: Json = False,
 ) -> None:
-    """Pause, resume, step or change a run that goes on, and print its answer."""
+    """Pause, resume, step or change a run, and print its answer."""
     from txlab.runs.directory import find_run
 
     made = request_of(request, argument)

@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from txlab.cli.terminal import columns
 
 MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
 
@@ -39,7 +42,10 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
     torch: Annotated[bool, typer.Option("--torch/--no-torch", help="also import torch and ask for devices")] = True,
 ) -> None:
-    """What this machine and terminal can do: torch, device, disk, colours, Unicode, tmux."""
+    """What this machine and terminal can do, and what to mend.
+
+    Exit status 1 where something is in the way of a run or of the console.
+    """
     from txlab.cli.terminal import ascii_only, coloured, shown
 
     worst = "good"
@@ -49,10 +55,19 @@ def doctor(
             print(json_.dumps(asdict(finding)), flush=True)
             continue
         mark, plain, colour = MARKS[finding.verdict]
-        advice = f"\n    {shown(finding.advice)}" if finding.advice else ""
         head = coloured(plain if ascii_only() else mark, colour)
-        print(f"{head} {finding.name:<12} {shown(finding.found)}{advice}", flush=True)
+        print(f"{head} {finding.name:<12} {indented(shown(finding.found), 15)}", flush=True)
+        if finding.advice:
+            print(" " * 4 + indented(shown(finding.advice), 4), flush=True)
     raise typer.Exit(1 if worst == "bad" else 0)
+
+
+def indented(text: str, margin: int) -> str:
+    """The text broken at spaces to fit the terminal, its further lines indented by the margin; a pipe gets one line."""
+    if not sys.stdout.isatty():
+        return text
+    lines = textwrap.wrap(text, max(20, columns() - margin - 1), break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * margin).join(lines)
 
 
 def examine(torch: bool = True) -> Iterator[Finding]:
@@ -185,7 +200,9 @@ def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
     ):
         return Finding("good", "colours", f"16 million ({said})")
     if "256" in term:
-        lost = "COLORTERM is not passed on by SSH: export COLORTERM=truecolor if your terminal has more"
+        lost = "if your terminal has more (SSH does not pass COLORTERM on): export COLORTERM=truecolor"
+        if environment.get("TMUX"):
+            lost = "export COLORTERM=truecolor: tmux turns colours that the terminal outside lacks into ones it has"
         return Finding("note", "colours", f"256 ({said})", lost)
     return Finding(
         "note", "colours", f"16 ({said})", "if your terminal has more: export TERM=xterm-256color COLORTERM=truecolor"
@@ -253,7 +270,7 @@ def devices() -> Iterator[Finding]:
         )
         return
     spent = time.perf_counter() - begun
-    yield Finding("good", "import", f"torch in {spent:.1f} s, {torch.get_num_threads()} threads")
+    yield Finding("good", "import", f"torch in {spent:.1f} s, threads: {torch.get_num_threads()}")
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):
             about = torch.cuda.get_device_properties(i)

@@ -22,7 +22,7 @@ def attach(
     lines: Annotated[bool, typer.Option("--lines", help="plain lines also on a terminal")] = False,
     json: Annotated[bool, typer.Option("--json", help="the rows of its log from its beginning, one a line")] = False,
 ) -> None:
-    """Look at a run, wherever it was started; it goes on when you leave."""
+    """Look at a run; it goes on when you leave."""
     from txlab.cli.terminal import ascii_only, is_terminal
     from txlab.runs.directory import find_run
 
@@ -39,8 +39,9 @@ def follow(directory: Path, json: bool) -> int:
     from txlab.cli.control import end_of
     from txlab.cli.progress import JsonRows, PlainLines
     from txlab.cli.terminal import shown
-    from txlab.runs.directory import state_of
+    from txlab.runs.directory import RunDirectory, state_of
     from txlab.runs.events import read_rows
+    from txlab.runs.recovery import info_of
 
     events = directory / "events.jsonl"
     observer = JsonRows(directory) if json else PlainLines(directory)
@@ -49,7 +50,8 @@ def follow(directory: Path, json: bool) -> int:
     offset = 0 if json else max(0, end_of(events) - 4096)
     begun = time.monotonic()
     while True:
-        state = state_of(directory)  # before the rows: what is written until it has ended is then read as well
+        # Before the rows: what is written until it has ended is then read as well.
+        state = state_of(directory, info_of(RunDirectory(directory)))
         rows, offset = read_rows(events, offset)
         for row in rows:
             observer(row)

@@ -195,4 +195,6 @@ def answer(row: dict[str, Any]) -> str:
         return f"{request}{by} refused: {row.get('error') or 'no reason given'}"
     arrow = "->" if ascii_only() else "→"
     what = f"{row.get('key')} {row.get('from')} {arrow} {row.get('to')}" if request == "set" else request
+    if request == "step":
+        what = f"step {row.get('count', 1)}"
     return f"{what}{by}{' (again, as before the interruption)' if row.get('replayed') else ''}"

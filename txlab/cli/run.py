@@ -6,6 +6,7 @@ affair (it finishes the step and writes a checkpoint); what comes back is its st
 
 from __future__ import annotations
 
+import contextlib
 import json as json_
 import shutil
 import signal
@@ -44,23 +45,27 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a scenario: watched here, or detached."""
+    from txlab.runs.directory import default_root
     from txlab.runs.process import prepare
     from txlab.runs.scenario import load_scenario
 
     loaded = load_scenario(scenario, overrides or [], seed=seed, device=device)
-    check_text(loaded)
+    check_device(loaded)
+    check_text(loaded, detach)
     text = standard_input(loaded)
     warn_if_too_slow(loaded)
+    before = first_existing(out or default_root())
     directory = prepare(loaded, out=out)
-    if text is not None:
-        keep_standard_input(directory, text)
     try:
+        if text is not None:
+            keep_standard_input(directory, text)
+            check_text(load_scenario(directory / "scenario.toml"), detach)
         start(directory, detach, json)
     except RunFailed:
         raise
-    except LabError:  # found only when the experiment was built: a text too short, a device that is not there
-        take_back(directory)
-        raise
+    except LabError as error:  # found only when the experiment was built: standard input that is too short
+        take_back(directory, before)
+        raise LabError(str(error).replace(repr(str(kept_input(directory))), "-")) from None
 
 
 def resume(
@@ -72,11 +77,15 @@ def resume(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Go on with a run that was interrupted, stopped, killed or lost; with --from, from an earlier step."""
-    from txlab.runs.directory import find_run, state_of
+    """Go on with a run that is not done, or from an earlier step.
+
+    Interrupted, stopped, failed, killed or lost: it goes on from its last checkpoint.
+    """
+    from txlab.runs.directory import RunDirectory, find_run, state_of
+    from txlab.runs.recovery import info_of
 
     directory = find_run(name)
-    state = state_of(directory)
+    state = state_of(directory, info_of(RunDirectory(directory)))
     if state.status in ("running", "paused"):
         raise LabError(f"{directory.name} is {state.status} (process {state.pid} on {state.host}); nothing to resume")
     if state.status == "done" and step is None:
@@ -85,11 +94,11 @@ def resume(
 
 
 def checkpoint_before(directory: Path, step: int) -> int:
-    """The step of the last checkpoint at or before `step`."""
+    """The step of the last sound checkpoint at or before `step`."""
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
 
-    kept = checkpoints.steps(RunDirectory(directory))
+    kept = checkpoints.sound(RunDirectory(directory))
     before = [other for other in kept if other <= step]
     if not before:
         listed = f"; there are {', '.join(map(str, kept))}" if kept else "; it has none at all"
@@ -203,25 +212,67 @@ def standard_input(loaded: LoadedScenario) -> bytes | None:
     return text
 
 
-def check_text(loaded: LoadedScenario) -> None:
-    """Find what is wrong with a file or folder of the person's own before anything is made."""
+def check_device(loaded: LoadedScenario) -> None:
+    """Find out whether a device that was asked for is here before anything is made."""
+    device = loaded.scenario.compute.device
+    if device not in ("auto", "cpu"):
+        from txlab.runs.process import set_thread_environment
+
+        set_thread_environment()
+        from txlab.engine.device import choose_device
+
+        choose_device(device)
+
+
+def check_text(loaded: LoadedScenario, detach: bool = False) -> None:
+    """Find what is wrong with a file or folder of the person's own before anything is made.
+
+    Nobody waits for what a detached process finds, so there the text is also cut into tokens as the run will do, but
+    for byte pairs, whose learning takes long: bytes are at least as many as they, so a text too short for bytes is
+    too short for them.
+    """
     from txlab.runs.scenario import NAMED_TEXTS
 
     data = getattr(loaded.scenario, "data", None)
     text = getattr(data, "text", None)
-    if isinstance(text, str) and text not in NAMED_TEXTS and getattr(data, "source", "text") == "text":
+    if not isinstance(text, str) or text in NAMED_TEXTS or getattr(data, "source", "text") != "text":
+        return
+    if not detach:
         from txlab.experiments.corpora import load_corpus
 
         load_corpus(text)
+        return
+    from txlab.experiments.language_model.data import build_data
+
+    kind = "characters" if data.tokenizer == "characters" else "bytes"
+    build_data(loaded.scenario.model_copy(update={"data": data.model_copy(update={"tokenizer": kind})}))
 
 
-def take_back(directory: Path) -> None:
-    """Remove a run directory that this command has just made, if nothing was computed in it."""
+def first_existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there already."""
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def take_back(directory: Path, before: Path) -> None:
+    """Remove a run directory that this command has just made, if nothing was computed in it, and the folders that were
+    made for it below `before`."""
     from txlab.runs.events import read_rows
 
     rows, _ = read_rows(directory / "events.jsonl")
-    if not any(row["event"] == "metrics" for row in rows):
-        shutil.rmtree(directory, ignore_errors=True)
+    if any(row["event"] == "metrics" for row in rows):
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    for folder in directory.parents:
+        if folder == before.resolve() or not folder.is_relative_to(before.resolve()):
+            return
+        with contextlib.suppress(OSError):  # another run has come into it
+            folder.rmdir()
+
+
+def kept_input(directory: Path) -> Path:
+    """Where a run keeps the text that came through standard input."""
+    return directory / "inputs" / "stdin.txt"
 
 
 def keep_standard_input(directory: Path, text: bytes) -> None:
@@ -230,7 +281,7 @@ def keep_standard_input(directory: Path, text: bytes) -> None:
     from txlab.runs.scenario import dump_scenario, load_scenario
 
     run = RunDirectory(directory)
-    kept = run.path / "inputs" / "stdin.txt"
+    kept = kept_input(run.path)
     kept.parent.mkdir(exist_ok=True)
     atomic_write(kept, text)
     # "=" and a quoted string: a path may look like a number or a list

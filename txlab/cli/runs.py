@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import math
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +34,8 @@ def runs(
         return
     print_table([facts(path) for path in chosen])
     if len(chosen) < len(found):
-        print(f"and {len(found) - len(chosen)} older ones; --limit 0 shows all")
+        older = len(found) - len(chosen)
+        print(f"and {older} older {'one' if older == 1 else 'ones'}; --limit 0 shows all")
 
 
 def facts(path: Path) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def facts(path: Path) -> dict[str, Any]:
         return {
             "name": path.name,
             "path": str(path),
-            "status": "failed",
+            "status": "unreadable",
             "reason": str(error),
             "values": {},
             "curve": [],
@@ -63,7 +65,7 @@ def facts(path: Path) -> dict[str, Any]:
         "path": str(path),
         "scenario": info.scenario,
         "title": info.title,
-        "status": state.status,
+        "status": "unreadable" if reader.problem else state.status,
         "reason": reader.problem or state.reason,
         "step": state.step,
         "steps": state.steps,
@@ -82,8 +84,9 @@ def facts(path: Path) -> dict[str, Any]:
 def print_table(rows: list[dict[str, Any]]) -> None:
     import numpy as np
 
-    from txlab.cli.terminal import Column, ascii_only, numeral, shown, status_word, table
+    from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
     from txlab.drawing.spark import spark
+    from txlab.drawing.text import cut
     from txlab.tui.words import duration
 
     head = [
@@ -92,9 +95,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         Column("step", "right"),
         Column("loss", "right"),
         Column("curve"),
-        Column(""),
     ]
-    cells, paint = [], {}
+    cells, paint, reasons = [], {}, []
     for i, row in enumerate(rows):
         word, colour = status_word(row["status"])
         if row["status"] == "lost" and row.get("heartbeat_age") is not None:
@@ -103,8 +105,11 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         value = row["values"].get(row.get("metric") or "")
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
-        reason = row["reason"] if row["status"] in ("failed", "lost") else ""
-        cells.append(
-            [shown(row["name"]), word, step, "" if value is None else numeral(value), curve, shown(reason)[:60]]
-        )
-    print(table(head, cells, paint))
+        cells.append([shown(row["name"]), word, step, "" if value is None else numeral(value), curve])
+        reasons.append(row["reason"] if row["status"] in ("failed", "lost", "unreadable") else "")
+    title, *lines = table(head, cells, paint).splitlines()
+    print(title)
+    for line, reason in zip(lines, reasons, strict=True):
+        print(line)
+        if reason:  # below, where there is room for it: a table as wide as a sentence is read by nobody
+            print("    " + (cut(shown(reason), columns() - 5) if sys.stdout.isatty() else shown(reason)))

@@ -22,6 +22,7 @@ GLYPHS = {
     "interrupted": ("■", "#", 33),
     "failed": ("✗", "x", 31),
     "lost": ("?", "?", 31),
+    "unreadable": ("?", "?", 31),
 }
 
 

@@ -242,10 +242,16 @@ def _look(run: RunDirectory, step: int) -> tuple[About, dict[str, Any]]:
 
 def newest(run: RunDirectory) -> int | None:
     """The step of the newest checkpoint whose files are there and as long as they should be; None if there is none."""
-    for step in reversed(steps(run)):
+    return next(reversed(sound(run)), None)
+
+
+def sound(run: RunDirectory) -> list[int]:
+    """The steps whose checkpoints are there and as long as they should be, ascending."""
+    found = []
+    for step in steps(run):
         with contextlib.suppress(LabError):
-            return look(run, step).step
-    return None
+            found.append(look(run, step).step)
+    return found
 
 
 def load(run: RunDirectory, step: int) -> State:

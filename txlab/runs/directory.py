@@ -82,6 +82,10 @@ class RunDirectory:
         return self.path / ".reserve"
 
 
+class Unreadable(LabError):
+    """run.json is absent or garbled; what else lies in the directory may still tell of the run."""
+
+
 @dataclass
 class RunInfo:
     """run.json: what the run is, who computes it, and how it ended. Times are Unix seconds; None = not yet."""
@@ -109,17 +113,18 @@ class RunInfo:
     def load(cls, run: RunDirectory | str | Path) -> RunInfo:
         """Read run.json; keys that this version does not know are ignored, values of a wrong type fall to defaults.
 
-        Raises LabError when there is none, or it is not a JSON object, or its format is newer than this program's.
+        Raises Unreadable when there is none, or it is not a JSON object; LabError when its format is newer than this
+        program's.
         """
         run = run if isinstance(run, RunDirectory) else RunDirectory(run)
         try:
             found = orjson.loads(run.run_file.read_bytes())
         except OSError as error:
-            raise LabError(f"{run.path} is not a run: run.json cannot be read ({error.strerror})") from None
+            raise Unreadable(f"{run.path} is not a run: run.json cannot be read ({error.strerror})") from None
         except orjson.JSONDecodeError:
-            raise LabError(f"{run.run_file} is not valid JSON") from None
+            raise Unreadable(f"{run.run_file} is not valid JSON") from None
         if not isinstance(found, dict):
-            raise LabError(f"{run.run_file} is not a JSON object")
+            raise Unreadable(f"{run.run_file} is not a JSON object")
         info = cls(name=run.name)
         for entry in fields(cls):
             if entry.name in found and _fits(entry.name, found[entry.name], getattr(info, entry.name)):
@@ -375,5 +380,5 @@ def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
         if re.fullmatch(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(given)}(-\d+)?", path.name):
             return path.resolve()
     if not runs:
-        raise LabError(f"there is no run {given!r}: {root} has no runs")
+        raise LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")
     raise LabError(f"there is no run {given!r} in {root}{nearest(given, [*by_name, 'latest'])}")

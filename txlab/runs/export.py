@@ -76,7 +76,8 @@ def metric_names(run: str | Path, wanted: Sequence[str] | None = None) -> list[s
         found.update(dict.fromkeys(values))
     for name in wanted or ():
         if name not in found:
-            raise LabError(f"{Path(run)} has no metric {name!r}{nearest(name, found)}")
+            recorded = f"; recorded: {', '.join(found)}" if found else "; nothing has been recorded yet"
+            raise LabError(f"{Path(run).name} has no metric {name!r}{nearest(name, found)}{recorded}")
     return list(wanted) if wanted else list(found)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import socket
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from txlab.runs.events import Row, read_rows
 from txlab.runs.lock import writing
 from txlab.runs.loop import Outcome, drive, one_line
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
+from txlab.runs.recovery import info_of
 from txlab.runs.signals import Signals
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
         steps = getattr(getattr(scenario, "train", None), "steps", 0)
         new_info(run, loaded.name, scenario.kind, scenario.about.title, steps).save(run)
     except OSError as error:
+        shutil.rmtree(run.path, ignore_errors=True)
         raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None
     return run.path
 
@@ -74,7 +77,7 @@ def execute(
     checkpoint, another process that writes it, a wrong scenario.
     """
     run = run if isinstance(run, RunDirectory) else RunDirectory(Path(run).resolve())
-    info = RunInfo.load(run)
+    info = info_of(run)
     if info.kind == "recorded":
         raise LabError(f"{run.path} was recorded by another program and can only be looked at")
     set_thread_environment()
@@ -128,13 +131,13 @@ def _compute(
         rows, _ = read_rows(run.events, checkpoint.about.log_bytes if checkpoint else 0)
         step = checkpoint.about.step if checkpoint else -1
         pending = [] if rewind_to is not None else pending_changes(checkpoint.about.pending if checkpoint else (), rows)
+        if checkpoint:  # it may be refused (another text than before): until then nothing is dropped
+            experiment.load_state_dict(checkpoint.state)
         for bad, why in damaged.items():
             recorder.note(max(0, step), why)
             checkpoints.set_aside(run, bad)
         if checkpoint or rows:
             _rewind(run, recorder, step, max([step, *(row["step"] for row in rows)]), rewind_to is not None)
-        if checkpoint:
-            experiment.load_state_dict(checkpoint.state)
         recorder.step = info.step = experiment.step_count
         recorder.row(
             "start",
@@ -240,10 +243,12 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
     Requests left for an earlier process of this run are put away. Raises LabError if a process writes the run already.
     """
     run = run if isinstance(run, RunDirectory) else RunDirectory(Path(run).resolve())
-    info = RunInfo.load(run)
+    info = info_of(run)
     with writing(run):
         if info.status != "created":
             Inbox(run).clear()
+        with contextlib.suppress(OSError):  # as it was, or put together again: who waits for the process reads it
+            info.save(run)
     rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]
     # cwd is / so that no mount is held busy; -P keeps / out of sys.path; the package is found where this one was.
     home = str(Path(__file__).resolve().parents[2])

@@ -7,6 +7,7 @@ the folder of the file that says it, or the folder one stands in when it comes f
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from txlab.errors import LabError, nearest
 from txlab.experiments.registry import KINDS, kind_named
-from txlab.experiments.schema import Scenario
+from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
@@ -68,9 +69,16 @@ def shipped() -> dict[str, Path]:
 
 
 def catalogue() -> list[Entry]:
-    """The scenarios that come with txlab, by chapter of MATH.md and then from the shortest to the longest."""
+    """The scenarios that come with txlab, by chapter of MATH.md, and then from the shortest to the longest; those of
+    which nobody knows how long they take come last."""
     entries = [Entry(name, path, load_scenario(str(path)).scenario) for name, path in shipped().items()]
-    return sorted(entries, key=lambda e: (list("FKRTMGH").index(e.scenario.about.chapter), e.scenario.about.minutes))
+    chapters = list(CHAPTERS)
+
+    def place(entry: Entry) -> tuple[int, float]:
+        about = entry.scenario.about
+        return chapters.index(about.chapter), about.minutes or math.inf
+
+    return sorted(entries, key=place)
 
 
 def load_scenario(
@@ -152,7 +160,19 @@ def parse(text: str, path: Path) -> dict[str, Any]:
     except RecursionError:
         raise LabError(f"{shown} is nested too deeply; a scenario has tables of one level") from None
     except ValueError as error:  # also: an integer of more digits than Python reads
-        raise LabError(f"{shown} is not a TOML file: {escaped(str(error))[:200]}") from None
+        raise LabError(f"{shown}{why_no_toml(text, escaped(str(error))[:200])}") from None
+
+
+def why_no_toml(text: str, error: str) -> str:
+    """tomllib's complaint with the line it is about, and the commonest reason for it: a text without quotes."""
+    place = re.search(r" \(at line (\d+), column (\d+)\)$", error)
+    lines = text.split("\n")
+    if place is None or int(place[1]) > len(lines):
+        return f" is not a TOML file: {error}"
+    line = lines[int(place[1]) - 1].strip()
+    bare = re.fullmatch(r"[\w.-]+\s*=\s*[A-Za-z~./][\w~./ -]*", line) and "invalid value" in error.lower()
+    hint = "; a text stands in quotes" if bare else ""
+    return f", line {place[1]}: {quoted(line)} is no TOML: {error[: place.start()]} (column {place[2]}){hint}"
 
 
 def parse_override(override: str) -> tuple[Key, Any]:
