@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,15 @@ def test_a_lost_run_is_called_lost_with_its_age(with_run, tiny_run: Path, tmp_pa
     assert re.search(r"\? lost \d+d", with_run("runs").out)
 
 
+def test_a_running_run_is_as_far_as_its_log_not_as_its_heartbeat(with_run, tiny_run: Path, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    info = RunInfo.load(run)
+    info.status, info.step, info.host = "running", 0, "elsewhere"
+    info.save(run)
+    run.heartbeat.write_text(json.dumps({"time": time.time(), "step": 3, "status": "running", "pid": 7}))
+    assert re.search(r"running\s+12/12", with_run("runs").out)
+
+
 def test_why_a_run_failed_stands_below_it_whole(with_run, tiny_run: Path, tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "runs" / tiny_run.name)
     info = RunInfo.load(run)
@@ -293,6 +303,18 @@ def test_names_of_others_cannot_speak_to_the_terminal(with_run, tiny_run: Path, 
     assert "[red]" in said.out
     assert with_run("plot", hostile.path.name).status == 0
     assert with_run("attach", hostile.path.name, "--lines").status == 1
+
+
+def test_a_directory_with_a_hostile_name_cannot_speak_to_the_terminal(
+    txlab_command, tiny_scenario: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "a\x1b[31m\u202e[x]"
+    said = txlab_command("run", str(tiny_scenario), "--set", "train.steps=2", "--out", str(out))
+    assert said.status == 0, said.error
+    assert "\u202e" not in said.out
+    for words in (["attach", str(out)], ["plot", str(out)], ["export", str(out)], ["resume", str(out)]):
+        said = txlab_command(*words)
+        assert "\u202e" not in said.out + said.error
 
 
 def test_plot_draws_in_the_terminal_and_into_files(with_run, tmp_path: Path) -> None:
@@ -385,6 +407,7 @@ def test_doctor_knows_multiplexers_and_colour_depths() -> None:
     assert "256" in colours({"TERM": "xterm-256color"}).found
     assert "tmux" in colours({"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"}).advice
     assert "none" in colours({"TERM": "xterm-256color", "NO_COLOR": "1"}).found
+    assert "none" in colours({"TERM": "dumb"}).found
     assert "screenrc" in next(multiplexer({"TERM": "screen.xterm"})).advice
 
 

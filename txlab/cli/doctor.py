@@ -193,6 +193,8 @@ def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
     said = f"TERM={term or '–'} COLORTERM={colorterm or '–'}"
     if environment.get("NO_COLOR"):
         return Finding("note", "colours", "none: NO_COLOR is set")
+    if term in ("", "dumb", "unknown"):
+        return Finding("note", "colours", f"none: TERM is {term or 'not set'}")
     if (
         colorterm in ("truecolor", "24bit")
         or "direct" in term

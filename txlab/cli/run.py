@@ -183,9 +183,9 @@ def report(directory: Path, info: RunInfo) -> None:
     ]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""
-    print(
-        f"\n{word}{shown(reason)}: {info.name} at step {info.step} of {info.steps} after {spent}; {', '.join(results)}"
-    )
+    print(f"\n{word}{shown(reason)}: {shown(info.name)} at step {info.step} of {info.steps} after {spent}")
+    if results:
+        print(f"result         {', '.join(results)}")
     name = directory.name if directory.parent == default_root().resolve() else str(directory)
     print(shown(f"run directory  {directory}"))
     print(shown(f"look at it     txlab attach {name}"))

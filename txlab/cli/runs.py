@@ -40,6 +40,7 @@ def runs(
 
 def facts(path: Path) -> dict[str, Any]:
     """What a list says of one run; a directory that cannot be read says why."""
+    from txlab.runs.directory import ALIVE
     from txlab.runs.reader import RunReader
 
     try:
@@ -59,6 +60,8 @@ def facts(path: Path) -> dict[str, Any]:
     metric = "loss" if "loss" in names else next(iter(names), "")
     series = reader.series(metric)
     values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
+    # The heartbeat tells of a step every two seconds only; the log knows better.
+    step = max([state.step, *series.steps[-1:].tolist()]) if state.status in ALIVE else state.step
     curve = [float(v) for v in series.values[-4096:] if math.isfinite(v)]
     return {
         "name": path.name,
@@ -67,7 +70,7 @@ def facts(path: Path) -> dict[str, Any]:
         "title": info.title,
         "status": "unreadable" if reader.problem else state.status,
         "reason": reader.problem or state.reason,
-        "step": state.step,
+        "step": step,
         "steps": state.steps,
         "heartbeat_age": state.heartbeat_age,
         "pid": state.pid,
