@@ -1,7 +1,7 @@
 # `make check` is what CI does after its tests. PYTHON names the interpreter whose environment has txlab[dev].
 PYTHON ?= python
-# The run that `make screenshots` shows.
-RUN ?= latest
+# The folder of runs that `make screenshots` shows.
+RUNS ?= runs
 .PHONY: check test lint format screenshots bench
 
 check: lint test
@@ -20,7 +20,7 @@ format:
 	$(PYTHON) -m ruff format .
 
 screenshots:
-	$(PYTHON) tests/tui/screenshots.py $(RUN) assets/screens
+	$(PYTHON) assets/make_screens.py $(RUNS)
 
 bench:
 	@for program in benchmarks/*.py; do echo "== $$program"; $(PYTHON) $$program || exit 1; done

@@ -1,9 +1,11 @@
-"""How quickly the console answers while a run computes: python benchmarks/tui_latency.py [--steps N]
+"""How quickly the console answers while a run computes: python benchmarks/tui_latency.py
 
-A real pseudo-terminal of 120 × 40, the real program, and a run of its own that keeps every core busy. Printed:
+A real pseudo-terminal of 120 × 40, the real program, and a run of its own that keeps two cores busy. Machines differ
+and are shared, so the smallest program that Textual can run is measured beside it, in the same minute. Printed:
 
     first paint      seconds from starting the program to the first painted line
-    key → change     milliseconds from writing a key to the first byte of the answer, p50 and p95
+    key → painted    milliseconds from writing a key to the last byte of the change that it paints, for each group of
+                     keys: p50 and p95, and p50 as a multiple of the smallest program's
     while watching   kilobytes a second that go to the terminal while the run is watched and no key is pressed
     CPU              share of one core that the console takes while watching, and when nothing happens
     txlab --help     seconds
@@ -24,6 +26,7 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -36,17 +39,55 @@ from txlab.tui.app import launch
 run = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 sys.exit(launch(run=run, root=Path(sys.argv[1])))
 """
+# As little as a Textual program can be and still answer a key with a change of some lines.
+SMALLEST = """
+from textual.app import App
+from textual.widgets import Static
+class Smallest(App):
+    BINDINGS = [("a", "turn", "turn"), ("ctrl+q", "quit", "quit")]
+    turned = False
+    def compose(self):
+        yield Static("smallest")
+    def action_turn(self):
+        self.turned = not self.turned
+        self.query_one(Static).update("turned" if self.turned else "smallest")
+Smallest().run()
+"""
 COLUMNS, ROWS = 120, 40
+BURST = 0.004  # seconds: what comes closer together than this is one change
+DOWN, UP, LEFT, RIGHT, ESCAPE = "\x1b[B", "\x1b[A", "\x1b[D", "\x1b[C", "\x1b"
+# (name, keys that bring one there, keys that are pressed in turn)
+GROUPS = [
+    ("Lab: down, up", "1", (DOWN, UP)),
+    ("Lab: tab to the runs and back", "1", ("\t", "\t")),
+    ("Lab: text down, up", "1" + DOWN + DOWN, ("J", "K")),
+    ("Train: facts down, up", "3", (DOWN, UP)),
+    ("Train: cursor left, right", "3", (LEFT, LEFT, RIGHT, RIGHT)),
+    ("Train: log x", "3", ("l",)),
+    ("Train: frames [ ]", "3", ("[", "[", "]", "]")),
+    ("Train: frames { }", "3", ("{", "}")),
+    ("Train: tab to another curve", "3", ("\t",)),
+    ("Attention: cursor", "4", (DOWN, RIGHT, UP, LEFT)),
+    ("Attention: heads h l, layers j k", "4", ("l", "j", "h", "k")),
+    ("Attention: frames [ ]", "4", ("[", "[", "]", "]")),
+    ("screens 1 3", "1", ("3", "1")),
+    ("screens 3 4", "3", ("4", "3")),
+    ("help, and closed with ?", "3", ("?", "?")),
+    ("why, and closed with q", "3", ("w", "q")),
+    ("palette, and closed with ctrl+p", "3", (":", "\x10")),
+    # Textual waits 100 ms whether an escape character begins another key: below that no esc can be.
+    ("help, and closed with esc", "3", ("?", ESCAPE)),
+]
 
 
 class Console:
-    """The program in a pty."""
+    """A program in a pty: the console, or `program`."""
 
-    def __init__(self, root: Path, run: Path | None = None) -> None:
+    def __init__(self, root: Path, run: Path | None = None, program: str = PROGRAM) -> None:
         self.started = time.perf_counter()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            arguments = [sys.executable, "-c", PROGRAM, str(root), *([str(run)] if run else [])]
+            arguments = [sys.executable, "-c", program, str(root), *([str(run)] if run else [])]
             os.execve(sys.executable, arguments, {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.screen = pyte.Screen(COLUMNS, ROWS)
@@ -81,15 +122,32 @@ class Console:
         return time.perf_counter() - self.started
 
     def key(self, key: str, longest: float = 2.0) -> float | None:
-        """Milliseconds from the key to the change that it paints; None if the screen stays as it is."""
+        """Milliseconds from the key to the last byte of the change that it paints; None if the screen stays as it is.
+
+        The bytes are only collected while the clock runs: making a screen of them takes longer than to paint it.
+        """
         self.drain(0.02)
         before = list(self.screen.display), self.colours()
         begun = time.perf_counter()
         os.write(self.fd, key.encode())
-        while time.perf_counter() - begun < longest:
-            if self.read(0.05) and (list(self.screen.display), self.colours()) != before:
-                return 1000 * (time.perf_counter() - begun)
+        while (left := begun + longest - time.perf_counter()) > 0:
+            burst, painted, wait = b"", 0.0, left
+            while select.select([self.fd], [], [], wait)[0]:
+                burst += os.read(self.fd, 65536)
+                painted, wait = time.perf_counter(), BURST
+            with contextlib.suppress(Exception):
+                self.stream.feed(burst)
+            if (list(self.screen.display), self.colours()) != before:
+                return 1000 * (painted - begun)
         return None
+
+    def keys(self, keys: Sequence[str], count: int) -> list[float]:
+        """The times of `count` presses, a person's pause between them."""
+        times = []
+        for index in range(count):
+            times.append(self.key(keys[index % len(keys)]))
+            time.sleep(0.05)
+        return [each for each in times if each is not None]
 
     def colours(self) -> int:
         return hash(tuple((x, y, c.fg, c.bold) for y, row in self.screen.buffer.items() for x, c in row.items()))
@@ -118,16 +176,28 @@ class Console:
         os.close(self.fd)
 
 
-def percentiles(values: list[float]) -> str:
+def percentiles(values: list[float], smallest: float) -> str:
     if len(values) < 2:
         return "no answer"
-    cut = statistics.quantiles(values, n=20)
-    return f"p50 {statistics.median(values):6.1f} ms   p95 {cut[18]:6.1f} ms   ({len(values)} keys)"
+    middle, cut = statistics.median(values), statistics.quantiles(values, n=20)
+    return f"p50 {middle:6.1f} ms   p95 {cut[18]:6.1f} ms   × {middle / smallest:4.1f}   ({len(values)} keys)"
+
+
+def smallest_program() -> tuple[float, list[float]]:
+    """Seconds to the first paint, and the times of its key."""
+    console = Console(Path(), program=SMALLEST)
+    painted = console.until("smallest")
+    time.sleep(0.5)
+    times = console.keys("a", 40)
+    console.leave()
+    return painted, times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to watch")
+    parser.add_argument("--keys", type=int, default=40, help="presses of each group")
+    parser.add_argument("--only", default="", help="groups whose name has this in it")
     parser.add_argument("--scenario", default="gpt-tiny", help="what computes meanwhile")
     options = parser.parse_args()
     from txlab.runs.control import Request, send
@@ -137,15 +207,24 @@ def main() -> None:
     rows: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        console = Console(root)
-        rows.append(("first paint, quiet", f"{console.until('txlab'):.2f} s"))
+        paints: list[float] = []
+        least: list[float] = []
+        for _ in range(3):
+            console = Console(root)
+            paints.append(console.until("txlab"))
+            if len(paints) < 3:
+                console.leave()
+            least.append(smallest_program()[0])
+        paint, small = min(paints), min(least)
+        rows.append(("first paint", f"{paint:.2f} s   smallest program {small:.2f} s   × {paint / small:.1f}"))
         console.until("gpt-")
         time.sleep(2)
         rate, share = console.watch(options.seconds)
         rows.append(("idle on the Lab", f"{rate:.2f} kB/s   {100 * share:.1f} % of a core"))
         console.leave()
 
-        run = prepare(load_scenario(options.scenario, ["train.steps=1000000"]), root=root)
+        settings = ["train.steps=1000000", "compute.threads=2", "record.frame_every=10", "record.sample_every=0"]
+        run = prepare(load_scenario(options.scenario, settings), root=root)
         pid = start_detached(run)
         try:
             console = Console(root, run)
@@ -155,15 +234,20 @@ def main() -> None:
             rate, share = console.watch(options.seconds)
             rows.append(("cores busy", " ".join(f"{load:.0f} %" for load in loads)))
             rows.append(("watching Train", f"{rate:.2f} kB/s   {100 * share:.1f} % of a core"))
-            for name, keys in (
-                ("move (down, up)", ("\x1b[B", "\x1b[A")),
-                ("log x", ("l",)),
-                ("frames [ ]", ("[", "]")),
-            ):
-                times = [console.key(keys[i % len(keys)]) for i in range(40)]
-                rows.append((f"key → change, {name}", percentiles([t for t in times if t is not None])))
-            times = [console.key("13"[i % 2]) for i in range(30)]
-            rows.append(("key → change, screens 1 3", percentiles([t for t in times if t is not None])))
+            times = smallest_program()[1]
+            small = statistics.median(times)
+            rows.append(("key → painted, smallest program", percentiles(times, small)))
+            every: list[float] = []
+            for name, there, keys in GROUPS:
+                if options.only not in name:
+                    continue
+                os.write(console.fd, there.encode())
+                time.sleep(1.0)
+                console.drain(0.1, 1.0)
+                times = console.keys(keys, options.keys)
+                every += times
+                rows.append((f"key → painted, {name}", percentiles(times, small)))
+            rows.append(("key → painted, all of them", percentiles(every, small)))
             console.leave()
         finally:
             send(run, Request("stop"))
@@ -178,7 +262,7 @@ def main() -> None:
     rows.append(("txlab --help", f"{min(times):.2f} s"))
     print(f"120 × 40, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     for name, value in rows:
-        print(f"{name:<32}{value}")
+        print(f"{name:<50}{value}")
 
 
 if __name__ == "__main__":

@@ -282,3 +282,10 @@ class TestTheShellsChart:
             "   ++-----------+------------+",
             "    0           5    step   10",
         ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_smoothing_the_largest_numbers_neither_overflows_nor_warns() -> None:
+    values = np.array([1e300, 1.7e308, -1.7e308, np.nan, 1e308])
+    small = smooth(np.arange(5), values / 2.0**900, 3.0)
+    assert np.allclose(smooth(np.arange(5), values, 3.0) / 2.0**900, small, rtol=1e-12, equal_nan=True)

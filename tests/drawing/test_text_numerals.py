@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from txlab.drawing.explanation import PARTS, elided, explanation_lines
-from txlab.drawing.numerals import count, number, plain, share
+from txlab.drawing.numerals import aligned, count, number, plain, share
 from txlab.drawing.spark import spark
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation, Operand, Step
@@ -21,6 +21,23 @@ from txlab.engine.explain import Explanation, Operand, Step
 def test_a_number_is_true_to_four_digits(value: float) -> None:
     read = float(number(value).replace("−", "-").replace(" ", ""))
     assert read == pytest.approx(value, rel=6e-4, abs=6e-4 if 1e-3 <= abs(value) < 1 else 1e-300)
+
+
+@given(st.floats(min_value=1e-12, max_value=0.999))
+def test_a_small_number_keeps_three_digits(value: float) -> None:
+    assert float(number(value)) == pytest.approx(value, rel=5.01e-3)
+
+
+def test_a_learning_rate_is_not_rounded_away() -> None:
+    assert [number(value) for value in (0.0032, -0.00317, 0.012345, 0.62)] == ["0.0032", "−0.00317", "0.0123", "0.620"]
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=9))
+def test_numbers_in_a_column_have_their_points_below_each_other(values: list[float]) -> None:
+    column = aligned([number(value) for value in values])
+    assert len({len(entry) for entry in column}) == 1
+    assert len({entry.index(".") for entry in column if "." in entry}) <= 1
+    assert [entry.strip() for entry in column] == [number(value) for value in values]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

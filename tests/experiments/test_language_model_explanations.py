@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.explanations import explain, explain_metric, explain_scenario
 from txlab.experiments.language_model import build
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import Frame
@@ -111,3 +111,20 @@ def test_asking_what_a_metric_means_imports_no_torch() -> None:
     )
     root = Path(__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("change", [{}, {"tied": False, "bias": False}, {"positions": "learned", "norm": "post"}])
+def test_the_size_of_a_scenario_is_that_of_its_model(change: dict[str, object]) -> None:
+    scenario = LanguageModelScenario.model_validate({**SETTINGS, "model": {**SETTINGS["model"], **change}})
+    why = explain_scenario(scenario, seconds=10.0)
+    assert why is not None
+    steps = {step.name: step.result for step in why.steps}
+    experiment = build(scenario)
+    assert steps["parameters"] == sum(parameter.numel() for parameter in experiment.model.parameters())
+    assert why.result == steps["FLOPs a step"] == experiment.facts()["flops_per_step"]
+    assert steps["FLOP/s"] == pytest.approx(110 * why.result / 10)
+
+
+def test_a_size_that_depends_on_the_text_is_not_guessed() -> None:
+    with pytest.raises(LabError, match="characters"):
+        explain_scenario(LanguageModelScenario.model_validate({**SETTINGS, "data": {"tokenizer": "characters"}}))

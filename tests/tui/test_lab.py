@@ -10,11 +10,15 @@ from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
+from txlab.runs.scenario import catalogue
 from txlab.tui.deletion import delete_run
 from txlab.tui.glance import RunsUnder, resampled
+from txlab.tui.screens.describe import describe_scenario, formula_lines
 from txlab.tui.screens.lab import LabScreen
 from txlab.tui.screens.overrides import ChangeFirst, overrides_in
 from txlab.tui.screens.rows import Rows
+from txlab.tui.widgets.front import Front
+from txlab.tui.widgets.page import Page
 
 
 @pytest.fixture
@@ -208,3 +212,87 @@ def test_the_little_curve_is_even_in_steps() -> None:
     steps = np.concatenate([np.arange(0, 1000, 100), np.arange(1000, 1100)])
     curve = resampled(steps, steps.astype(float), 12)
     assert np.allclose(np.diff(curve), np.diff(curve)[0])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_description_leaves_a_blank_column_before_its_bar(root: Path, size: tuple[int, int]) -> None:
+    app = app_on(root)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        page = lab(app).query_one("#details", Page)
+        await pilot.press("down")
+        await settle(pilot)
+        lines = [page.render_line(y).text for y in range(page.size.height)]
+        assert all(line[-2] == " " for line in lines)
+        assert max(len(line[:-2].rstrip()) for line in lines) > 0.8 * page.cells
+        if page.overflows:
+            assert any(line[-1] != " " for line in lines)
+            await pilot.press("J")
+            await settle(pilot)
+            assert page.top > 0
+            assert page.render_line(0).text[:-1] == lines[page.top][:-1]
+
+
+@pytest.mark.parametrize("cells", [30, 51, 84])
+async def test_folded_formulas_and_expectations_hang(root: Path, cells: int) -> None:
+    for entry in catalogue():
+        lines = describe_scenario(entry, cells).plain.split("\n")
+        start = lines.index("You will see") + 1
+        assert all(line.startswith("  ") for line in lines[start : lines.index("", start)])
+        folded = [line for line in lines if line.startswith("  ")]
+        assert max(len(line) for line in folded) <= cells
+
+
+def test_a_formula_is_broken_between_its_equations_first() -> None:
+    assert formula_lines("x ← x + Attn(LN x);  x ← x + W₂ h", 24) == ["x ← x + Attn(LN x);", "x ← x + W₂ h"]
+    assert formula_lines("loss = −mean log p(answer)", 20) == ["loss = −mean log", "    p(answer)"]
+
+
+async def test_why_says_how_large_a_scenario_is(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
+        await pilot.press("w")
+        await settle(pilot, lambda: "parameters" in text_of(app) and "FLOPs a step" in text_of(app), tries=600)
+        assert "248 448" in text_of(app)
+
+
+async def test_why_says_what_became_of_a_run(root: Path) -> None:
+    make_run(root, status="failed")
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).glances)
+        await pilot.press("tab", "w")
+        await settle(pilot, lambda: "Why: ended as failed" in text_of(app), tries=600)
+        shown = text_of(app)
+        assert ": failed at step 40 of 40" in shown
+        assert "grad_norm" in shown
+
+
+async def test_the_bottom_line_offers_what_the_selected_run_can_do(root: Path) -> None:
+    make_run(root, status="done")
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).glances)
+        await pilot.press("tab")
+        await settle(pilot, lambda: "d delete" in text_of(app))
+        assert "x stop" not in text_of(app)
+        assert "r resume" not in text_of(app)
+
+
+async def test_what_is_behind_a_dialog_is_drawn_once(root: Path) -> None:
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot, lambda: isinstance(app.screen, Front) and app.screen.behind)
+        screen = app.screen
+        assert isinstance(screen, Front)
+        behind = screen.behind
+        screen.refresh()
+        await settle(pilot)
+        assert screen.behind is behind
+        assert "txlab" in text_of(app).split("\n")[0]
+        await pilot.resize_terminal(100, 30)
+        await settle(pilot, lambda: screen.behind is not behind)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from rich.style import Style
 from rich.text import Text
 
-from txlab.drawing.numerals import number, plain
+from txlab.drawing.numerals import aligned, number, plain
 from txlab.drawing.text import fit, formula, visible, width
 from txlab.engine.explain import Explanation, Value
 
@@ -92,7 +92,7 @@ def explanation_lines(
     def entry(name: str, value: Value, expression: str, note: str) -> None:
         beside = max(12, room - left - 2)
         said = formula(note, ascii)
-        shown = written(value, beside, ascii)
+        shown = written(value, beside - 2 * bool(expression), ascii)  # behind an expression stands "= "
         title = fit(formula(name, ascii), left, ellipsis="~" if ascii else "…")
         if expression:
             pieces = folded(f"= {formula(expression, ascii)}", beside)
@@ -102,9 +102,13 @@ def explanation_lines(
                 for line in tail:
                     say((" " * (left + 2), "quiet"), (line, "value" if line.startswith(("= [", "  [")) else "quiet"))
             elif width(pieces[-1]) + width(shown[0]) + 3 <= beside:
+                room_left = beside - width(pieces[-1]) - width(shown[0]) - 6
+                beside_it = f"   {said}" if said and width(said) <= room_left else ""
                 for index, piece in enumerate(pieces):
-                    result = [("  = ", "quiet"), (shown[0], "value")] if index == len(pieces) - 1 else []
-                    say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"), *result)
+                    result = [("  = ", "quiet"), (shown[0], "value"), (beside_it, "quiet")]
+                    tail = result if index == len(pieces) - 1 else []
+                    say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"), *tail)
+                said = "" if beside_it else said
             else:
                 for index, piece in enumerate(pieces):
                     say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"))
@@ -154,7 +158,7 @@ def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | St
     columns: list[tuple[str, list[str]]] = []
     used = MARGIN + 2 + left
     for name, value in rows:
-        entries = [written(entry, 20, ascii)[0] for entry in value]  # type: ignore[arg-type, union-attr]
+        entries = aligned([written(entry, 20, ascii)[0] for entry in value])  # type: ignore[arg-type, union-attr]
         head = formula(name, ascii)
         size = max(width(head), *(width(entry) for entry in entries))
         if used + size + 2 > cells and columns:

@@ -1,10 +1,11 @@
 """Numbers as people read them on a screen: 1 240, 2.113, 3.0e-4, .62.
 
-Notable: a number is never shorter than it may be told apart at four significant digits, and never has digits that are
-not there; the thin gap of thousands is a space, which every terminal and font has.
+Notable: a number is never shorter than it may be told apart at three significant digits, however small it is, and never
+has digits that are not there; the thin gap of thousands is a space, which every terminal and font has.
 """
 
 import math
+from collections.abc import Sequence
 
 
 def count(number: float) -> str:
@@ -17,10 +18,12 @@ def count(number: float) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """At most `digits` significant digits; very small and very large ones with a power of ten.
+    """`digits` significant digits, one fewer below 1 (never fewer than three); a power of ten where that is shorter.
 
     >>> number(2.11304), number(0.00029), number(-12345.6), number(3)
     ('2.113', '2.9e-4', '−12 346', '3')
+    >>> number(0.62), number(0.05), number(0.0032), number(0.003171)
+    ('0.620', '0.050', '0.0032', '0.00317')
     """
     if isinstance(value, int) or not math.isfinite(value):
         return count(value)
@@ -31,9 +34,27 @@ def number(value: float, digits: int = 4) -> str:
         return minus(f"{mantissa}e{int(exponent)}")
     if size >= 10 ** (digits - 1):
         return count(value)
-    decimals = digits - 1 - (math.floor(math.log10(size)) if size >= 1 else 0)
-    text = f"{value:.{max(0, decimals)}f}"
-    return minus(text)
+    if size >= 1 or not size:
+        return minus(f"{value:.{digits - 1 - (math.floor(math.log10(size)) if size else 0)}f}")
+    # 0.0032, not 0.003: as many decimals as three digits need, without the zeros that come after those of 0.620.
+    text = f"{value:.{digits - 2 - math.floor(math.log10(size))}f}"
+    least = text.index(".") + digits
+    return minus(text[:least] + text[least:].rstrip("0"))
+
+
+def aligned(entries: Sequence[str]) -> list[str]:
+    """Numbers one below the other: their points in one column, all of one width.
+
+    >>> aligned(["0.620", "12.50", "2.9e-4", "3"])
+    [' 0.620 ', '12.50  ', ' 2.9e-4', ' 3     ']
+    """
+    heads = [min((at for at in (entry.find("."), entry.find("e")) if at >= 0), default=len(entry)) for entry in entries]
+    before = max(heads, default=0)
+    after = max((len(entry) - head for entry, head in zip(entries, heads, strict=True)), default=0)
+    return [
+        " " * (before - head) + entry + " " * (after - len(entry) + head)
+        for entry, head in zip(entries, heads, strict=True)
+    ]
 
 
 def share(value: float, digits: int = 2) -> str:

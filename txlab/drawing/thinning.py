@@ -64,6 +64,9 @@ def smooth(steps: npt.NDArray[Any], values: npt.NDArray[Any], span: float) -> Fl
     finite = np.isfinite(values)
     weights = finite.astype(np.float64)
     clean = np.where(finite, values, 0.0)
+    # Sums of numbers near the largest double would overflow; a power of two changes no digit of the average.
+    scale = 2.0 ** max(0, math.frexp(float(np.abs(clean).max()))[1] - 400)
+    clean = clean / scale
     ages = (np.asarray(steps, np.float64) - float(steps[0])) / span
     smoothed = np.empty_like(clean)
     begin, total, weight, reached = 0, 0.0, 0.0, 0.0
@@ -77,4 +80,4 @@ def smooth(steps: npt.NDArray[Any], values: npt.NDArray[Any], span: float) -> Fl
             smoothed[begin:end] = sums / sizes
         total, weight, reached = float(sums[-1] / growth[-1]), float(sizes[-1] / growth[-1]), float(ages[end - 1])
         begin = end
-    return np.where(finite, smoothed, np.nan)
+    return np.where(finite, smoothed, np.nan) * scale

@@ -18,6 +18,7 @@ from txlab.errors import LabError
 from txlab.experiments.language_model.schedule import clip_factor, factor
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import Frame
+from txlab.experiments.schema import Scenario
 
 EXPLAINED = ("attention/pattern", "next/probability")
 
@@ -62,7 +63,7 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
     after = repr(probe[i]) if i < len(probe) else f"position {i}"
     nats = -log(p) if p > 0 else float("inf")
     return Explanation(
-        question=f"why {p:.3f} for {names[rank]!r} after {after}?",
+        question=f"why {p:.3g} for {names[rank]!r} after {after}?",
         equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
         math="F5, T9",
         source="Becker-Kahn §4",
@@ -71,8 +72,8 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
         ],
         steps=[
             Step("zₓ − z₁", "ln p(x) − ln p(likeliest)", log(p / shown[i, 0]) if p > 0 else float("-inf"), "logits"),
-            Step("−ln p", f"−ln {p:.4f}", nats, "nats: the loss, if this token comes next"),
-            Step("−log₂ p", f"−log₂ {p:.4f}", nats / log(2), "bits that it would then cost to write this token"),
+            Step("−ln p", f"−ln {p:.4g}", nats, "nats: the loss, if this token comes next"),
+            Step("−log₂ p", f"−log₂ {p:.4g}", nats / log(2), "bits that it would then cost to write this token"),
             Step(
                 "shown", "Σ of the tokens shown", float(shown[i].sum()), "the rest of the vocabulary has what remains"
             ),
@@ -138,7 +139,7 @@ def _learning_rate(
             Operand("N", train.steps, "train.steps"),
             Operand("f", train.final, "train.final"),
         ],
-        steps=[line, Step("η", f"{peak:.4g} · {share:.4f}", rate)],
+        steps=[line, Step("η", f"{peak:.4g} · {share:.4g}", rate)],
         result=rate,
     )
 
@@ -162,7 +163,7 @@ def _gradient_norm(
         ],
         steps=[
             Step("scale", f"min(1, {clip:g} / {norm:.4g})" if clip else "1", scale, told),
-            Step("‖g‖ used", f"{norm:.4g} · {scale:.4f}", norm * scale),
+            Step("‖g‖ used", f"{norm:.4g} · {scale:.4g}", norm * scale),
         ],
         result=norm,
     )
@@ -251,6 +252,70 @@ def _share_of_peak(
         ],
         result=share,
     )
+
+
+def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | None:
+    """How large the model of a scenario is and what a step of it costs, before it has run; None for other kinds.
+
+    seconds   how long the scenario is said to take, 0 = unknown: with it the answer ends in FLOP/s.
+    LabError where the vocabulary is only known once the text has been read. Imports torch (with the shape).
+    """
+    if not isinstance(scenario, LanguageModelScenario):
+        return None
+    from txlab.engine.transformer.costs import costs
+    from txlab.experiments.language_model.probe import shape_of
+
+    data, train = scenario.data, scenario.train
+    if data.source == "text" and data.tokenizer == "characters":
+        raise LabError("how large it is depends on how many characters its text has; its run will say (w on the run)")
+    in_bytes = data.source == "text" and data.tokenizer == "bytes"
+    shape = shape_of(scenario, 256 if in_bytes else data.vocabulary)
+    N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
+    cost, B = costs(shape), train.batch
+    in_block, work = 4 * D * D + 2 * D * F, cost.flops_per_token * B * T
+    left = cost.parameters - cost.matmul_weights
+    beside = ["" if shape.tied else "W_E", "positions" if shape.positions == "learned" else "", "norms"]
+    beside += ["biases"] if shape.bias else []
+    steps = [
+        Step("a block", f"4 · {D}² + 2 · {D} · {F}", in_block, "W_Q, W_K, W_V, W_O; W₁, W₂"),
+        Step("w", f"{N} · {in_block} + {V} · {D}", cost.matmul_weights, "with W_U: what a token is multiplied with"),
+        Step("parameters", f"w + {left}", cost.parameters, " ".join(["and", ", ".join(b for b in beside if b)])),
+        Step(
+            "memory",
+            f"16 · {cost.parameters} / 10⁶",
+            16e-6 * cost.parameters,
+            "MB: float32 weight, gradient, 2 moments",
+        ),
+        Step("FLOPs a token", f"6 · {cost.matmul_weights} + 12 · {N} · {T} · {D}", cost.flops_per_token),
+        Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} tokens a step"),
+        Step(
+            "in all", f"{train.steps} · {powered(work)}", train.steps * work, f"FLOPs, for {train.steps * B * T} tokens"
+        ),
+    ]
+    if seconds > 0:
+        steps.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
+    return Explanation(
+        question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
+        equation="FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + V D",
+        math="T9, T11",
+        source="Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B",
+        operands=[
+            Operand("N", N, f"layers, of {shape.heads} heads each"),
+            Operand("D", D, "width"),
+            Operand("F", F, "width of the feed-forward layer"),
+            Operand("T", T, "context"),
+            Operand("V", V, "bytes" if in_bytes else "symbols" if data.source == "induction" else "tokens"),
+            Operand("B", B, "sequences a step"),
+        ],
+        steps=steps,
+        result=float(work),
+    )
+
+
+def powered(number: float) -> str:
+    """A large number to read: 1245708288 → "1.25 · 10⁹"."""
+    digits, _, exponent = f"{number:.2e}".partition("e")
+    return f"{digits} · 10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
 
 
 def _choices(facts: Mapping[str, Any]) -> list[Operand]:

@@ -18,7 +18,7 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, list_runs
 from txlab.runs.reader import RunReader
 
-POINTS = 24  # of the little curve
+POINTS = 64  # of the little curve
 FIRST_LOOK = 24  # runs read before the list has said which ones are on the screen
 ENDED = ("done", "stopped", "interrupted", "failed", "unreadable")
 GOING = ("created", "running", "paused")
@@ -39,6 +39,8 @@ class Glance:
     metric: str = ""
     value: float | None = None
     curve: tuple[float, ...] = ()
+    first: int = 0
+    """The step of the first point of the curve; its points lie evenly from there to `step`."""
     created: float = 0.0
     seconds: int = 0
     seconds_left: float | None = None
@@ -69,6 +71,7 @@ def glance(reader: RunReader) -> Glance:
         metric,
         float(series.values[-1]) if series is not None and len(series) else None,
         resampled(series.steps, series.values) if series is not None else (),
+        int(series.steps[0]) if series is not None and len(series) else 0,
         info.created,
         int(max(0.0, until - info.started)) if info.started else 0,
         left if left is not None and math.isfinite(left) else None,

@@ -106,7 +106,7 @@ def evaluations(reader: RunReader) -> list[Entry]:
             int(series.steps[i]),
             f"val {number(float(series.values[i]))} (best so far)",
             "quiet",
-            regular="val",
+            regular="best",
         )
         for i in best
     ]

@@ -23,8 +23,10 @@ from textual.widgets import Static
 from txlab.drawing.numerals import count, share
 from txlab.drawing.text import fit, label, visible, width
 from txlab.engine.explain import Explanation
+from txlab.tui.glance import GOING
 from txlab.tui.screens.attention_frame import PATTERN, SCORES, WORTH_A_NOTE, Attention, Look, look
 from txlab.tui.screens.bench import Rule, RunScreen
+from txlab.tui.screens.words import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.heatmap import Heatmap
@@ -97,13 +99,18 @@ class AttentionScreen(RunScreen):
         "the layer."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "pause", id="run.pause", key_display="space"),
         Binding("h", "head(0, -1)", "head", id="attention.previous-head", key_display="h l"),
         Binding("l", "head(0, 1)", "next head", id="attention.next-head", show=False),
         Binding("j", "head(1, 0)", "layer", id="attention.next-layer", key_display="j k"),
         Binding("k", "head(-1, 0)", "layer above", id="attention.previous-layer", show=False),
+        Binding("left_square_bracket", "timeline('earlier')", "earlier, later", id="time.earlier", key_display="[ ]"),
+        Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]", show=False),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("t", "heads", "heads", id="attention.heads"),
         Binding("f", "first", "first token", id="attention.first-token"),
         Binding("n", "numbers", "numbers", id="attention.numbers"),
-        Binding("t", "heads", "heads", id="attention.heads"),
+        Binding("full_stop", "step", "step", id="run.step", key_display="."),
         Binding("enter", "why", "why", id="attention.why", show=False),
     ]
 
@@ -124,6 +131,7 @@ class AttentionScreen(RunScreen):
             with Vertical(id="side"):
                 yield Bars(id="next")
                 yield FactTable(id="scores")
+                yield Words(legend(), id="legend")
         yield Static(id="empty")
         yield Rule()
         yield TimeLine()
@@ -149,10 +157,16 @@ class AttentionScreen(RunScreen):
         drawn = (self.attention.step, self.frames) if self.attention is not None else None
         return look(reader, self.at, drawn)
 
+    def word_for(self, binding: Binding) -> str:
+        return "go on" if binding.id == "run.pause" and self.paused() else binding.description
+
     def show(self, snapshot: Look) -> None:
+        if snapshot.status != self.status:
+            self.call_after_refresh(self.refresh_bindings)
         self.status, self.run_name = snapshot.status, snapshot.run
         line = self.query_one(TimeLine)
-        line.set_frames(snapshot.steps, snapshot.total, snapshot.edge, snapshot.checkpoints)
+        ended = snapshot.status not in GOING
+        line.set_frames(snapshot.steps, snapshot.total, snapshot.edge, snapshot.checkpoints, ended)
         if snapshot.trouble:
             self.attention = None
             self.say_empty(snapshot.trouble)
@@ -263,7 +277,10 @@ class AttentionScreen(RunScreen):
         self.query_one("#heads" if self.has_class("-heads") else "#pattern").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The heads are only folded away, and `t` only offered, where the terminal is narrow."""
+        """The heads are only folded away, and `t` only offered, where the terminal is narrow; a run that has ended
+        cannot be paused."""
+        if action in ("pause", "step"):
+            return self.status in ("running", "paused", "created", "")
         if action == "heads":
             return self.has_class("-narrow") or self.has_class("-tiny")
         return super().check_action(action, parameters)
@@ -329,6 +346,20 @@ class AttentionScreen(RunScreen):
             theme="dark" if is_dark(self) else "light",
         )
         self.app.call_from_thread(self.tell, f"picture saved: {path}")
+
+
+def legend() -> Content:
+    """What the scores measure, for who meets them the first time."""
+    return Content.assemble(
+        Content.styled("induction", "$foreground"),
+        Content.styled(" looks at what came after the same token before: it copies. ", "$quiet"),
+        Content.styled("previous", "$foreground"),
+        Content.styled(
+            " looks at the token just before. The score is the mean weight there, and p or i stands under a head that "
+            "has .30 or more; 4.1 is head 1 of layer 4. Each row of the pattern sums to 1.",
+            "$quiet",
+        ),
+    )
 
 
 def note(seen: Attention, layer: int, head: int) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from txlab.experiments.protocol import Frame
 from txlab.runs.reader import RunReader
+from txlab.tui.glance import scenario_name
 
 PATTERN = "attention/pattern"
 SCORES = ("induction", "previous")
@@ -128,7 +129,7 @@ def look(reader: RunReader, at: int | None, drawn: tuple[int, int] | None) -> Lo
     steps = np.asarray(frames.steps, dtype=np.int64)
     edge = max(info.step, reader.state.step or 0)
     base = Look(
-        info.name or reader.directory.name,
+        scenario_name(reader.directory.path, info.scenario),
         steps,
         edge,
         info.steps,

@@ -114,7 +114,7 @@ class BenchScreen(Screen[None]):
         event.refresh_styles = False
 
     def word_for(self, binding: Binding) -> str:
-        """What the bottom line says that a key does, now."""
+        """What the bottom line says that a key does, now; "" leaves the key out of it."""
         return binding.description
 
     def tell(self, sentence: str, severity: str = "information") -> None:

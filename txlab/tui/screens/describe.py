@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from textual.content import Content
 
+from txlab.drawing import curve
+from txlab.drawing.curve import Curve
+from txlab.drawing.explanation import folded
 from txlab.drawing.numerals import count, number
-from txlab.drawing.text import visible, visible_lines
-from txlab.experiments.schema import CHAPTERS
+from txlab.drawing.text import visible, visible_lines, width
+from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.tui.glance import Glance
 from txlab.tui.theme import glyphs
+from txlab.tui.watching import UNITS
+from txlab.tui.widgets.plot import Furniture, margin, plot_lines
 from txlab.tui.words import STATES, about, calendar, duration
 
 if TYPE_CHECKING:
@@ -22,35 +28,85 @@ def paragraph(text: str) -> str:
     return "\n\n".join(" ".join(" ".join(visible_lines(part)).split()) for part in text.strip().split("\n\n"))
 
 
-def describe_scenario(entry: Entry, ascii: bool = False) -> Content:
-    """Title, what it shows, the formulas, where they are from, what one will see, how long it takes."""
+def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
+    """A text folded to `cells`, each line but the first moved in by `indent`; `first` stands before the first one.
+
+    >>> print(hanging("one two three", 9, 2))
+    one two
+      three
+    """
+    room = max(8, cells - indent)
+    lines = folded(text, room)
+    if not first and len(lines) > 1 and width(lines[0]) <= room:
+        whole = folded(text, max(8, cells))  # without anything before it the first line has all the room
+        rest = text[len(whole[0]) :].strip()
+        lines = [whole[0], *(folded(rest, room) if rest else [])]
+    return first + f"\n{' ' * indent}".join(lines)
+
+
+def formula_lines(formula: str, cells: int) -> list[str]:
+    """A formula, broken between its equations if it does not fit, and only then inside one, moved in.
+
+    >>> formula_lines("x ← x + Attn(LN x);  x ← x + W₂ h", 24)
+    ['x ← x + Attn(LN x);', 'x ← x + W₂ h']
+    """
+    whole = " ".join(formula.split())
+    if width(formula) <= cells:
+        return [formula]
+    if width(whole) <= cells:
+        return [whole]
+    parts = [part.strip() for part in formula.split("  ") if part.strip()]
+    return [line for part in parts for line in hanging(part, cells, 4).split("\n")]
+
+
+def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Content:
+    """Title, what it shows, the formulas, where they are from, what one will see, how long it takes; `cells` wide."""
     said = entry.scenario.about
     dot = glyphs(ascii).dot
     parts = [Content.styled(visible(said.title or entry.name), "bold"), Content("\n\n")]
     if said.shows:
         parts.append(Content(paragraph(said.shows) + "\n\n"))
     for formula in said.formulas:
-        parts.append(Content.styled(f"  {visible(formula)}\n", "$accent"))
+        for line in formula_lines(visible(formula), cells - 2):
+            parts.append(Content.styled(f"  {line}\n", "$accent"))
     where = [*([visible(said.source)] if said.source else []), *([f"MATH {', '.join(said.math)}"] if said.math else [])]
-    if where:
-        parts.append(Content.styled(visible(f"  {f' {dot} '.join(where)}") + "\n", "$quiet"))
+    for part in where:
+        parts.append(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet"))
     if said.formulas or where:
         parts.append(Content("\n"))
-    if said.expect:
-        parts += [Content.styled("You will see  ", "$quiet"), Content(paragraph(said.expect) + "\n\n")]
     takes = about(said.minutes)
-    facts = [CHAPTERS[said.chapter], f"about {takes} on two CPU cores" if takes else ""]
-    if said.device == "gpu":
-        facts.append("needs a GPU")
-    parts.append(Content.styled(f" {dot} ".join(fact for fact in facts if fact) + "\n", "$quiet"))
+    length = f"about {takes} on two CPU cores" if takes else ""
+    length = dot.join(part for part in (length, " needs a GPU" if said.device == "gpu" else "") if part).strip()
+    if said.expect:
+        parts += [Content.styled("You will see\n", "$quiet")]
+        parts.append(Content(f"  {hanging(paragraph(said.expect), cells, 2, ' ')[1:]}\n\n"))
+    rows = [(name, text) for name, text in [*shape_rows(entry.scenario, ascii), ("Takes", length)] if text]
+    for name, text in rows:
+        parts.append(Content.styled(f"{name:<10}", "$quiet"))
+        parts.append(Content(hanging(text, cells, 10, " ")[1:] + "\n"))
     parts.append(Content.styled(f"\n{visible(entry.name)}.toml {dot} ", "$quiet"))
-    parts += [Content.styled("enter", "bold $accent"), Content.styled(" starts it, ", "$quiet")]
-    parts += [Content.styled("e", "bold $accent"), Content.styled(" changes it first", "$quiet")]
+    for key, does in (("enter", " starts it, "), ("e", " changes it first, "), ("w", " says how large it is")):
+        parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
     return Content.assemble(*parts)
 
 
-def describe_run(run: Glance, ascii: bool = False) -> Content:
-    """What a run is, how far it came, why it ended, and what one can do about that."""
+def shape_rows(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
+    """What is trained, on what and how, each in a line; nothing for a kind that has no such sections."""
+    times = glyphs(ascii).times
+    model, data, train = (getattr(scenario, name, None) for name in ("model", "data", "train"))
+    if model is None or data is None or train is None:
+        return []
+    text = visible(data.text) if data.source == "text" else f"induction, {count(data.vocabulary)} symbols"
+    tokens = {"bpe": f"{count(data.vocabulary)} tokens of byte pair encoding"}.get(data.tokenizer, data.tokenizer)
+    return [
+        ("Model", f"{model.layers} layers, {model.heads} heads, width {model.width}, context {model.context}"),
+        ("Text", f"{text}, {tokens}" if data.source == "text" else text),
+        ("Training", f"{count(train.steps)} steps of {train.batch} {times} {model.context} tokens"),
+    ]
+
+
+def describe_run(run: Glance, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
+    """What a run is, how far it came, why it ended, what one can do about that, and its curve in `lines` lines."""
     parts = [Content.styled(visible(run.title or run.scenario), "bold"), Content("\n\n")]
     state = STATES.get(run.status, run.status)
     steps = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
@@ -74,7 +130,35 @@ def describe_run(run: Glance, ascii: bool = False) -> Content:
         if value:
             parts += [Content.styled(f"{name:<12}", "$quiet"), Content(f"{value}\n")]
     parts.append(Content.styled(f"\n{visible(str(run.path))}", "$quiet"))
+    parts.append(Content("\n\n"))
+    for key, does in (("enter", " opens it, "), ("w", " says why it is where it is")):
+        parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
+    if lines > 5:
+        parts += [Content("\n\n"), *small_chart(run, cells, lines - 2, ascii)]
     return Content.assemble(*parts)
+
+
+def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> list[Content]:
+    """The curve of the list, with axes; [] if there is none."""
+    if len(run.curve) < 3:
+        return []
+    values = np.array(run.curve)
+    steps = np.linspace(run.first, run.step, len(values))
+    drawn = None
+    columns = cells - 8
+    for _ in range(2):  # the labels of the y axis decide how many columns are left
+        drawn = curve.draw([Curve("", steps, values, "line")], max(8, columns), max(2, lines - 3), ascii=ascii)
+        if drawn is None:
+            return []
+        columns = cells - margin(drawn)
+    unit = UNITS.get(run.metric, "")
+    named = visible(run.metric) + (f", {unit}" if unit else "")
+    role = {"axis": "$quiet", "unit": "$quiet"}
+    return [
+        Content.styled(text, role.get(str(piece), "" if piece == "empty" else "$accent"))
+        for line in plot_lines(drawn, Furniture(named), ascii)
+        for text, piece in [*line, ("\n", "empty")]
+    ]
 
 
 def what_to_do(run: Glance) -> str:

@@ -13,12 +13,12 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from txlab.drawing.text import visible
+from txlab.drawing.text import visible, width
 from txlab.errors import LabError
 from txlab.tui.screens.words import Words
+from txlab.tui.widgets.front import Front
 
 Answer = TypeVar("Answer")
 
@@ -30,7 +30,7 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
     return Content.assemble(*parts)
 
 
-class Dialog(ModalScreen[Answer]):
+class Dialog(Front[Answer]):
     """A screen in front of another one that answers once, however quickly keys come."""
 
     answered = False
@@ -112,7 +112,7 @@ class Choose(Dialog[str]):
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "leave it", id="choose.leave"),
+        Binding("escape,ctrl+p", "leave", "leave it", id="choose.leave"),
         Binding("up", "move(-1)", "up", id="choose.up", priority=True),
         Binding("down", "move(1)", "down", id="choose.down", priority=True),
     ]
@@ -139,12 +139,15 @@ class Choose(Dialog[str]):
         self.index = max(0, min(self.index, len(self.found) - 1))
         first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
         parts: list[Content] = []
+        wide = min(28, max((width(visible(value)) for value, about, _ in self.choices if about), default=0))
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
             here = at == self.index
             sign = ">" if here else " "
             parts.append(
                 Content.assemble(
-                    Content.styled(f"{sign} {'*' if chosen else ' '} {visible(value)}", "bold $accent" if here else ""),
+                    Content.styled(
+                        f"{sign} {'*' if chosen else ' '} {visible(value):<{wide}}", "bold $accent" if here else ""
+                    ),
                     Content.styled(f"   {visible(about)}\n", "$quiet"),
                 )
             )

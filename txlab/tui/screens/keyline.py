@@ -28,6 +28,7 @@ class KeyLine(Widget, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self.places: list[tuple[int, int, str]] = []  # first column, end, key
+        self.rows: list[tuple[str, str, str]] = []  # as they were drawn
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
@@ -44,6 +45,8 @@ class KeyLine(Widget, can_focus=False):
             if not binding.show or not binding.description or not active.enabled:
                 continue
             word = said(binding) if said else binding.description
+            if not word:  # it works, and would do nothing worth a place here
+                continue
             row = (key, binding.key_display or self.app.get_key_display(binding), word)
             if binding.id == "screen.help":
                 last = row
@@ -57,7 +60,7 @@ class KeyLine(Widget, can_focus=False):
         key_style = self.get_component_rich_style("keyline--key")
         word_style = self.get_component_rich_style("keyline--word")
         plain: Style = self.rich_style
-        rows = self.shown() if y == 0 else []
+        rows = self.rows = self.shown() if y == 0 else []
         lengths = [cell_len(shown) + 1 + cell_len(word) for _, shown, word in rows]
         last = lengths[-1] + 2 if rows else 0
         segments = [Segment(" ", plain)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input
 from textual.worker import get_current_worker
@@ -20,18 +20,23 @@ from textual.worker import get_current_worker
 from txlab.drawing.numerals import count
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
-from txlab.tui.glance import Glance, RunsUnder
+from txlab.tui.glance import ENDED, GOING, Glance, RunsUnder
 from txlab.tui.screens.bench import Rule
 from txlab.tui.screens.describe import describe_run, describe_scenario, no_runs, place_of, welcome
+from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.screens.lab_actions import RunsActions
 from txlab.tui.screens.rows import Item, Line, Rows
 from txlab.tui.screens.run_lines import run_lines
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
+from txlab.tui.widgets.page import Page
 from txlab.tui.words import about
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import Entry
+
+
+CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
 
 
 class Filter(Input):
@@ -62,12 +67,15 @@ class LabScreen(RunsActions):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", "start", id="lab.start", key_display="enter"),
         Binding("e", "change", "change first", id="lab.change"),
-        Binding("a", "attach", "attach", id="lab.attach"),
         Binding("r", "resume", "resume", id="lab.resume"),
         Binding("x", "stop", "stop", id="lab.stop"),
         Binding("d", "delete", "delete", id="lab.delete"),
-        Binding("slash", "filter", "filter", id="lab.filter", key_display="/"),
+        Binding("w", "why", "why", id="screen.why"),
         Binding("tab,shift+tab", "other", "runs", id="lab.other", key_display="tab"),
+        Binding("J,shift+down", "scroll(1)", "more text", id="lab.scroll", key_display="J K"),
+        Binding("K,shift+up", "scroll(-1)", "text before", id="lab.scroll-back", show=False),
+        Binding("slash", "filter", "filter", id="lab.filter", key_display="/"),
+        Binding("a", "attach", "attach", id="lab.attach"),
         Binding("colon", "palette", "everything", id="screen.palette", key_display=":"),
     ]
 
@@ -89,8 +97,7 @@ class LabScreen(RunsActions):
             with Vertical(id="catalogue-panel"):
                 yield Filter(placeholder="/ filter", id="filter", select_on_focus=False)
                 yield Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
-            with VerticalScroll(id="details", can_focus=False):
-                yield Words(id="details-text")
+            yield Page(id="details")
             with Vertical(id="runs-panel"):
                 yield Words("Runs", classes="panel-title", id="runs-title")
                 yield Rule()
@@ -239,8 +246,7 @@ class LabScreen(RunsActions):
     @on(Rows.Highlighted)
     def other_row(self, event: Rows.Highlighted) -> None:
         if event.rows.has_focus or event.rows.id == "catalogue":
-            self.say_details()
-            self.query_one("#details", VerticalScroll).scroll_home(animate=False)
+            self.say_details(home=True)
 
     @on(Rows.Chosen)
     async def clicked_again(self) -> None:
@@ -248,20 +254,38 @@ class LabScreen(RunsActions):
 
     def on_descendant_focus(self) -> None:
         self.working_on = "runs" if self.query_one("#runs", Rows).has_focus else "catalogue"
-        self.set_class(self.side() == "runs", "-runs")
+        self.fold()
         self.say_tabs()
         self.say_details()
-        self.refresh_bindings()
+        self.refresh_keys()
 
-    def say_details(self) -> None:
-        text = self.query_one("#details-text", Words)
+    def say_details(self, home: bool = False) -> None:
+        text = self.query_one("#details", Page)
         run, name = self.selected_run(), self.query_one("#catalogue", Rows).key
         if self.side() == "runs" and run is not None:
-            text.say(describe_run(run, self.ascii))
+            text.say(describe_run(run, text.cells, min(18, self.size.height - 24), self.ascii), home)
         elif name is not None and name in self.entries:
-            text.say(describe_scenario(self.entries[name], self.ascii))
+            text.say(describe_scenario(self.entries[name], text.cells, self.ascii), home)
         else:
             text.say(welcome() if self.loaded else "")
+        self.call_after_refresh(self.refresh_keys)
+
+    def refresh_keys(self) -> None:
+        """The bottom line once more, if it would say anything else."""
+        line = self.query_one(KeyLine)
+        if line.rows != line.shown():
+            line.refresh()
+
+    @on(events.Resize)
+    def other_size(self) -> None:
+        self.call_after_refresh(self.fold)
+        self.call_after_refresh(self.say_details)
+
+    def fold(self) -> None:
+        """Where the lists are tabs, show the one that the keys work on. Elsewhere the class would change nothing, but
+        every style would be matched again, 20 ms."""
+        if self.has_class("-narrow") or self.has_class("-tiny"):
+            self.set_class(self.side() == "runs", "-runs")
 
     def say_tabs(self) -> None:
         going = sum(run.going for run in self.glances.values())
@@ -278,7 +302,7 @@ class LabScreen(RunsActions):
 
     def show_side(self, side: str) -> None:
         self.working_on = side
-        self.set_class(side == "runs", "-runs")
+        self.fold()
         self.query_one(f"#{side}", Rows).focus()
 
     def action_other(self) -> None:
@@ -287,12 +311,25 @@ class LabScreen(RunsActions):
     # What one does.
 
     def word_for(self, binding: Binding) -> str:
-        if self.side() == "runs":
-            return {"lab.start": "open", "lab.other": "catalogue"}.get(binding.id or "", binding.description)
-        return binding.description
+        """The keys at the bottom are those that do something to what is selected."""
+        name = binding.id or ""
+        if name == "lab.scroll":
+            return binding.description if self.query_one("#details", Page).overflows else ""
+        if self.side() != "runs":
+            return binding.description
+        status = run.status if (run := self.selected_run()) else ""
+        useful = {
+            "lab.attach": False,  # enter does it
+            "lab.resume": status in CAN_GO_ON,
+            "lab.stop": status in GOING,
+            "lab.delete": status in (*ENDED, "lost"),
+        }
+        if not useful.get(name, True):
+            return ""
+        return {"lab.start": "open", "lab.other": "catalogue"}.get(name, binding.description)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys at the bottom are those that do something to what is selected."""
+        """Runs can be stopped and deleted on their side, scenarios changed on theirs."""
         if action not in ("resume", "stop", "delete", "attach", "change", "start") or not self.is_attached:
             return True
         if not self.query("#runs"):
@@ -329,9 +366,20 @@ class LabScreen(RunsActions):
         if (run := self.selected_run()) is not None:
             self.app.look_at(run.path)  # type: ignore[attr-defined]
 
+    def action_scroll(self, by: int) -> None:
+        """The description, half a page on or back."""
+        details = self.query_one("#details", Page)
+        details.scroll_lines(by * max(1, details.size.height // 2))
+
     def action_why(self) -> None:
-        run = self.selected_run()
-        if self.side() == "runs" and run is not None and run.reason:
-            self.tell(f"{run.name}: {run.reason}")
-        else:
-            self.tell("The description names the formulas; w on Train and Attention puts numbers into them.")
+        """How large the scenario is, or why the run is where it is."""
+        from txlab.tui.screens.lab_why import why_run, why_scenario
+        from txlab.tui.widgets.why import WhyScreen
+
+        run, name = self.selected_run(), self.query_one("#catalogue", Rows).key
+        if self.side() == "runs" and run is not None:
+            path = run.path
+            self.app.push_screen(WhyScreen(lambda: why_run(path)))
+        elif name is not None and name in self.entries:
+            entry = self.entries[name]
+            self.app.push_screen(WhyScreen(lambda: why_scenario(entry)))

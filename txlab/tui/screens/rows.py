@@ -124,9 +124,9 @@ class Rows(ScrollView, can_focus=True):
     def select(self, key: str) -> None:
         if key == self.key or key not in self.selectable():
             return
-        self.key = key
-        self.redraw()
-        self.call_after_refresh(self._show)
+        before, self.key = self.key, key
+        self.redraw_items({key, before or ""})
+        self._show()
         self.post_message(self.Highlighted(self, key))
 
     def _index(self) -> int:

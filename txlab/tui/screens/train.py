@@ -42,6 +42,14 @@ CHART_EVERY = 1.5  # seconds
 STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are read, not computed by a formula
 
 
+class Log(Words):
+    """What happened; how many lines of it are said depends on how many there are."""
+
+    def on_resize(self) -> None:
+        if isinstance(self.screen, TrainScreen):
+            self.screen.show_words()
+
+
 class TrainScreen(ChartScreen):
     """Curves, facts, samples, log and controls of the app's current run."""
 
@@ -55,24 +63,27 @@ class TrainScreen(ChartScreen):
         Binding("space", "pause", "pause", id="run.pause", key_display="space"),
         Binding("full_stop", "step", "step", id="run.step", key_display="."),
         Binding("x", "stop", "stop", id="run.stop"),
-        Binding("v", "side", "numbers", id="train.side"),
-        Binding("minus", "scale_lr(0.8)", "lr down", id="train.lr-down", key_display="-", show=False),
-        Binding("plus,equals_sign", "scale_lr(1.25)", "lr up", id="train.lr-up", key_display="+"),
-        Binding("e", "set", "set a parameter", id="train.set", show=False),
-        Binding("c", "checkpoint", "checkpoint", id="train.checkpoint"),
         Binding("r", "resume", "resume", id="train.resume"),
+        Binding("v", "side", "numbers", id="train.side"),
+        Binding("left_square_bracket", "timeline('earlier')", "earlier, later", id="time.earlier", key_display="[ ]"),
+        Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]", show=False),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("minus", "scale_lr(0.8)", "lr", id="train.lr-down", key_display="- +"),
+        Binding("plus,equals_sign", "scale_lr(1.25)", "lr up", id="train.lr-up", key_display="+", show=False),
         Binding("tab", "metric(1)", "metric", id="train.metric-next", key_display="tab"),
         Binding("shift+tab", "metric(-1)", "metric before", id="train.metric-previous", show=False),
-        Binding("t", "choose_metric", "choose a metric", id="train.metric", show=False),
-        Binding("m", "smooth", "smooth", id="train.smooth"),
         Binding("l", "log_x", "log x", id="train.log-x", key_display="l"),
         Binding("L", "log_y", "log y", id="train.log-y", key_display="L"),
+        Binding("m", "smooth", "smooth", id="train.smooth"),
         Binding("z", "zoom(0.5)", "zoom", id="train.zoom-in"),
         Binding("Z,backspace", "zoom(2.0)", "zoom out", id="train.zoom-out", show=False),
+        Binding("o", "overlay", "overlay", id="train.overlay"),
+        Binding("c", "checkpoint", "checkpoint", id="train.checkpoint"),
+        Binding("e", "set", "set a parameter", id="train.set", show=False),
+        Binding("t", "choose_metric", "choose a metric", id="train.metric", show=False),
         Binding("left", "across(-1)", "cursor or pan left", id="train.left", show=False),
         Binding("right", "across(1)", "cursor or pan right", id="train.right", show=False),
         Binding("escape", "whole", "whole curve", id="train.whole", show=False),
-        Binding("o", "overlay", "overlay", id="train.overlay"),
         Binding(
             "less_than_sign", "compare(-1)", "compare samples", id="train.compare-earlier", key_display="<", show=False
         ),
@@ -103,7 +114,7 @@ class TrainScreen(ChartScreen):
                 with VerticalScroll(id="samples", can_focus=False):
                     yield Words(id="samples-text")
         yield Rule()
-        yield Words(id="log")
+        yield Log(id="log")
         yield TimeLine(id="timeline")
 
     def on_mount(self) -> None:
@@ -146,7 +157,7 @@ class TrainScreen(ChartScreen):
         if not self.look.metric:  # otherwise a key may have chosen another one meanwhile
             self.look = Look(snap.metric, self.at, self.look.overlays)
         line = self.query_one(TimeLine)
-        line.set_frames(snap.frames, snap.steps, snap.step, snap.checkpoints)
+        line.set_frames(snap.frames, snap.steps, snap.step, snap.checkpoints, snap.state.status not in GOING)
         self.query_one(FactTable).set_facts(snap.facts)
         self.show_curves(snap)
         self.show_words()
@@ -168,8 +179,9 @@ class TrainScreen(ChartScreen):
             return
         self.put("header", header(snap, self.at, signs))
         self.put("brief", brief(snap))
-        cells = max(10, self.query_one("#samples").scrollable_content_region.width - 1)
-        self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs))
+        room = self.query_one("#samples").scrollable_content_region
+        cells = max(10, room.width - 1)
+        self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs, room.height))
         log = self.query_one("#log", Words)
         lines = max(1, log.size.height)
         self.put("log", log_lines(snap.entries, self.pending, self.at, lines, time.time(), self.gone()))
@@ -205,7 +217,11 @@ class TrainScreen(ChartScreen):
         return self.snap is not None and self.snap.state.status == "paused"
 
     def word_for(self, binding: Binding) -> str:
-        return "go on" if binding.id == "run.pause" and self.paused() else binding.description
+        if binding.id == "run.pause" and self.paused():
+            return "go on"
+        if binding.id == "time.earlier" and self.snap is not None and not len(self.snap.frames):
+            return ""
+        return binding.description
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         status = self.snap.state.status if self.snap else ""

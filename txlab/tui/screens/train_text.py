@@ -14,6 +14,9 @@ from txlab.tui.theme import Glyphs
 from txlab.tui.watching import Snapshot
 from txlab.tui.words import STATES, clock, duration
 
+FEW = 3  # lines of the log on a low or narrow screen
+ROUTINE = ("checkpoint", "val")
+
 
 @dataclass(frozen=True)
 class Pending:
@@ -81,13 +84,13 @@ def log_lines(
         )
         for p in list(pending.values())[-lines:]
     ]
-    shown = wanted(entries, at)
+    shown = wanted(entries, at, lines - len(asked))
     if at is not None:
         upto = sum(entry.step <= at for entry in shown)
         shown = shown[: max(upto, min(len(shown), lines - len(asked)))]
     room = max(0, lines - len(asked))
     rows = []
-    for entry in shown[max(0, len(shown) - room) :] if room else []:
+    for entry in loudest(shown, room, at):
         later = at is not None and entry.step > at
         style = (
             "$quiet 60%" if later else {"quiet": "$quiet", "bad": "$error", "accent": "$accent"}.get(entry.level, "")
@@ -101,13 +104,27 @@ def log_lines(
     return Content("\n").join(rows)
 
 
-def wanted(entries: Sequence[Entry], at: int | None) -> list[Entry]:
-    """All that people and the run did; of what happens again and again (checkpoints, validations) the newest."""
+def loudest(entries: Sequence[Entry], room: int, at: int | None) -> list[Entry]:
+    """The newest `room` entries; where there are only a few lines, checkpoints and validations that were no better
+    give way to what people did, what the run said, the best validation and the end."""
+    newest = list(entries)[::-1]
+    if room <= FEW:
+        newest.sort(key=lambda entry: (at is not None and entry.step > at, entry.regular in ROUTINE))
+    kept = newest[:room]
+    return [entry for entry in entries if entry in kept]
+
+
+def wanted(entries: Sequence[Entry], at: int | None, lines: int = 0) -> list[Entry]:
+    """All that people and the run did; of what happens again and again (checkpoints, validations) the newest, and as
+    many of those before it as there are lines for."""
     newest: dict[str, int] = {}
     for index, entry in enumerate(entries):
         if entry.regular and (at is None or entry.step <= at or entry.regular not in newest):
             newest[entry.regular] = index
-    return [entry for index, entry in enumerate(entries) if not entry.regular or newest[entry.regular] == index]
+    kept = {index for index, entry in enumerate(entries) if not entry.regular or newest[entry.regular] == index}
+    before = [i for i, entry in enumerate(entries) if i not in kept and (at is None or entry.step <= at)]
+    kept.update(before[::-1][: max(0, lines - len(kept))])
+    return [entries[index] for index in sorted(kept)]
 
 
 def answer(age: float, gone: str) -> Content:
@@ -144,19 +161,33 @@ def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
 
 
 def samples_text(
-    samples: Mapping[int, tuple[tuple[str, str], ...]], at: int | None, beside: int | None, cells: int, signs: Glyphs
+    samples: Mapping[int, tuple[tuple[str, str], ...]],
+    at: int | None,
+    beside: int | None,
+    cells: int,
+    signs: Glyphs,
+    lines: int = 0,
 ) -> Content:
-    """What the model wrote at the step looked at, and at another one: stacked, or side by side where there is room."""
+    """What the model wrote at the step looked at, and at another one: stacked, or side by side where there is room.
+
+    Where `lines` are left under it, they show what it wrote before, as often as it fits."""
     steps = list(samples)
     now = nearest_sample(steps, at)
     if now is None:
         return Content.styled("no samples yet: texts that the model writes while it learns appear here", "$quiet")
-    hint = f"{signs.left} {signs.right} compare" if len(steps) > 1 else ""
+    hint = "< > compare" if len(steps) > 1 else ""
     if beside is None or beside not in samples:
         title = f"sample at {count(now)}"
         gap = max(1, cells - width(title) - width(hint))
         head = Content.assemble(Content.styled(title, "bold"), Content(" " * gap), Content.styled(hint, "$quiet"))
-        return Content.assemble(head, "\n", one_sample(samples[now], cells))
+        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells))]
+        left = lines - len(shown[0].plain.split("\n"))
+        for step in steps[: steps.index(now)][::-1]:
+            text = one_sample(samples[step], cells)
+            if (left := left - len(text.plain.split("\n")) - 2) < 0:
+                break
+            shown.append(Content.assemble(Content.styled(f"\nsample at {count(step)}\n", "bold $quiet"), text))
+        return Content("\n").join(shown)
     if cells < 64:
         parts = []
         for step in (beside, now):

@@ -263,7 +263,8 @@ class Heatmap(Painted, can_focus=True):
         return self.draw_row(self.origin[0] + row, line, shape) if row < shape.rows else []
 
     def draw_header(self, y: int, shape: Plan) -> list[Segment]:
-        """The labels of the columns, along the line or downwards; in the corner which of them are seen, if not all."""
+        """The labels of the columns, along the line or downwards; which of them are seen, if not all, in the corner,
+        or at the right where the corner is too narrow."""
         ascii = self.ascii
         plain = self.part("label")
         here = self.part("here")
@@ -274,6 +275,9 @@ class Heatmap(Painted, can_focus=True):
         elif y == shape.header - 1 and shape.rows < shape.all_rows:
             top = self.origin[0]
             corner = f"{'y' if ascii else '↕'}{top + 1}{'-' if ascii else '–'}{top + shape.rows}"
+        beside = ""
+        if width(corner) > shape.left - 1:
+            corner, beside = "", corner
         segments = [Segment(fit(corner, shape.left, ellipsis=""), plain)]
         for column in range(first, first + shape.columns):
             text = label(self.columns[column], ascii)
@@ -284,7 +288,7 @@ class Heatmap(Painted, can_focus=True):
                 letters = downwards(text, shape.header)
                 place = y - (shape.header - len(letters))
                 segments.append(Segment(fit(letters[place] if place >= 0 else "", shape.wide), style))
-        return segments
+        return [*segments, Segment(f" {beside}", plain)] if beside else segments
 
     def draw_row(self, row: int, line: int, shape: Plan) -> list[Segment]:
         """A line of a row; the middle one has its label, its numbers and what stands at the right."""

@@ -47,21 +47,28 @@ class TimeLine(Painted, can_focus=False):
         self.steps = np.empty(0, dtype=np.int64)
         self.total = 0
         self.edge = 0
+        self.ended = False
         self.checkpoints = np.empty(0, dtype=np.int64)
         self.at: int | None = None
         self.drawn: tuple[object, ...] = ()
 
     def set_frames(
-        self, steps: np.ndarray, total: int = 0, edge: int = 0, checkpoints: np.ndarray | None = None
+        self,
+        steps: np.ndarray,
+        total: int = 0,
+        edge: int = 0,
+        checkpoints: np.ndarray | None = None,
+        ended: bool = False,
     ) -> None:
-        """`steps` of the frames, sorted; `edge` the step that the run has reached; `total` the step where it will end.
+        """`steps` of the frames, sorted; `edge` the step that the run has reached; `total` the step where it will end;
+        of a run that has `ended` the newest frame is the last one, and nothing is live.
 
         A frame that is looked at and vanishes (the run was rewound) gives way to the one before it, without a message:
         it was not the person who moved.
         """
         self.steps = np.asarray(steps, dtype=np.int64)
         last = int(self.steps[-1]) if len(self.steps) else 0
-        self.edge = max(edge, last)
+        self.edge, self.ended = max(edge, last), ended
         self.total = max(total, self.edge)
         self.checkpoints = np.empty(0, np.int64) if checkpoints is None else np.asarray(checkpoints, np.int64)
         if self.at is not None and len(self.steps):
@@ -135,7 +142,11 @@ class TimeLine(Painted, can_focus=False):
         dot = "-" if self.ascii else "·"
         if not len(self.steps):
             return f"step {count(self.edge)} {dot} no frames recorded" if self.edge else "no frames yet"
-        place = "live" if self.at is None else f"frame {count(self.index + 1)} of {count(len(self.steps))}"
+        place = (
+            ("last frame" if self.ended else "live")
+            if self.at is None
+            else f"frame {count(self.index + 1)} of {count(len(self.steps))}"
+        )
         return f"{count(self.step or 0)} {dot} {place}"
 
     def bar_width(self) -> int:

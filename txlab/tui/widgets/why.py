@@ -13,14 +13,15 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from txlab.drawing.explanation import PARTS, explanation_lines, folded
-from txlab.drawing.text import visible
+from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
+from txlab.tui.theme import plain_signs
+from txlab.tui.widgets.front import Front
 from txlab.tui.widgets.terminal import is_ascii
 
 
@@ -56,19 +57,24 @@ class WhyPanel(Widget, can_focus=False):
         ascii = is_ascii(self)
         if self.explanation is None:
             quiet = self.get_component_rich_style("why--quiet", partial=True)
-            return [Text(line, quiet) for line in folded(visible(self.sentence, ascii), max(1, cells))]
+            return [
+                Text(piece, quiet)
+                for line in visible_lines(plain_signs(self.sentence, ascii), ascii)
+                for piece in ([line] if width(line) <= cells else folded(line, max(1, cells)))
+            ]
         style = {part: self.get_component_rich_style(f"why--{part}", partial=True) for part in PARTS}
         return explanation_lines(self.explanation, cells, style, ascii)  # type: ignore[arg-type]
 
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return len(self.lines(max(1, width)))
+    def get_content_height(self, container: object, viewport: object, cells: int) -> int:
+        return len(self.lines(max(1, cells)))
 
     def render(self) -> Text:
         return Text("\n", no_wrap=True, overflow="crop").join(self.lines(max(1, self.size.width)))
 
 
-class WhyScreen(ModalScreen[None]):
-    """Asks `ask()` in a thread and shows the Explanation; None or a LabError is said in a sentence.
+class WhyScreen(Front[None]):
+    """Asks `ask()` in a thread and shows the Explanation, or the lines that are the answer; None or a LabError is said
+    in a sentence.
 
     self.app.push_screen(WhyScreen(lambda: explain(frame, "attention/pattern", (l, h, i, j))))
     """
@@ -93,7 +99,7 @@ class WhyScreen(ModalScreen[None]):
     WhyScreen.-ascii > VerticalScroll { border: ascii $accent; scrollbar-size: 0 0; }
     """
 
-    def __init__(self, ask: Callable[[], Explanation | None], waiting: str = "loading the engine…") -> None:
+    def __init__(self, ask: Callable[[], Explanation | str | None], waiting: str = "loading the engine…") -> None:
         super().__init__()
         self.ask, self.waiting = ask, waiting
 
@@ -115,6 +121,8 @@ class WhyScreen(ModalScreen[None]):
         if event.state is WorkerState.SUCCESS:
             if event.worker.result is None:
                 panel.say("Nothing is known about this number.")
+            elif isinstance(event.worker.result, str):
+                panel.say(event.worker.result)
             else:
                 panel.explain(event.worker.result)
         elif event.state is WorkerState.ERROR:

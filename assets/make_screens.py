@@ -1,0 +1,124 @@
+"""The pictures of the README, from real runs: python assets/make_screens.py RUNS_FOLDER
+
+    lab.png         the catalogue and the runs of the folder, in whatever state they are
+    train.png       the newest gpt-docs run (else gpt-tiny): curves, numbers, samples
+    attention.png   the newest gpt-copy run, its strongest induction head, where it looks furthest back
+    why.png         the same, asked why
+
+They are written to assets/screens (a second argument names another folder).
+Notable: they are drawn from the program itself on runs that exist, so a picture cannot show what is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from textual.pilot import Pilot
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
+
+from picture import picture  # noqa: E402
+
+from txlab.errors import LabError  # noqa: E402
+from txlab.runs.directory import RunInfo, list_runs  # noqa: E402
+from txlab.tui.app import TxlabApp  # noqa: E402
+from txlab.tui.screens.attention import AttentionScreen  # noqa: E402
+from txlab.tui.screens.lab import LabScreen  # noqa: E402
+from txlab.tui.screens.rows import Rows  # noqa: E402
+from txlab.tui.screens.train import TrainScreen  # noqa: E402
+from txlab.tui.settings import Settings  # noqa: E402
+from txlab.tui.widgets.heatmap import Heatmap  # noqa: E402
+from txlab.tui.widgets.thumbnails import Thumbnails  # noqa: E402
+from txlab.tui.widgets.why import WhyPanel, WhyScreen  # noqa: E402
+
+SIZE = (120, 36)
+PATIENCE = 30.0  # seconds for a screen to have read its run; the first `why` imports torch
+
+
+def newest(root: Path, *scenarios: str) -> Path:
+    """The newest run of the first of the scenarios that has one with frames."""
+    infos = [(path, RunInfo.load(path)) for path in list_runs(root)]
+    for scenario in scenarios:
+        for path, info in infos:
+            if info.scenario == scenario and any((path / "frames").glob("*")):
+                return path
+    raise SystemExit(f"{root} has no run of {' or '.join(scenarios)}: txlab run {scenarios[0]}")
+
+
+async def until(pilot: Pilot[None], ready: Callable[[], object]) -> None:
+    for _ in range(int(PATIENCE / 0.1)):
+        await pilot.pause(0.1)
+        if ready():
+            break
+    else:
+        raise SystemExit("the screen never had what the picture shows")
+    await pilot.pause(0.5)
+
+
+def on_the_diagonal(weights: np.ndarray) -> int:
+    """The middle row of the longest stretch in which each row looks one further on than the row before: the copying."""
+    looks = weights.argmax(axis=1)
+    best: list[int] = [len(looks) - 1]
+    now: list[int] = []
+    for row in range(1, len(looks)):
+        follows = looks[row] == looks[row - 1] + 1 and looks[row] < row - 1
+        now = [*now, row] if follows else []
+        best = now if len(now) >= len(best) else best
+    return best[len(best) // 2]
+
+
+def save(app: TxlabApp, folder: Path, name: str) -> None:
+    path = folder / f"{name}.png"
+    picture(app).save(path, optimize=True)
+    print(path)
+
+
+async def draw(root: Path, folder: Path) -> None:
+    app = TxlabApp(root=root, settings=Settings())
+    async with app.run_test(size=SIZE) as pilot:
+        lab = app.screen
+        assert isinstance(lab, LabScreen)
+        seen = min(len(list_runs(root)), 10)
+        await until(pilot, lambda: lab.loaded and len(lab.glances) >= seen)
+        lab.query_one("#catalogue", Rows).select("gpt-copy")
+        await pilot.pause(0.5)
+        save(app, folder, "lab")
+
+        app.look_at(newest(root, "gpt-docs", "gpt-tiny"))
+        await until(pilot, lambda: isinstance(app.screen, TrainScreen) and app.screen.snap)
+        save(app, folder, "train")
+
+        app.look_at(newest(root, "gpt-copy"), "attention")
+        await until(pilot, lambda: isinstance(app.screen, AttentionScreen) and app.screen.attention)
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        assert screen.attention is not None
+        (layer, head), *_ = screen.attention.strongest("induction", 1) or [(0, 0)]
+        screen.query_one(Thumbnails).choose(layer, head)
+        await pilot.pause(0.3)
+        heatmap = screen.query_one(Heatmap)
+        weights = screen.attention.pattern[layer, head].astype(np.float32)
+        row = on_the_diagonal(weights)
+        heatmap.move_to(row, int(weights[row].argmax()))
+        await pilot.pause(0.5)
+        save(app, folder, "attention")
+
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
+        save(app, folder, "why")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: python assets/make_screens.py RUNS_FOLDER [FOLDER]")
+    target = Path(sys.argv[2]) if len(sys.argv) == 3 else HERE / "screens"
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        asyncio.run(draw(Path(sys.argv[1]).absolute(), target))
+    except LabError as error:
+        sys.exit(str(error))

@@ -1,0 +1,103 @@
+"""A text that scrolls: a page of Content, its own bar in the last column.
+
+Notable: a container with a text in it is laid out anew, and the whole screen with it, whenever the text has another
+height (15 ms at 120 × 40); a page that folds and scrolls by itself only draws its own lines.
+"""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual import events
+from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.visual import Visual
+
+from txlab.tui.theme import plain_signs
+from txlab.tui.widgets.painted import Painted
+
+BESIDE = 2  # columns right of the text: a blank one and the bar
+
+
+class Page(Painted, can_focus=False):
+    """`say(content)` shows another text from its beginning on; `scroll_lines(by)` moves through it."""
+
+    COMPONENT_CLASSES = {"page--bar", "page--rest"}
+    DEFAULT_CSS = """
+    Page { width: 1fr; height: 1fr; color: $foreground; }
+    Page > .page--bar { color: $rule; }
+    Page > .page--rest { color: $foreground; }
+    """
+    MOST = 84
+    """No line is longer: nobody reads longer ones."""
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.text = Content("")
+        self.strips: list[Strip] = []
+        self.top = 0
+        self.folded_at = -1
+
+    @property
+    def cells(self) -> int:
+        """How wide a text may be."""
+        return max(1, min(self.MOST, (self.size.width or self.MOST + BESIDE) - BESIDE))
+
+    def say(self, text: Content | str, home: bool = False) -> None:
+        """Show a text, from its first line on if it is about something else (`home`)."""
+        content = Content(text) if isinstance(text, str) else text
+        if home:
+            self.top = 0
+        if content == self.text and content.spans == self.text.spans and not home:
+            return
+        before, self.text, self.folded_at = list(self.lines()), content, -1
+        for y in range(self.size.height):
+            if self.line(before, y) != self.line(self.lines(), y):
+                self.refresh(Region(self.gutter.left, self.gutter.top + y, self.size.width, 1))
+
+    def lines(self) -> list[Strip]:
+        """The text folded to the width of now."""
+        if self.folded_at != self.cells and self.is_attached:
+            self.folded_at = self.cells
+            shown = Content(plain_signs(self.text.plain, True), spans=self.text.spans) if self.ascii else self.text
+            self.strips = Visual.to_strips(self, shown, self.cells, None, self.visual_style, apply_selection=False)
+            self.top = max(0, min(self.top, len(self.strips) - self.size.height))
+        return self.strips
+
+    def line(self, lines: list[Strip], y: int) -> list[Segment]:
+        """Line `y` of what is seen, with its piece of the bar."""
+        at, height, width, surface = self.top + y, self.size.height, self.size.width, self.surface
+        text = lines[at] if at < len(lines) else Strip.blank(0)
+        segments = list(text.adjust_cell_length(max(0, width - 1), surface))
+        bar = Segment(" ", surface)
+        if len(lines) > height > 0:
+            long = max(1, round(height * height / len(lines)))
+            first = round((height - long) * self.top / (len(lines) - height))
+            if first <= y < first + long:
+                bar = Segment("|" if self.ascii else "▐", self.part("bar"))
+        return [*segments, bar]
+
+    def render_line(self, y: int) -> Strip:
+        return Strip(self.line(self.lines(), y), self.size.width)
+
+    @property
+    def overflows(self) -> bool:
+        return len(self.lines()) > self.size.height
+
+    def scroll_lines(self, by: int) -> None:
+        top = max(0, min(self.top + by, len(self.lines()) - self.size.height))
+        if top != self.top:
+            self.top = top
+            self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.folded_at = -1
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_lines(-3)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_lines(3)
