@@ -470,3 +470,27 @@ def test_a_failed_run_is_status_1_and_says_why(
     (run,) = (tmp_path / "runs").iterdir()  # what it leaves is kept
     assert str(run) in said.error
     assert txlab_command("attach", "latest").status == 1
+
+
+def test_json_rows_hold_nothing_that_a_terminal_acts_upon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"event": "sample", "time": 0.0, "step": 1, "prompt": "\x1b\x9b\x7f\u202e\U000e0041", "text": "日本 é\n"}
+    JsonRows(tmp_path)(row)
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == row
+    assert all(character.isprintable() for character in printed.rstrip("\n"))
+    assert "日本 é" in printed
+
+
+def test_exported_names_cannot_speak_to_a_terminal(
+    with_run, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunDirectory(tmp_path / "runs" / tiny_run.name)
+    with run.events.open("a") as log:
+        log.write(json.dumps({"event": "metrics", "time": 1.0, "step": 12, "values": {"a\x1b[31m\x9b": 1.0}}) + "\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        said = with_run("export", "latest")
+    assert "a␛[31m\\x9b" in said.out
+    written = tmp_path / "metrics.csv"
+    with_run("export", "latest", "--out", str(written))
+    assert "a\x1b[31m\x9b" in written.read_text()

@@ -90,3 +90,30 @@ def test_requests_are_answered_and_such_a_run_is_not_executed(tmp_path: Path) ->
     assert state_of(run.path).status == "done"
     with pytest.raises(LabError, match="only be looked at"):
         execute(run.path)
+
+
+def test_steps_of_numpy_and_torch_are_rows_that_readers_see(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(np.int64(3), loss=1.0)
+        run.log(torch.tensor(5), loss=2.0)
+        run.rewind(np.int32(4))
+        run.log(np.uint8(5), loss=3.0)
+        run.frame(np.int64(6), {"x": np.ones(2)})
+        run.sample(np.int64(6), "a", "b")
+    rows = live_branch(read_rows(RunDirectory(run.path).events)[0])
+    assert [(row["step"], row["values"]["loss"]) for row in rows if row["event"] == "metrics"] == [(3, 1.0), (5, 3.0)]
+    assert [row["step"] for row in rows if row["event"] == "sample"] == [6]
+    assert RunInfo.load(run.path).step == 6
+
+
+@pytest.mark.parametrize("step", [6.0, 6.5, "6", None, -1])
+def test_what_is_no_step_is_refused_and_not_lost(tmp_path: Path, step: object) -> None:
+    with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match="whole number"):
+        run.log(step, loss=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["abc", None, [1.0, 2.0], np.ones(3), 10**400])
+def test_what_is_no_number_is_refused_with_its_name(tmp_path: Path, value: object) -> None:
+    with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match=r"step 7: accuracy = .* one number"):
+        run.log(7, accuracy=value)  # type: ignore[arg-type]

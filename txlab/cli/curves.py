@@ -102,8 +102,11 @@ def export(
     else:
         with tempfile.TemporaryDirectory() as aside:  # whole before its first byte is printed
             whole = write_csv(directory, Path(aside) / "metrics.csv", wide=wide, names=names)
-            with whole.open(encoding="utf-8") as file:
-                shutil.copyfileobj(file, sys.stdout)
+            with whole.open(encoding="utf-8", newline="") as file:
+                if sys.stdout.isatty():  # a program gets the names as they are, a terminal must not be spoken to by one
+                    sys.stdout.writelines(shown(line.rstrip("\r\n")) + "\n" for line in file)
+                else:
+                    shutil.copyfileobj(file, sys.stdout)
 
 
 def save_picture(

@@ -7,6 +7,7 @@ the terminal each time needs no thread and leaves no hidden cursor behind when i
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -104,11 +105,22 @@ FIRST: tuple[str, ...] = ("loss", "val_loss", "val_bits_per_byte", "copy_accurac
 MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
 
 
+def quiet(line: str) -> str:
+    r"""The same JSON with what a terminal could act upon as escapes; a control below a space is one already.
+
+    >>> quiet('"a\u202e\u009b"') == '"a\\u202e\\u009b"'
+    True
+    """
+    if line.isascii():
+        return line
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in line)
+
+
 class JsonRows(Progress):
     """The rows of events.jsonl, as they are written."""
 
     def show(self, row: Row) -> None:
-        sys.stdout.write(encode_row(row).decode())
+        sys.stdout.write(quiet(encode_row(row).decode()))
         sys.stdout.flush()
 
 

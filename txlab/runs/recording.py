@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import operator
 import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, Sample
@@ -72,6 +73,14 @@ def as_toml(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
+def whole(step: SupportsIndex) -> int:
+    """A step as Python's own integer: a row with numpy's or torch's would be no row to any reader."""
+    try:
+        return operator.index(step)
+    except TypeError:
+        raise LabError(f"a step is a whole number, not {str(step)[:60]!r}") from None
+
+
 class Recording:
     """A run that another program's loop writes; `path` is its directory."""
 
@@ -87,10 +96,14 @@ class Recording:
         recorder.row("start", 0, pid=recorder.info.pid, host=recorder.info.host, resumed_from=None)
         atexit.register(self._at_exit)
 
-    def log(self, step: int, **values: float | torch.Tensor) -> None:
+    def log(self, step: SupportsIndex, **values: float | torch.Tensor) -> None:
         """Record named numbers of a step; tensors on a device are fetched late, many at once."""
-        self._go_to(step)
-        self.recorder.metrics(step, values)
+        step = self._go_to(step)
+        try:
+            self.recorder.metrics(step, values)
+        except (TypeError, ValueError, OverflowError) as error:
+            named = ", ".join(f"{name} = {str(value)[:60]!r}" for name, value in values.items())
+            raise LabError(f"step {step}: {named}: a metric is one number ({one_line(error)})") from error
         if self.recorder.due:
             self.recorder.flush()
         if time.monotonic() - self._answered >= ANSWER_EVERY:
@@ -98,27 +111,28 @@ class Recording:
 
     def frame(
         self,
-        step: int,
+        step: SupportsIndex,
         tensors: Mapping[str, Array],
         tokens: Mapping[str, Sequence[str]] | None = None,
         texts: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Record what may be looked at: named arrays, rows of labels, texts, and facts that say how to read them."""
-        self._go_to(step)
+        step = self._go_to(step)
         self.recorder.frame(Frame(step, tensors, tokens or {}, texts or {}, facts or {}))
 
-    def sample(self, step: int, prompt: str, text: str) -> None:
+    def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
         """Record a text that the model wrote."""
-        self._go_to(step)
+        step = self._go_to(step)
         self.recorder.sample(step, Sample(prompt, text))
 
-    def note(self, step: int, text: str) -> None:
-        self._go_to(step)
+    def note(self, step: SupportsIndex, text: str) -> None:
+        step = self._go_to(step)
         self.recorder.note(step, text)
 
-    def rewind(self, step: int, reason: str = "") -> None:
+    def rewind(self, step: SupportsIndex, reason: str = "") -> None:
         """Say that the loop went back: what was recorded after `step` no longer counts."""
+        step = whole(step)
         self.recorder.flush()
         self.recorder.rewind(step, self._step, reason, explicit=True)
         self._step = step
@@ -133,12 +147,19 @@ class Recording:
             self.recorder.finish(status, reason)
             self._lock.close()
 
-    def _go_to(self, step: int) -> None:
+    def _go_to(self, step: SupportsIndex) -> int:
+        """The step as a plain integer, from now on the current one; LabError if it goes back."""
         if not self._open:
             raise LabError(f"{self.path} is closed; nothing more can be recorded")
-        if step < self._step:
-            raise LabError(f"step {step} comes after step {self._step}; say rewind({step}) first if the loop went back")
-        self._step = step
+        plain = whole(step)
+        if plain < 0:
+            raise LabError(f"a step is a whole number from 0 on, not {plain}")
+        if plain < self._step:
+            raise LabError(
+                f"step {plain} comes after step {self._step}; say rewind({plain}) first if the loop went back"
+            )
+        self._step = plain
+        return plain
 
     def _answer(self) -> None:
         self._answered = time.monotonic()
