@@ -5,8 +5,8 @@
 Four loops on the same text take turns, so that whatever else the machine does meets all of them alike: the lean loop in
 float32; the experiment in float32 with the same attention; the experiment with what the probe chose, recorded; and the
 same without recording. Printed are medians over the repeats and medians of the ratios within a repeat. Evaluation and
-samples are off, because the lean loop has none; a recorded segment writes every metric, a frame each ten steps, and a
-checkpoint at its end. --busy N starts N processes that do nothing but spin.
+samples are off, because the lean loop has none; recorded is every metric, a frame each ten steps and a checkpoint each
+200, as the schema has it. --busy N starts N processes that do nothing but spin.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,14 +91,34 @@ def lean_loop(scenario: LanguageModelScenario, text: Tensor, threads: int) -> Se
     return segment
 
 
-class Some:
-    """An experiment that asks for a few steps more than it has made: so that `drive` can be called in segments."""
+class Gate:
+    """An experiment that waits before each step until it may go on: `drive` runs through, and segments take turns."""
 
-    def __init__(self, experiment: Any) -> None:
-        self.experiment, self.steps = experiment, 0
+    steps = 10**9
+
+    def __init__(self, experiment: Any, threads: int) -> None:
+        self.experiment, self.threads = experiment, threads
+        self.left, self.waiting, self.changed = 0, False, threading.Condition()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.experiment, name)
+
+    def step(self) -> Any:
+        with self.changed:
+            if not self.left:
+                self.waiting = True  # all that belongs to the step before, its recording too, is done by now
+                self.changed.notify_all()
+                self.changed.wait_for(lambda: self.left > 0)
+            self.left -= 1
+        torch.set_num_threads(self.threads)  # a setting of the calling thread
+        return self.experiment.step()
+
+    def segment(self, steps: int) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.waiting)
+            self.left, self.waiting = steps, False
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.waiting)
 
 
 def bare_loop(scenario: LanguageModelScenario) -> Segment:
@@ -112,24 +133,17 @@ def bare_loop(scenario: LanguageModelScenario) -> Segment:
 
 
 def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> Segment:
-    """The loop of `txlab run`: rows, heartbeat, frames, checkpoints."""
+    """The loop of `txlab run`: requests, rows, heartbeat, frames, and checkpoints at the cadence of the schema."""
     from txlab.runs.control import Inbox
     from txlab.runs.directory import create_run_directory, new_info
     from txlab.runs.loop import drive
     from txlab.runs.recorder import Recorder
 
     run = create_run_directory(folder, "benchmark")
-    some = Some(build(scenario))
+    gate = Gate(build(scenario), scenario.compute.threads)
     recorder = Recorder(run, new_info(run, "benchmark", scenario.kind), scenario.record.frames_mb)
-
-    def segment(steps: int) -> None:
-        torch.set_num_threads(scenario.compute.threads)
-        some.steps = some.step_count + steps
-        outcome = drive(some, recorder, Inbox(run), scenario.record)
-        if outcome.status != "done":
-            raise SystemExit(f"{outcome.status}: {outcome.reason}")
-
-    return segment
+    threading.Thread(target=drive, args=(gate, recorder, Inbox(run), scenario.record), daemon=True).start()
+    return gate.segment
 
 
 def main() -> None:
