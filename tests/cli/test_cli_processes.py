@@ -91,6 +91,30 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
 
 
+@pytest.mark.parametrize("command", ["scenarios", "runs", "plot latest", "export latest", "attach latest", "doctor"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_is_no_failure_and_no_traceback(tiny_run: Path, command: str, unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "txlab", *command.split()] + ["--no-torch"] * (command == "doctor")
+    environment = os.environ | {"TXLAB_RUNS": str(tiny_run.parent), "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, env=environment)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_on_a_full_disk_is_said_in_one_line(tiny_run: Path, unbuffered: str) -> None:
+    environment = os.environ | {"TXLAB_RUNS": str(tiny_run.parent), "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "txlab", "runs"], stdout=full, stderr=subprocess.PIPE, env=environment, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr == "txlab: the output cannot be written: No space left on device\n"
+
+
 @pytest.mark.parametrize("columns", [41, 97])
 def test_ctrl_c_leaves_a_checkpoint_and_130(tiny_scenario: Path, tmp_path: Path, columns: int) -> None:
     words = [sys.executable, "-m", "txlab", "run", str(tiny_scenario), *ENDLESS]

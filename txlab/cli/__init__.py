@@ -6,6 +6,7 @@ Notable: `txlab --help` and every usage error are answered without torch, textua
 """
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -92,21 +93,38 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         status = app(standalone_mode=False)
-        sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output left, as `head` does: nothing to complain about
-        silence(sys.stdout.fileno())
         status = 0
+    except SystemExit as ended:  # typer's own answer to that
+        status = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except LabError as error:
         complain(str(error))
         status = error.exit_status
     except (typer.Abort, KeyboardInterrupt):
         status = 130
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
+            raise
+        status = unwritten(error)
     except Exception as error:
         if not hasattr(error, "exit_code") or not hasattr(error, "show"):
             raise  # a bug, and its traceback
         complain(usage_sentence(error))
         status = error.exit_code
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout.fileno())
+    except OSError as error:
+        status = status or unwritten(error)
+        silence(sys.stdout.fileno())
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def unwritten(error: OSError) -> int:
+    """The exit status where standard output takes no more: a full disk, a terminal that is gone."""
+    complain(f"the output cannot be written: {error.strerror}")
+    return 1
 
 
 ALLOWED = {

@@ -125,7 +125,8 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
     if info.status == "interrupted":  # all is written; an impatient second ctrl-c shall not spoil the exit status
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not json:
-        report(directory, info)
+        with contextlib.suppress(BrokenPipeError):  # nobody reads it, and the status still tells
+            report(directory, info)
     if info.status == "failed":
         raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
     raise typer.Exit(EXIT_STATUS.get(info.status, 1))

@@ -180,9 +180,8 @@ class EventWriter:
     def write_bytes(self, line: bytes) -> None:
         written = 0
         try:
-            while written < len(
-                line
-            ):  # a second turn only where the disk took a part: it then raises, or has room again
+            # A second turn comes only where the disk took a part: it then raises, or has room again.
+            while written < len(line):
                 written += os.write(self.descriptor, line[written:])
         except OSError:
             if written:

@@ -7,6 +7,7 @@ which keeps a killed run equal, bit for bit, to one that was never killed.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import traceback
@@ -19,6 +20,7 @@ from txlab.experiments.protocol import Experiment, Metrics, NotFinite
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
+from txlab.runs.directory import RunDirectory
 from txlab.runs.recorder import Recorder, is_disk_full, number
 from txlab.runs.speed import Speed
 
@@ -54,7 +56,7 @@ def drive(
     except BaseException as error:
         outcome = Outcome("failed", _reason(error, loop, recorder))
         if not isinstance(error, RunFailed):
-            _write_traceback(recorder, error)
+            write_traceback(recorder.run, error)
     loop.refuse_the_rest(outcome)
     return outcome
 
@@ -289,9 +291,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def _write_traceback(recorder: Recorder, error: BaseException) -> None:
-    try:
-        with recorder.run.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.writelines(traceback.format_exception(error))
-    except OSError:
-        return
+def write_traceback(run: RunDirectory, error: BaseException) -> None:
+    """Add it to log.txt, for whoever mends the bug; a disk that refuses must not hide the error itself."""
+    with contextlib.suppress(OSError), run.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
+        log.writelines(traceback.format_exception(error))

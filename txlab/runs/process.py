@@ -26,7 +26,7 @@ from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, RunInfo, atomic_write, create_run_directory, new_info, user_name
 from txlab.runs.events import Row, read_rows
 from txlab.runs.lock import writing
-from txlab.runs.loop import Outcome, drive, one_line
+from txlab.runs.loop import Outcome, drive, one_line, write_traceback
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
 from txlab.runs.recovery import info_of
 from txlab.runs.signals import Signals
@@ -166,10 +166,7 @@ def _compute(
 
 
 def _could_not_begin(run: RunDirectory, error: BaseException) -> Outcome:
-    import traceback
-
-    with contextlib.suppress(OSError), run.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
-        log.writelines(traceback.format_exception(error))
+    write_traceback(run, error)
     if is_disk_full(error):
         return Outcome("failed", f"no space left on the disk that holds {run.path}; the run had not begun")
     return Outcome("failed", f"it could not begin: {type(error).__name__}: {one_line(error)}")

@@ -15,7 +15,6 @@ import contextlib
 import operator
 import sys
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from txlab.experiments.protocol import Frame, Sample
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, atomic_write, create_run_directory, new_info
 from txlab.runs.lock import writing
-from txlab.runs.loop import one_line
+from txlab.runs.loop import one_line, write_traceback
 from txlab.runs.process import begin
 from txlab.runs.recorder import Recorder
 
@@ -155,9 +154,8 @@ class Recording:
         if plain < 0:
             raise LabError(f"a step is a whole number from 0 on, not {plain}")
         if plain < self._step:
-            raise LabError(
-                f"step {plain} comes after step {self._step}; say rewind({plain}) first if the loop went back"
-            )
+            back = f"say rewind({plain}) first if the loop went back"
+            raise LabError(f"step {plain} comes after step {self._step}; {back}")
         self._step = plain
         return plain
 
@@ -177,8 +175,7 @@ class Recording:
         elif isinstance(error, KeyboardInterrupt):
             self.close("interrupted", "KeyboardInterrupt")
         else:
-            with contextlib.suppress(OSError), self.recorder.run.log.open("a", errors="backslashreplace") as log:
-                log.writelines(traceback.format_exception(error))
+            write_traceback(self.recorder.run, error)
             self.close("failed", f"{type(error).__name__}: {one_line(error)}")
 
     def __enter__(self) -> Self:
