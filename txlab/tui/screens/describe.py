@@ -144,13 +144,12 @@ def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> lis
         return []
     values = np.array(run.curve)
     steps = np.linspace(run.first, run.step, len(values))
-    drawn = None
-    columns = cells - 8
-    for _ in range(2):  # the labels of the y axis decide how many columns are left
-        drawn = curve.draw([Curve("", steps, values, "line")], max(8, columns), max(2, lines - 3), ascii=ascii)
-        if drawn is None:
-            return []
-        columns = cells - margin(drawn)
+    size = max(2, lines - 3)
+    drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - 8), size, ascii=ascii)
+    if drawn is not None:  # the labels of the y axis decide how many columns are left
+        drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
+    if drawn is None:
+        return []
     unit = UNITS.get(run.metric, "")
     named = visible(run.metric) + (f", {unit}" if unit else "")
     role = {"axis": "$quiet", "unit": "$quiet"}

@@ -20,7 +20,7 @@ from textual.worker import get_current_worker
 from txlab.drawing.numerals import count
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
-from txlab.tui.glance import ENDED, GOING, Glance, RunsUnder
+from txlab.tui.glance import Glance, RunsUnder
 from txlab.tui.screens.bench import Rule
 from txlab.tui.screens.describe import describe_run, describe_scenario, no_runs, place_of, welcome
 from txlab.tui.screens.keyline import KeyLine
@@ -34,9 +34,6 @@ from txlab.tui.words import about
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import Entry
-
-
-CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
 
 
 class Filter(Input):
@@ -309,37 +306,6 @@ class LabScreen(RunsActions):
         self.show_side("catalogue" if self.side() == "runs" else "runs")
 
     # What one does.
-
-    def word_for(self, binding: Binding) -> str:
-        """The keys at the bottom are those that do something to what is selected."""
-        name = binding.id or ""
-        if name == "lab.scroll":
-            return binding.description if self.query_one("#details", Page).overflows else ""
-        if self.side() != "runs":
-            return binding.description
-        status = run.status if (run := self.selected_run()) else ""
-        useful = {
-            "lab.attach": False,  # enter does it
-            "lab.resume": status in CAN_GO_ON,
-            "lab.stop": status in GOING,
-            "lab.delete": status in (*ENDED, "lost"),
-        }
-        if not useful.get(name, True):
-            return ""
-        return {"lab.start": "open", "lab.other": "catalogue"}.get(name, binding.description)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Runs can be stopped and deleted on their side, scenarios changed on theirs."""
-        if action not in ("resume", "stop", "delete", "attach", "change", "start") or not self.is_attached:
-            return True
-        if not self.query("#runs"):
-            return True
-        runs = self.side() == "runs"
-        if action in ("change", "start"):
-            return bool(not runs or action == "start")
-        if self.query_one("#runs", Rows).key is None:
-            return False
-        return bool(runs or action == "attach")
 
     def action_start(self) -> None:
         """Enter: start the scenario, or open the run."""

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textual.binding import Binding
+
 from txlab.tui.deletion import delete_run
-from txlab.tui.glance import ENDED, Glance
+from txlab.tui.glance import ENDED, GOING, Glance
 from txlab.tui.screens.bench import BenchScreen
+from txlab.tui.screens.rows import Rows
+from txlab.tui.widgets.page import Page
 from txlab.tui.words import STATES
+
+CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
 
 
 class RunsActions(BenchScreen):
@@ -25,6 +31,41 @@ class RunsActions(BenchScreen):
     def look_at_runs(self, seen: set[str], force: bool = False) -> None:
         """In a thread: look again at the runs named in `seen`, and at which ones there are."""
         raise NotImplementedError
+
+    def side(self) -> str:
+        """Which list the keys work on: "catalogue" or "runs"."""
+        raise NotImplementedError
+
+    def word_for(self, binding: Binding) -> str:
+        """The keys at the bottom are those that do something to what is selected."""
+        name = binding.id or ""
+        if name == "lab.scroll":
+            return binding.description if self.query_one("#details", Page).overflows else ""
+        if self.side() != "runs":
+            return binding.description
+        status = run.status if (run := self.selected_run()) else ""
+        useful = {
+            "lab.attach": False,  # enter does it
+            "lab.resume": status in CAN_GO_ON,
+            "lab.stop": status in GOING,
+            "lab.delete": status in (*ENDED, "lost"),
+        }
+        if not useful.get(name, True):
+            return ""
+        return {"lab.start": "open", "lab.other": "catalogue"}.get(name, binding.description)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Runs can be stopped and deleted on their side, scenarios changed on theirs."""
+        if action not in ("resume", "stop", "delete", "attach", "change", "start") or not self.is_attached:
+            return True
+        if not self.query("#runs"):
+            return True
+        runs = self.side() == "runs"
+        if action in ("change", "start"):
+            return bool(not runs or action == "start")
+        if self.query_one("#runs", Rows).key is None:
+            return False
+        return bool(runs or action == "attach")
 
     def begin(self, name: str, overrides: list[str]) -> None:
         self.tell(f"{name}: {STATES['created']}")

@@ -70,9 +70,9 @@ def in_words(reader: RunReader) -> str:
 
 def last_values(reader: RunReader) -> list[str]:
     """A small table: the last steps, each metric a column."""
-    names = [name for name in ("loss", "grad_norm", "lr") if name in reader.names("metrics")]
-    names += [name for name in reader.names("metrics") if name not in names and not name.startswith("val_")]
-    names = names[:NAMES]
+    first = ["loss", "grad_norm", "lr"]
+    known = [name for name in reader.names("metrics") if not name.startswith("val_")]
+    names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]
     if not names:
         return []
     series = [reader.series(name) for name in names]

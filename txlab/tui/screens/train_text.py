@@ -181,10 +181,10 @@ def samples_text(
         gap = max(1, cells - width(title) - width(hint))
         head = Content.assemble(Content.styled(title, "bold"), Content(" " * gap), Content.styled(hint, "$quiet"))
         shown = [Content.assemble(head, "\n", one_sample(samples[now], cells))]
-        left = lines - len(shown[0].plain.split("\n"))
+        spare = lines - len(shown[0].plain.split("\n"))
         for step in steps[: steps.index(now)][::-1]:
             text = one_sample(samples[step], cells)
-            if (left := left - len(text.plain.split("\n")) - 2) < 0:
+            if (spare := spare - len(text.plain.split("\n")) - 2) < 0:
                 break
             shown.append(Content.assemble(Content.styled(f"\nsample at {count(step)}\n", "bold $quiet"), text))
         return Content("\n").join(shown)

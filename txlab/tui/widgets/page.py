@@ -59,7 +59,9 @@ class Page(Painted, can_focus=False):
         """The text folded to the width of now."""
         if self.folded_at != self.cells and self.is_attached:
             self.folded_at = self.cells
-            shown = Content(plain_signs(self.text.plain, True), spans=self.text.spans) if self.ascii else self.text
+            shown = (
+                Content(plain_signs(self.text.plain, True), spans=list(self.text.spans)) if self.ascii else self.text
+            )
             self.strips = Visual.to_strips(self, shown, self.cells, None, self.visual_style, apply_selection=False)
             self.top = max(0, min(self.top, len(self.strips) - self.size.height))
         return self.strips
