@@ -296,3 +296,15 @@ async def test_what_is_behind_a_dialog_is_drawn_once(root: Path) -> None:
         assert "txlab" in text_of(app).split("\n")[0]
         await pilot.resize_terminal(100, 30)
         await settle(pilot, lambda: screen.behind is not behind)
+
+
+async def test_the_lab_is_drawn_where_colours_are_not_wanted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    make_run(root)
+    app = app_on(root)
+    async with app.run_test(size=(120, 60)) as pilot:  # so high that the page has lines without any text
+        await settle(pilot, lambda: lab(app).loaded and lab(app).glances)
+        for keys in (["tab"], ["question_mark"], ["escape"], ["w"], ["escape"], ["3"], ["4"]):
+            await pilot.press(*keys)
+            await settle(pilot)
+            assert "txlab" in text_of(app)

@@ -280,3 +280,13 @@ async def test_the_event_loop_does_not_wait_for_the_engine(host: Callable) -> No
             if app.screen.query_one(WhyPanel).explanation is ANSWER:
                 break
         assert "MATH T1" in text_of(app)
+
+
+async def test_every_curve_is_named_before_the_smoothing_is(host: Callable) -> None:
+    chart = Chart()
+    async with host(chart).run_test(size=(40, 10)):
+        chart.set_series(curves(), "nats, smoothed over 20 steps")
+        shown = text_of(chart.app)
+        assert "train" in shown
+        assert "val" in shown
+        assert "nats" in shown

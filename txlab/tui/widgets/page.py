@@ -69,7 +69,7 @@ class Page(Painted, can_focus=False):
     def line(self, lines: list[Strip], y: int) -> list[Segment]:
         """Line `y` of what is seen, with its piece of the bar."""
         at, height, width, surface = self.top + y, self.size.height, self.size.width, self.surface
-        text = lines[at] if at < len(lines) else Strip.blank(0)
+        text = lines[at] if at < len(lines) else Strip([])
         segments = list(text.adjust_cell_length(max(0, width - 1), surface))
         bar = Segment(" ", surface)
         if len(lines) > height > 0:

@@ -53,6 +53,9 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
     if chart.dropped:
         entries.append([(f"{count(chart.dropped)} not positive, left out", "unit")])
     unit = visible(furniture.unit, ascii)
+    needed = sum(width(text) for entry in entries for text, _ in entry) + 3 * (len(entries) - 1)
+    if width(unit) + 2 + needed > cells:
+        unit = unit.split(",")[0]  # what a curve is called matters more than over how much it is smoothed
     room = cells - width(unit) - 2
     shown: Pieces = []
     for entry in entries:
