@@ -119,6 +119,7 @@ def save_picture(
 ) -> None:
     """The curves as a PNG or SVG; dead branches are drawn faintly behind them."""
     from txlab.cli.terminal import shown
+    from txlab.drawing.numerals import UNITS
     from txlab.drawing.picture import draw_curves, strokes_of
 
     strokes: list[Stroke] = []
@@ -128,7 +129,16 @@ def save_picture(
         strokes += strokes_of(reader, names, reader.info.name if several else "", i if several else None)
     strokes = [between(stroke, *steps) for stroke in strokes]
     title = readers[0].info.name if len(readers) == 1 else ""
-    path = draw_curves(strokes, out, title=title, log_x=logs[0], log_y=logs[1], smoothing=smoothing)
+    units = {UNITS.get(metric, "") for metric in metrics}
+    path = draw_curves(
+        strokes,
+        out,
+        title=title,
+        y_label=units.pop() if len(units) == 1 else "",
+        log_x=logs[0],
+        log_y=logs[1],
+        smoothing=smoothing,
+    )
     print(shown(str(path)))
 
 

@@ -7,6 +7,16 @@ has digits that are not there; the thin gap of thousands is a space, which every
 import math
 from collections.abc import Sequence
 
+# Units of the metrics that experiments and the loop record; what is not here has none, or names its own.
+UNITS = {
+    "loss": "nats",
+    "val_loss": "nats",
+    "bits_per_byte": "bits/byte",
+    "val_bits_per_byte": "bits/byte",
+    "tokens_per_second": "tokens/s",
+    "memory_mb": "MB",
+}
+
 
 def count(number: float) -> str:
     """A whole number with its thousands apart.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.drawing.numerals import count, number
+from txlab.drawing.numerals import UNITS, count, number
 from txlab.drawing.text import visible
 from txlab.runs.branch import Series
 from txlab.runs.directory import State
@@ -30,14 +30,6 @@ DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
 SPARK = 64  # values behind a small curve
 PAIRS = {"loss": "val_loss", "bits_per_byte": "val_bits_per_byte"}  # drawn together: training, validation
 FIRST = ("loss", "bits_per_byte", "lr", "grad_norm", "copy_accuracy", "tokens_per_second", "memory_mb", "share_of_peak")
-UNITS = {
-    "loss": "nats",
-    "val_loss": "nats",
-    "bits_per_byte": "bits/byte",
-    "tokens_per_second": "tokens/s",
-    "memory_mb": "MB",
-}
-UNITS["val_bits_per_byte"] = "bits/byte"
 
 
 @dataclass(frozen=True)

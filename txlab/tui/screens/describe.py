@@ -10,12 +10,11 @@ from textual.content import Content
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import folded
-from txlab.drawing.numerals import count, number
+from txlab.drawing.numerals import UNITS, count, number
 from txlab.drawing.text import visible, visible_lines, width
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.tui.glance import Glance
 from txlab.tui.theme import glyphs
-from txlab.tui.watching import UNITS
 from txlab.tui.widgets.plot import Furniture, margin, plot_lines
 from txlab.tui.words import STATES, about, calendar, duration
 
