@@ -2,38 +2,49 @@
 
     python benchmarks/gpt_training.py [--shape 4x128x64|6x384x256] [--steps N] [--repeats N] [--busy N]
 
-Four loops on the same text take turns, so that whatever else the machine does meets all of them alike: the lean loop in
-float32; the experiment in float32 with the same attention; the experiment with what the probe chose, recorded; and the
-same without recording. Printed are medians over the repeats and medians of the ratios within a repeat. Evaluation and
-samples are off, because the lean loop has none; recorded is every metric, a frame each ten steps and a checkpoint each
-200, as the schema has it. --busy N starts N processes that do nothing but spin.
+Four loops on the same text take turns, so that whatever else the machine does meets all of them alike, each in a
+process of its own, as in life (several pools of OpenMP threads in one process slow each other down, by half here): the
+lean loop in float32; the experiment in float32 with the same attention; the experiment with what the probe chose,
+recorded; and the same without recording. Printed are medians over the repeats and medians of the ratios within a
+repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a frame each ten steps
+and a checkpoint each 200, as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT and the allocator are
+as they come. --busy N starts N processes that do nothing but spin.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from txlab.runs.process import set_thread_environment
+from txlab.runs.process import keep_freed_memory, set_thread_environment
 
-set_thread_environment()  # before torch is imported; the lean loop profits as well
+if sys.argv[1:3] != ["--child", "lean"]:  # as `txlab run` begins, before torch is imported
+    set_thread_environment()
+    keep_freed_memory()
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from txlab.experiments.language_model import build, resolve  # noqa: E402
-from txlab.experiments.language_model.schema import LanguageModelScenario  # noqa: E402
+from txlab.experiments.language_model import build, resolve
+from txlab.experiments.language_model.schema import LanguageModelScenario
 
 BATCH = {"4x128x64": 12, "6x384x256": 8}
+LOOPS = {
+    "lean": "lean plain loop, float32",
+    "fp32": "experiment, float32, recorded",
+    "probed": "experiment, probed, recorded",
+    "bare": "experiment, probed, not recorded",
+}
 Segment = Callable[[int], None]
 
 
@@ -91,48 +102,50 @@ def lean_loop(scenario: LanguageModelScenario, text: Tensor, threads: int) -> Se
     return segment
 
 
-class Gate:
-    """An experiment that waits before each step until it may go on: `drive` runs through, and segments take turns."""
+# In the process of one loop: a number of steps comes in on standard input, the seconds they took go out.
 
-    steps = 10**9
 
-    def __init__(self, experiment: Any, threads: int) -> None:
-        self.experiment, self.threads = experiment, threads
-        self.left, self.waiting, self.changed = 0, False, threading.Condition()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.experiment, name)
-
-    def step(self) -> Any:
-        with self.changed:
-            if not self.left:
-                self.waiting = True  # all that belongs to the step before, its recording too, is done by now
-                self.changed.notify_all()
-                self.changed.wait_for(lambda: self.left > 0)
-            self.left -= 1
-        torch.set_num_threads(self.threads)  # a setting of the calling thread
-        return self.experiment.step()
-
-    def segment(self, steps: int) -> None:
-        with self.changed:
-            self.changed.wait_for(lambda: self.waiting)
-            self.left, self.waiting = steps, False
-            self.changed.notify_all()
-            self.changed.wait_for(lambda: self.waiting)
+def turns(segment: Segment) -> None:
+    for line in sys.stdin:
+        began = time.perf_counter()
+        segment(int(line))
+        print(time.perf_counter() - began, flush=True)
 
 
 def bare_loop(scenario: LanguageModelScenario) -> Segment:
     experiment = build(scenario)
 
     def segment(steps: int) -> None:
-        torch.set_num_threads(scenario.compute.threads)
         for _ in range(steps):
             experiment.step()
 
     return segment
 
 
-def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> Segment:
+class Turns:
+    """An experiment that waits for its turn before a step, so that one `drive` runs through with its own cadences."""
+
+    steps = 10**9
+
+    def __init__(self, experiment: Any) -> None:
+        self.experiment, self.left, self.began = experiment, 0, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.experiment, name)
+
+    def step(self) -> Any:
+        if not self.left:
+            if self.began:  # all that belongs to the step before, its recording too, is done by now
+                print(time.perf_counter() - self.began, flush=True)
+            line = sys.stdin.readline()
+            if not line:
+                sys.exit()
+            self.left, self.began = int(line), time.perf_counter()
+        self.left -= 1
+        return self.experiment.step()
+
+
+def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> None:
     """The loop of `txlab run`: requests, rows, heartbeat, frames, and checkpoints at the cadence of the schema."""
     from txlab.runs.control import Inbox
     from txlab.runs.directory import create_run_directory, new_info
@@ -140,21 +153,58 @@ def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> Segment:
     from txlab.runs.recorder import Recorder
 
     run = create_run_directory(folder, "benchmark")
-    gate = Gate(build(scenario), scenario.compute.threads)
     recorder = Recorder(run, new_info(run, "benchmark", scenario.kind), scenario.record.frames_mb)
-    threading.Thread(target=drive, args=(gate, recorder, Inbox(run), scenario.record), daemon=True).start()
-    return gate.segment
+    drive(Turns(build(scenario)), recorder, Inbox(run), scenario.record)
+
+
+def child(loop: str, scenario: LanguageModelScenario, folder: Path) -> None:
+    if loop == "lean":
+        text = torch.from_numpy(build(scenario).data.train.astype("int64"))  # type: ignore[union-attr]
+        turns(lean_loop(scenario, text, scenario.compute.threads))
+    elif loop == "bare":
+        turns(bare_loop(scenario))
+    else:
+        recorded_loop(scenario, folder)
+
+
+# In the process that measures.
+
+
+class Loop:
+    """One loop in its own process."""
+
+    def __init__(self, name: str, scenario: LanguageModelScenario, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--child", name, scenario.model_dump_json(), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"},
+        )
+
+    def segment(self, steps: int) -> float:
+        """Seconds that so many steps take."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("a loop ended before its time; its error stands above")
+        return float(line)
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        return child(sys.argv[2], LanguageModelScenario.model_validate(json.loads(sys.argv[3])), Path(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", choices=BATCH, default="4x128x64", help="layers x width x context")
-    parser.add_argument("--steps", type=int, default=0, help="of a segment (100, or 8 for the large shape)")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=0, help="of a segment (60, or 6 for the large shape)")
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--busy", type=int, default=0, help="processes that spin beside the measurement")
     asked = parser.parse_args()
     layers, width, context = map(int, asked.shape.split("x"))
-    steps = asked.steps or (100 if width < 256 else 8)
+    steps = asked.steps or (60 if width < 256 else 6)
     scenario = LanguageModelScenario.model_validate(
         {
             "model": {"layers": layers, "heads": max(4, width // 64), "width": width, "context": context},
@@ -164,51 +214,49 @@ def main() -> None:
         }
     )
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)]
+    loops: dict[str, Loop] = {}
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            measure(scenario, Path(folder), steps, asked.repeats, asked.busy)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            threads = torch.get_num_threads()
+            probed = resolve(scenario)
+            plain = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": threads, "compile": False}
+            fp32 = scenario.model_copy(update={"compute": type(scenario.compute)(**plain)})
+            for name in LOOPS:
+                loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
+            measure(loops, probed, threads, steps, asked.repeats, asked.busy)
+            for loop in loops.values():
+                loop.process.kill()
+                loop.process.wait()
     finally:
-        for process in busy:
+        for process in [*busy, *(loop.process for loop in loops.values())]:
             process.kill()
 
 
-def measure(scenario: LanguageModelScenario, folder: Path, steps: int, repeats: int, busy: int) -> None:
-    threads = torch.get_num_threads()
-    probed = resolve(scenario)
-    plain = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": threads, "compile": False}
-    fp32 = scenario.model_copy(update={"compute": type(scenario.compute)(**plain)})
-    text = torch.from_numpy(build(fp32).data.train.astype("int64"))  # type: ignore[union-attr]
-    loops = {
-        "lean plain loop, float32": lean_loop(scenario, text, threads),
-        "experiment, float32, recorded": recorded_loop(fp32, folder / "fp32"),
-        "experiment, probed, recorded": recorded_loop(probed, folder / "probed"),
-        "experiment, probed, not recorded": bare_loop(probed),
-    }
-    for segment in loops.values():
-        segment(max(2, steps // 10))  # warm-up
+def measure(
+    loops: dict[str, Loop], scenario: LanguageModelScenario, threads: int, steps: int, repeats: int, busy: int
+) -> None:
+    for loop in loops.values():
+        loop.segment(max(2, steps // 10))  # warm-up
     taken: dict[str, list[float]] = {name: [] for name in loops}
     for repeat in range(repeats):
         order = list(loops)[repeat % len(loops) :] + list(loops)[: repeat % len(loops)]
         for name in order:
-            began = time.perf_counter()
-            loops[name](steps)
-            taken[name].append((time.perf_counter() - began) / steps)
-    m, compute = scenario.model, probed.compute
+            taken[name].append(loops[name].segment(steps) / steps)
+    m, compute = scenario.model, scenario.compute
     print(f"{m.layers} layers, width {m.width}, T {m.context}, batch {scenario.train.batch}; torch {torch.__version__}")
     print(f"{threads} threads for the lean loop; {repeats} × {steps} steps; {busy} busy processes")
     print(f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads")
     tokens = scenario.train.batch * m.context
-    lean, fp32_steps, recorded, bare = taken.values()
     for name, seconds in taken.items():
         middle = median(seconds)
-        print(f"  {name:34} {1e3 * middle:8.1f} ms a step {tokens / middle:10,.0f} tokens/s")
+        print(f"  {LOOPS[name]:34} {1e3 * middle:8.1f} ms a step {tokens / middle:10,.0f} tokens/s")
 
-    def ratio(over: list[float], under: list[float]) -> float:
-        return median(a / b for a, b in zip(over, under, strict=True))
+    def ratio(over: str, under: str) -> float:
+        return median(a / b for a, b in zip(taken[over], taken[under], strict=True))
 
-    print(f"  lean / experiment in float32        {ratio(lean, fp32_steps):6.2f}   (wanted: at least 1.0)")
-    print(f"  lean / experiment as probed         {ratio(lean, recorded):6.2f}   (wanted: at least 1.8)")
-    print(f"  recorded / not recorded             {ratio(recorded, bare):6.3f}   (wanted: at most 1.02)")
+    print(f"  lean / experiment in float32        {ratio('lean', 'fp32'):6.2f}   (wanted: at least 1.0)")
+    print(f"  lean / experiment as probed         {ratio('lean', 'probed'):6.2f}   (wanted: at least 1.8)")
+    print(f"  recorded / not recorded             {ratio('probed', 'bare'):6.3f}   (wanted: at most 1.02)")
 
 
 if __name__ == "__main__":

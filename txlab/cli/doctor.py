@@ -143,7 +143,7 @@ def disk() -> Finding:
 def openmp() -> Finding:
     """Threads that spin while they wait cost a busy machine most of its time; a run sets this before torch is there."""
     spin, threads = os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_NUM_THREADS")
-    text = f"GOMP_SPINCOUNT {spin or 'is set to 1000 by each run'}, OMP_NUM_THREADS {threads or 'unset'}"
+    text = f"GOMP_SPINCOUNT {spin or 'is set to 10000 by each run'}, OMP_NUM_THREADS {threads or 'unset'}"
     if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active" or (spin or "0").lower() == "infinity":
         return Finding(
             "note", "OpenMP", text, "waiting threads spin: with other busy processes runs become many times slower"

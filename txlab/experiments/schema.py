@@ -52,7 +52,7 @@ class Record(Section):
     sample_every: NonNegativeInt = 200
     frame_every: NonNegativeInt = 10
     frames_mb: float = Field(64.0, gt=0, le=100_000, description="disk budget of frames/; older ones are thinned")
-    checkpoint_every: NonNegativeInt = 200
+    checkpoint_every: NonNegativeInt = 500
     checkpoints_kept: PositiveInt = Field(3, description="the newest so many stay, and the best by validation")
 
 
