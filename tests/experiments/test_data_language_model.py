@@ -69,7 +69,7 @@ def test_a_batch_depends_on_seed_and_step_and_on_nothing_else(text_file: Path) -
 
 
 @pytest.mark.parametrize("source", ["python-docs", "induction"])
-def test_another_process_with_another_hash_seed_draws_the_same(source: str) -> None:
+def test_another_process_with_another_hash_seed_draws_the_same(source: str, tmp_path: Path) -> None:
     code = (
         "from txlab.experiments.language_model.schema import LanguageModelScenario as S\n"
         "from txlab.experiments.language_model.data import build_data\n"
@@ -83,7 +83,7 @@ def test_another_process_with_another_hash_seed_draws_the_same(source: str) -> N
             check=True,
             capture_output=True,
             text=True,
-            env={"PYTHONHASHSEED": hash_seed, "PATH": "", "HOME": "/nonexistent", "PYTHONPATH": ":".join(sys.path)},
+            env={"PYTHONHASHSEED": hash_seed, "PATH": "", "HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
         ).stdout
         for hash_seed in ("1", "2")
     }
