@@ -59,19 +59,23 @@ class FrameIndex:
     def refresh(self) -> bool:
         """Look again; True if frames came or went. Costs a directory listing and the headers of changed files.
 
-        A listing that runs while files are packed may miss both the pack and its singles. Two equal listings in a row
-        cannot: a single goes only after its pack is there, so the second one would have shown the pack.
+        A listing that runs while files are packed may miss both the pack and its singles. So the packs are taken from
+        a listing that begins after the one of the singles has ended: a single that was gone by then left after its
+        pack had come. A single that the second listing misses must be in a pack of it, or both are read once more.
         """
-        listed = self._listing()
-        if listed == {name: identity for name, (identity, _) in self._files.items()}:
+        before = self._listing()
+        if before == {name: identity for name, (identity, _) in self._files.items()}:
             return False
         files: dict[str, tuple[Identity, list[int]]] = {}
         for _ in range(10):
-            again = self._listing()
-            files = self._understood(again)
-            if again == listed and len(files) == len(again):
+            after = self._listing()
+            taken = {name: after[name] for name in after if PACK.fullmatch(name) or name in before}
+            files = self._understood(taken)
+            packed = {step for name in files if PACK.fullmatch(name) for step in files[name][1]}
+            gone = {int(single[1]) for name in before if name not in after and (single := SINGLE.fullmatch(name))}
+            if gone <= packed and len(files) == len(taken) and (before or not after):
                 break
-            listed = again
+            before = after
         self._files = files
         # Packs first, so that a single file (always the later writing) wins where both hold a step.
         self._where = {step: name for name in sorted(files, reverse=True) for step in files[name][1]}
