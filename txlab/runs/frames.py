@@ -8,6 +8,7 @@ files go, and a reader that has lost a file between listing and opening lists ag
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -67,7 +68,9 @@ class FrameIndex:
         if before == {name: identity for name, (identity, _) in self._files.items()}:
             return False
         files: dict[str, tuple[Identity, list[int]]] = {}
-        for _ in range(10):
+        for attempt in range(20):
+            if attempt:
+                time.sleep(0.002)  # the writer is in the midst of a change: let it get on
             after = self._listing()
             taken = {name: after[name] for name in after if PACK.fullmatch(name) or name in before}
             files = self._understood(taken)
@@ -76,6 +79,8 @@ class FrameIndex:
             if gone <= packed and len(files) == len(taken) and (before or not after):
                 break
             before = after
+        else:
+            return False  # it never stood still: what was known stays known until the next look
         self._files = files
         # Packs first, so that a single file (always the later writing) wins where both hold a step.
         self._where = {step: name for name in sorted(files, reverse=True) for step in files[name][1]}
