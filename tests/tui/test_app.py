@@ -12,6 +12,7 @@ from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
 from txlab.tui.rooms import ROOMS
+from txlab.tui.screens.dialogs import AskValue
 from txlab.tui.screens.help import HelpScreen
 from txlab.tui.settings import log_file
 
@@ -69,6 +70,23 @@ async def test_the_palette_offers_the_actions_of_the_screen_and_does_them(root: 
         await settle(pilot, lambda: "Which theme?" in text_of(app))
         await pilot.press(*"txlab-light", "enter")
         await settle(pilot, lambda: app.theme == "txlab-light")
+
+
+async def test_an_answer_that_comes_late_leaves_the_screen_in_front_alone(root: Path) -> None:
+    app = app_on(root)
+    answers: list[str | None] = []
+    async with app.run_test() as pilot:
+        question = AskValue("What?")
+        await app.push_screen(question, answers.append)
+        await app.push_screen(HelpScreen(app.screen))
+        question.dismiss("late")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape")
+        assert app.screen is question
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        assert answers == [None]
 
 
 async def test_a_picture_is_saved_in_the_current_folder(

@@ -32,7 +32,8 @@ def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None
     if not finite.any():
         return " " * cells
     foot = values[finite].min() if low is None else low
-    span = values[finite].max() - foot
+    with np.errstate(over="ignore"):
+        span = values[finite].max() - foot
     if not np.isfinite(span) or span <= 0:
         levels = np.zeros(len(values), dtype=np.int64)
     else:

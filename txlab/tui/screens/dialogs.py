@@ -31,12 +31,16 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
 
 
 class Dialog(Front[Answer]):
-    """A screen in front of another one that answers once, however quickly keys come."""
+    """A screen in front of another one that answers once, however quickly keys come.
+
+    An answer that arrives late, when a further screen already lies in front, is dropped: Textual would take away that
+    screen in place of this one (its `is_current` is true behind a modal screen too).
+    """
 
     answered = False
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        if self.answered or not self.is_current:
+        if self.answered or not self.is_active:
             return AwaitComplete()
         self.answered = True
         return super().dismiss(result)
