@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from picture import text_of
+from textual.geometry import Size
 
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.matrix import plan
@@ -76,6 +77,26 @@ async def test_the_cursor_is_seen_wherever_it_goes(host: Callable, size: tuple[i
         x, y = heatmap.plan().left + 1, heatmap.plan().header + 1
         await pilot.click(Heatmap, offset=(x, y))
         assert heatmap.cursor == heatmap.plan().at(x, y, heatmap.origin)
+
+
+async def test_a_size_that_came_and_went_between_two_paints_leaves_nothing_behind(
+    host: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap)
+    values, mask = causal(12)
+    async with app.run_test(size=(60, 20)) as pilot:
+        heatmap.set_values(values, LABELS[:12], LABELS[:12], mask)
+        heatmap.move_to(11, 11)
+        await pilot.pause()
+        large = heatmap.size
+        with monkeypatch.context() as patch:
+            patch.setattr(Heatmap, "size", Size(20, 4))
+            heatmap.move_to(10, 10)  # the part that is seen follows the cursor, and no line is drawn
+        assert heatmap.size == large
+        drawn = [heatmap.render_line(y).text for y in range(large.height)]
+        assert [name for name in LABELS[:12] if any(name.strip() in line.split("  ")[0] for line in drawn[1:])]
+        assert sum(line.startswith(("▸", " ·")) or "·w" in line[:6] for line in drawn[1:]) == 12
 
 
 async def test_only_rows_that_differ_are_drawn_again(host: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,11 @@ class Heatmap(Painted, can_focus=True):
     # How it is laid out.
 
     def plan(self) -> Plan:
-        """For the labels and the size of now."""
+        """For the labels and the size of now.
+
+        What is seen of the matrix is settled here and nowhere else: a part chosen for another size, which may come
+        and go without a single line being drawn, would lie beyond the last row.
+        """
         made_for = (self.rows, self.columns, self.sums is None, self.size, self.ascii)
         if made_for != self.planned_for:
             self.planned_for = made_for
@@ -168,13 +172,15 @@ class Heatmap(Painted, can_focus=True):
             )
             shape = (len(self.rows), len(self.columns), *self.size)
             self.planned = plan(row_label, column_label, *shape, sums=self.sums is not None)
+            self.origin = self.planned.follow(self.origin, self.cursor)
+            self.strips.clear()
         return self.planned
 
     def follow_cursor(self) -> bool:
         """Move the view so far that the cursor is in it; whether it moved."""
-        origin = self.plan().follow(self.origin, self.cursor)
-        moved, self.origin = origin != self.origin, origin
-        return moved
+        before = self.origin
+        self.origin = self.plan().follow(self.origin, self.cursor)
+        return self.origin != before
 
     # The cursor.
 
@@ -199,10 +205,6 @@ class Heatmap(Painted, can_focus=True):
                     self.strips.pop(line, None)
                 self.refresh(Region(self.gutter.left, self.gutter.top, self.size.width, header))
         self.post_message(self.CursorMoved(self, *self.cursor))
-
-    def on_resize(self) -> None:
-        self.follow_cursor()
-        self.strips.clear()
 
     def watch_numbers(self) -> None:
         self.redraw(None)
@@ -237,7 +239,6 @@ class Heatmap(Painted, can_focus=True):
         if made_for != self.made_for:
             self.made_for = made_for
             self.strips.clear()
-            self.follow_cursor()  # a line may be asked for before the message of another size has come
             ramp = self.ramp()
             self.inks = [ink(i, surface, f) for i, f in zip(ramp.ink, ramp.fill, strict=True)]
             if len(self.values):  # another ramp has another number of levels
