@@ -1,0 +1,45 @@
+"""The same few plain sentences in many languages and scripts: what a tokenizer makes of each (MATH K2).
+
+Notable: they were written for this project, so they travel with it; and because they say the same everywhere, the
+tokens that a language needs for them compare languages as well as tokenizers.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Language:
+    """`name` in English; `script` by its name in Unicode, "Japanese" where Han and Kana are mixed."""
+
+    name: str
+    script: str
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The sentences, one a line."""
+        return "\n".join(self.sentences)
+
+
+def languages() -> list[Language]:
+    """All of them, in the order of the file: scripts stay together, English comes first."""
+    return list(read())
+
+
+@cache
+def read() -> tuple[Language, ...]:
+    content = tomllib.loads(sentences_file().read_text(encoding="utf-8"))
+    return tuple(Language(row["name"], row["script"], tuple(row["sentences"])) for row in content["language"])
+
+
+def sentences_file() -> Path:
+    """Inside the installed package, or at the top of the repository."""
+    package = Path(str(files("txlab")))
+    installed = package / "_shipped" / "texts" / "sentences.toml"
+    return installed if installed.is_file() else package.parent / "assets" / "texts" / "sentences.toml"
