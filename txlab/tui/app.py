@@ -32,6 +32,8 @@ from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.theme import DARK, THEMES
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
+
     from txlab.runs.reader import RunReader
 
 READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
@@ -97,6 +99,15 @@ class TxlabApp(App[None]):
             self.theme = DARK.name
             self.complaint = f"theme = {settings.theme!r} is not a theme; the palette (:) lists them"
         self.set_keymap(settings.keys)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's, but for the driver of Unix terminals, which waits too long after an Esc."""
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from txlab.tui.keyboard import KeyDriver
+
+        return KeyDriver
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """`quiet` and `rule` for themes that are not ours."""
