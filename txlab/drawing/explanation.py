@@ -106,8 +106,8 @@ def explanation_lines(
                 beside_it = f"   {said}" if said and width(said) <= room_left else ""
                 for index, piece in enumerate(pieces):
                     result = [("  = ", "quiet"), (shown[0], "value"), (beside_it, "quiet")]
-                    tail = result if index == len(pieces) - 1 else []
-                    say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"), *tail)
+                    behind = result if index == len(pieces) - 1 else []
+                    say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"), *behind)
                 said = "" if beside_it else said
             else:
                 for index, piece in enumerate(pieces):

@@ -57,8 +57,8 @@ class TxlabApp(App[None]):
     MODES: ClassVar = {room.name: room.open for room in ROOMS}
     DEFAULT_MODE = "lab"
     ENABLE_COMMAND_PALETTE = False  # ours is a dialog like the others, and survives keys that come quickly
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (20, "-medium"), (34, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-medium"), (34, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(f"{room.key},f{room.key}", f"room('{room.name}')", room.title, id=f"room.{room.name}", show=False)

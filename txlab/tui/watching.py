@@ -167,8 +167,9 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     """The column of numbers beside the curve, most wanted first; what a run does not have is not there."""
     facts: list[Fact] = []
     about, scenario = reader.info.facts, reader.scenario
-    compute = about.get("compute") if isinstance(about.get("compute"), dict) else {}
-    unit = about.get("unit") if isinstance(about.get("unit"), str) else "tokens"
+    told, named = about.get("compute"), about.get("unit")
+    compute: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    unit = named if isinstance(named, str) else "tokens"
 
     def add(name: str, key: str, note: str = "", spark: bool = False, text: str | None = None) -> None:
         if key in values:

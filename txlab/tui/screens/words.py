@@ -27,5 +27,5 @@ class Words(Static):
         self.text, self.said = content, True
         shown = self.text
         if getattr(self.app, "ascii", False):
-            shown = Content(plain_signs(shown.plain, True), spans=shown.spans)
+            shown = Content(plain_signs(shown.plain, True), spans=list(shown.spans))
         self.update(shown, layout=layout)
