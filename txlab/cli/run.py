@@ -51,7 +51,7 @@ def run(
 
     loaded = load_scenario(scenario, overrides or [], seed=seed, device=device)
     check_device(loaded)
-    check_text(loaded, detach)
+    check_data(loaded, detach)
     text = standard_input(loaded)
     warn_if_too_slow(loaded)
     before = first_existing(out or default_root())
@@ -59,7 +59,7 @@ def run(
     try:
         if text is not None:
             keep_standard_input(directory, text)
-            check_text(load_scenario(directory / "scenario.toml"), detach)
+            check_data(load_scenario(directory / "scenario.toml"), detach)
         start(directory, detach, json)
     except RunFailed:
         raise
@@ -225,18 +225,23 @@ def check_device(loaded: LoadedScenario) -> None:
         choose_device(device)
 
 
-def check_text(loaded: LoadedScenario, detach: bool = False) -> None:
-    """Find what is wrong with a file or folder of the person's own before anything is made.
+def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
+    """Find what is wrong with a text or a tokenizer of the person's own before anything is made.
 
     Nobody waits for what a detached process finds, so there the text is also cut into tokens as the run will do, but
-    for byte pairs, whose learning takes long: bytes are at least as many as they, so a text too short for bytes is
-    too short for them.
+    for byte pairs that have still to be learnt, which takes long: bytes are at least as many as they, so a text too
+    short for bytes is too short for them.
     """
-    from txlab.runs.scenario import NAMED_TEXTS
+    from txlab.experiments.shelf import KINDS, tokenizer_named
+    from txlab.runs.scenario_paths import NAMED_TEXTS
 
     data = getattr(loaded.scenario, "data", None)
-    text = getattr(data, "text", None)
-    if not isinstance(text, str) or text in NAMED_TEXTS or getattr(data, "source", "text") != "text":
+    text, tokenizer = getattr(data, "text", None), getattr(data, "tokenizer", None)
+    if not isinstance(text, str) or not isinstance(tokenizer, str) or getattr(data, "source", "text") != "text":
+        return
+    if tokenizer not in KINDS:
+        tokenizer_named(tokenizer)
+    if text in NAMED_TEXTS:
         return
     if not detach:
         from txlab.experiments.corpora import load_corpus
@@ -245,8 +250,8 @@ def check_text(loaded: LoadedScenario, detach: bool = False) -> None:
         return
     from txlab.experiments.language_model.data import build_data
 
-    kind = "characters" if data.tokenizer == "characters" else "bytes"
-    build_data(loaded.scenario.model_copy(update={"data": data.model_copy(update={"tokenizer": kind})}))
+    quick = data.model_copy(update={"tokenizer": "bytes"}) if tokenizer == "bpe" else data
+    build_data(loaded.scenario.model_copy(update={"data": quick}))
 
 
 def first_existing(path: Path) -> Path:

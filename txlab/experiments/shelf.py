@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,16 @@ from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.files import AnyTokenizer
+    from txlab.engine.tokenizers.tokenizer import Tokenizer
 
 # What data.tokenizer may say without a file: learnt from the text, or nothing to learn.
 KINDS = ("bytes", "characters", "words", "bpe")
+KIND_OF_CLASS = {
+    "ByteTokenizer": "bytes",
+    "CharacterTokenizer": "characters",
+    "WordTokenizer": "words",
+    "BytePairTokenizer": "bpe",
+}
 SUFFIXES = (".json", ".tiktoken")
 INSIDE = ("tokenizer.json", "vocab.json")  # of a folder that is one tokenizer
 NAME = re.compile(r"[^\W_][\w.+-]{0,63}")
@@ -77,6 +85,35 @@ def tokenizer_named(name: str | os.PathLike[str]) -> AnyTokenizer:
     from txlab.engine.tokenizers.files import load_tokenizer
 
     return ByteTokenizer() if name == "bytes" else load_tokenizer(find_tokenizer(name))
+
+
+def kind_of(tokenizer: Tokenizer) -> str:
+    """ "bytes", "characters", "bpe", …: what its own file calls it, or the name of its class.
+
+    >>> from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    >>> kind_of(ByteTokenizer())
+    'bytes'
+    """
+    name = type(tokenizer).__name__
+    return KIND_OF_CLASS.get(name, name)
+
+
+def fingerprint(tokenizer: Tokenizer) -> str:
+    """Names what a tokenizer does: every token, and the rules by which a text becomes them.
+
+    The same for all files of one tokenizer, of whatever form; counts that a file keeps beside its merges do not enter.
+    """
+    digest = sha256(kind_of(tokenizer).encode())
+    for token in range(tokenizer.vocabulary):
+        try:
+            data = tokenizer.token_bytes(token)
+        except LabError:  # an id that nobody uses
+            digest.update(b"-")
+        else:
+            digest.update(b"%d:" % len(data) + data)
+    for rule in ("pattern", "special", "merges"):
+        digest.update(repr(getattr(tokenizer, rule, None)).encode())
+    return digest.hexdigest()
 
 
 def place_for(name: str, overwrite: bool = False) -> Path:

@@ -1,8 +1,7 @@
 """Scenario files: found by name or path, changed by `--set`, checked, written back.
 
 Notable: whatever is wrong with a file becomes one sentence (file, line, key, given, allowed, nearest), and what it
-quotes is escaped, so that a hostile file can neither run code nor speak to the terminal. A relative `data.text` means
-the folder of the file that says it, or the folder one stands in when it comes from `--set`.
+quotes is escaped, so that a hostile file can neither run code nor speak to the terminal.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from txlab.errors import LabError, nearest
 from txlab.experiments.registry import KINDS, kind_named
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
+from txlab.runs.scenario_paths import with_absolute_paths
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
 LARGEST_FILE = 256 * 1024
@@ -33,7 +33,6 @@ LARGEST_FILE = 256 * 1024
 # look-behind and the possessive quantifiers keep this search itself linear.
 DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
 NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are no TOML, yet clear enough
-NAMED_TEXTS = ("python-docs", "python-source", "-")
 
 Key = tuple[str, ...]
 
@@ -103,8 +102,7 @@ def load_scenario(
         put(table, ("compute", "device"), device)
         said[("compute", "device")] = f"--device {escaped(device)}"
     scenario = check(table, text, path, said)
-    scenario = with_absolute_text(scenario, path, said)
-    return LoadedScenario(scenario, run_name(path), str(path))
+    return LoadedScenario(with_absolute_paths(scenario, path, said), run_name(path), str(path))
 
 
 def dump_scenario(scenario: Scenario) -> str:
@@ -268,35 +266,6 @@ def line_of(text: str, key: Key) -> int | None:
         ) == key:
             return number
     return None
-
-
-def with_absolute_text(scenario: Scenario, path: Path, said: Mapping[Key, str]) -> Scenario:
-    """`data.text` as an absolute path that exists, unless it names a corpus or standard input."""
-    data = getattr(scenario, "data", None)
-    text = getattr(data, "text", None)
-    if not isinstance(data, BaseModel) or not isinstance(text, str) or text in NAMED_TEXTS:
-        return scenario
-    if getattr(data, "source", "text") != "text":
-        return scenario  # a generated task reads no file
-    from_command_line = ("data", "text") in said
-    place = "--set data.text" if from_command_line else f"{escaped(str(path))}: data.text"
-    if not text or "\0" in text:
-        raise LabError(
-            f"{place} = {quoted(text)} is not a path; allowed: python-docs, python-source, a file, a folder, or -"
-        )
-    expanded = Path(text).expanduser() if text.startswith("~/") else Path(text)
-    base = Path.cwd() if from_command_line else path.resolve().parent
-    found = Path(os.path.abspath(base / expanded))  # noqa: PTH100 - keeps symbolic links as the person wrote them
-    try:
-        exists = found.exists()
-    except OSError:  # a name that is too long, a folder that may not be entered
-        exists = False
-    if not exists:
-        raise LabError(
-            f"{place} = {quoted(text)} is neither a corpus nor a file or folder"
-            f"{nearest(text, NAMED_TEXTS[:2])}; allowed: python-docs, python-source, a file, a folder, or -"
-        )
-    return scenario.model_copy(update={"data": data.model_copy(update={"text": str(found)})})
 
 
 def run_name(path: Path) -> str:

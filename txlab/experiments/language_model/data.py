@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.corpora import Corpus, load_corpus
 from txlab.experiments.language_model.batch import NOT_SCORED, Batch, as_batch
 from txlab.experiments.language_model.induction import InductionData
-from txlab.experiments.language_model.trained_tokenizers import trained_tokenizer
+from txlab.experiments.language_model.trained_tokenizers import tokenizer_for
 from txlab.experiments.randomness import generator
+from txlab.experiments.shelf import fingerprint, kind_of
 
 if TYPE_CHECKING:
     from txlab.experiments.language_model.schema import LanguageModelScenario
@@ -33,16 +32,18 @@ __all__ = ["NOT_SCORED", "Batch", "Data", "TextData", "build_data"]
 class Data(Protocol):
     """What the experiment asks of its data.
 
-    vocabulary       V
-    tokenizer        turns a prompt into ids and back
-    fingerprint      names the data; a checkpoint of other data is refused
-    bytes_per_token  of the validation tokens; nan where tokens are not made of bytes
-    probe            ids of the text whose attention is shown
-    prompts          ids of each prompt of the scenario, in its order
+    vocabulary             V
+    tokenizer              turns a prompt into ids and back
+    fingerprint            names the data; a checkpoint of other data is refused
+    tokenizer_fingerprint  names the tokenizer; a checkpoint of another one is refused
+    bytes_per_token        of the validation tokens; nan where tokens are not made of bytes
+    probe                  ids of the text whose attention is shown
+    prompts                ids of each prompt of the scenario, in its order
     """
 
     vocabulary: int
     fingerprint: str
+    tokenizer_fingerprint: str
     bytes_per_token: float
     probe: list[int]
     prompts: list[list[int]]
@@ -69,7 +70,7 @@ def build_data(scenario: LanguageModelScenario) -> Data:
 
 
 class TextData:
-    """A corpus, its tokenizer (learnt from the training share alone) and windows of T + 1 tokens."""
+    """A corpus, its tokenizer (saved before, or learnt from the training share alone) and windows of T + 1 tokens."""
 
     def __init__(self, scenario: LanguageModelScenario, corpus: Corpus) -> None:
         started = time.perf_counter()
@@ -81,14 +82,9 @@ class TextData:
         self.fingerprint = corpus.fingerprint
         split = corpus.split(scenario.data.validation)
         self.boundary = split.boundary
-        self.tokenizer: Tokenizer
-        if scenario.data.tokenizer == "bytes":
-            self.tokenizer = ByteTokenizer()
-        elif scenario.data.tokenizer == "characters":
-            self.tokenizer = CharacterTokenizer.of(split.train)
-        else:
-            self.tokenizer = trained_tokenizer(split.train, scenario.data.vocabulary)
-        self.kind = scenario.data.tokenizer
+        self.tokenizer: Tokenizer = tokenizer_for(scenario.data, split.train)
+        self.tokenizer_fingerprint = fingerprint(self.tokenizer)
+        self.tokenizer_name = scenario.data.tokenizer
         self.vocabulary = self.tokenizer.vocabulary
         self.train = packed(self.tokenizer.encode_long(split.train), self.vocabulary)
         self.validation = packed(self.tokenizer.encode_long(split.validation), self.vocabulary)
@@ -154,7 +150,9 @@ class TextData:
                 "validation_scored": len(self.validation_starts) * self.context,
             },
             "tokenizer": {
-                "kind": self.kind,
+                "kind": kind_of(self.tokenizer),
+                "name": self.tokenizer_name,
+                "fingerprint": self.tokenizer_fingerprint,
                 "vocabulary": self.vocabulary,
                 "bytes_per_token": self.bytes_per_token,
                 "seconds": self.seconds,

@@ -102,6 +102,7 @@ class InductionData:
             )
         self.tokenizer = SymbolTokenizer(self.vocabulary)
         self.fingerprint = f"induction/1/{self.vocabulary}/{self.context}"
+        self.tokenizer_fingerprint = f"symbols/{self.vocabulary}"
         look = scenario.look
         self.probe = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
         self.probe = self.probe[: min(look.positions, self.context)]

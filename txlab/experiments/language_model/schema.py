@@ -22,9 +22,12 @@ class Data(Section):
     text: str = Field(
         "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
     )
-    tokenizer: Literal["bytes", "characters", "bpe"] = "bytes"
+    tokenizer: str = Field(
+        "bytes",
+        description="bytes; characters, words or bpe, learnt from the training text; a saved tokenizer, or its file",
+    )
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
-        1024, description="tokens of bpe, or symbols of the induction task"
+        1024, description="tokens of bpe, words of words, or symbols of the induction task"
     )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
 

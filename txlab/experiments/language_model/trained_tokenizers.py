@@ -1,21 +1,43 @@
-"""The byte pair encoding of a training text, learnt once and remembered.
+"""The tokenizer of a scenario: learnt from its training text, or one that was saved before (MATH K1, K2).
 
-Notable: what is remembered is only a saving of time: the name of the file is a digest of the text and of all that
-decides the merges, and a file that does not read as such an encoding is learnt again.
+Notable: a byte pair encoding is learnt once and remembered. What is remembered is only a saving of time: the name of
+the file is a digest of the text and of all that decides the merges, and a file that does not read as such an encoding
+is learnt again.
 """
+
+from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_dir
 
+from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer
 from txlab.errors import LabError
+from txlab.experiments.shelf import tokenizer_named
+
+if TYPE_CHECKING:
+    from txlab.engine.tokenizers.tokenizer import Tokenizer
+    from txlab.experiments.language_model.schema import Data
 
 PATTERN = "gpt4"
 RULES = 1  # goes up when the same text would give other merges
+
+
+def tokenizer_for(data: Data, text: str) -> Tokenizer:
+    """What [data] of a scenario asks for; `text` is the training share. LabError names what is wrong with a file."""
+    if data.tokenizer == "bytes":
+        return ByteTokenizer()
+    if data.tokenizer == "characters":
+        return CharacterTokenizer.of(text)
+    if data.tokenizer == "bpe":
+        return trained_tokenizer(text, data.vocabulary)
+    return tokenizer_named(data.tokenizer)
 
 
 def trained_tokenizer(text: str, vocabulary: int) -> BytePairTokenizer:
