@@ -86,4 +86,4 @@ def test_wide_and_combining_characters_are_measured_as_they_are_laid_out() -> No
 def test_a_formula_is_spelt_out_where_there_is_only_ascii() -> None:
     assert formula("∂L/∂w = Σᵢ xᵢ²") == "∂L/∂w = Σᵢ xᵢ²"
     assert formula("∂L/∂w = Σᵢ xᵢ²", ascii=True) == "dL/dw = sum_i x_i^2"
-    assert formula("αᵢⱼ ≤ √K", ascii=True) == "alpha_ij <= sqrtK"
+    assert formula("αᵢⱼ ≤ √K", ascii=True) == "alpha_ij <= sqrt K"

@@ -133,16 +133,6 @@ async def test_a_worker_that_fails_does_not_end_the_console(root: Path) -> None:
         assert app.is_running
 
 
-async def test_ascii_mode_draws_with_ascii_alone(root: Path) -> None:
-    app = app_on(root, ascii=True)
-    async with app.run_test(size=(120, 40)) as pilot:
-        for key in ("1", "3"):
-            await pilot.press(key)
-            await pilot.pause(0.3)
-            drawing = {c for c in text_of(app) if 0x2500 <= ord(c) <= 0x28FF or c in "●✓✗■▸‖▁▂▃▄▅▆▇█○·×…"}
-            assert not drawing, drawing
-
-
 def test_the_console_imports_no_torch() -> None:
     code = (
         "import sys, txlab.tui.app, txlab.tui.screens.lab, txlab.tui.screens.train\n"

@@ -8,6 +8,7 @@ are those of rich, which is what Textual lays out by.
 
 import unicodedata
 from functools import lru_cache
+from itertools import groupby
 
 from rich.cells import cell_len, split_graphemes
 
@@ -124,31 +125,44 @@ def cut(text: str, cells: int) -> str:
 
 # How the letters of formulas are written where there is only ASCII.
 FORMULA = {
-    "Σ": "sum", "√": "sqrt", "∂": "d", "∇": "grad", "∞": "inf", "−": "-", "×": "x", "·": "*", "⋅": "*", "÷": "/",
+    "Σ": "sum", "√": "sqrt ", "∂": "d", "∇": "grad", "∞": "inf", "−": "-", "×": "x", "·": "*", "⋅": "*", "÷": "/",
     "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "→": "->", "←": "<-", "↦": "->", "∈": "in", "‖": "||", "′": "'",
-    "″": "''", "…": "...", "⊤": "^T", "ᵀ": "^T", "∑": "sum", "∏": "prod", "⟨": "<", "⟩": ">", "–": "-", "—": "-",
-    "“": '"', "”": '"', "‘": "'", "’": "'", "▸": ">", "ℓ": "l", "∗": "*", "½": "1/2", "±": "+-", "¬": "not ",
+    "″": "''", "…": "...", "⊤": "^T", "∑": "sum", "∏": "prod", "⟨": "<", "⟩": ">", "–": "-", "—": "-",
+    "§": "sec. ", "“": '"', "”": '"', "‘": "'", "’": "'", "▸": ">", "ℓ": "l", "∗": "*", "½": "1/2", "±": "+-", "¬": "not ",
 }  # fmt: skip
 
 
 def formula(text: str, ascii: bool = False) -> str:
-    """A formula for the screen; in ASCII its letters are spelt out rather than escaped.
+    """A formula, or a sentence with some in it, for the screen; in ASCII its letters are spelt out rather than escaped.
 
     >>> formula("αᵢⱼ = exp(qᵢ·kⱼ/√K) − σ²", ascii=True)
-    'alpha_ij = exp(q_i*k_j/sqrtK) - sigma^2'
+    'alpha_ij = exp(q_i*k_j/sqrt K) - sigma^2'
+    >>> formula("log p(xₜ₊₁ | x₁…xₜ), Becker-Kahn §4", ascii=True)
+    'log p(x_{t+1} | x_1...x_t), Becker-Kahn sec. 4'
     """
     if not ascii:
         return visible(text)
+    pieces = ((sign, "".join(run)) for sign, run in groupby(text.replace("√(", "sqrt("), script))
+    return visible("".join(script_in_ascii(sign, run) if sign else in_ascii(run) for sign, run in pieces), ascii=True)
+
+
+def script(character: str) -> str:
+    """`_` for a subscript, `^` for a superscript, else ''."""
+    return {"<sub>": "_", "<super>": "^"}.get(unicodedata.decomposition(character).split(" ")[0], "")
+
+
+def script_in_ascii(sign: str, run: str) -> str:
+    """A run of sub- or superscripts: `_ij`, `^-3`, and in braces where its end would be in doubt, `_{t+1}`."""
+    inside = in_ascii(unicodedata.normalize("NFKD", run))
+    return sign + (inside if len(inside) < 2 or inside[1:].isalnum() else f"{{{inside}}}")
+
+
+def in_ascii(text: str) -> str:
+    """Signs and letters of a formula one by one; what has no writing in ASCII stays."""
     written: list[str] = []
-    raised = ""  # "_" or "^" while inside a run of sub- or superscripts
     for character in text:
-        kind = unicodedata.decomposition(character).split(" ")[0]
-        script = {"<sub>": "_", "<super>": "^"}.get(kind, "")
         if character in FORMULA:
             written.append(FORMULA[character])
-            script = ""
-        elif script:
-            written.append(("" if raised == script else script) + unicodedata.normalize("NFKD", character))
         elif character.isascii():
             written.append(character)
         elif (name := unicodedata.name(character, "")).startswith(("GREEK SMALL LETTER ", "GREEK CAPITAL LETTER ")):
@@ -156,5 +170,4 @@ def formula(text: str, ascii: bool = False) -> str:
             written.append(word if "SMALL" in name else word.capitalize())
         else:
             written.append("".join(c for c in unicodedata.normalize("NFKD", character) if c.isascii()) or character)
-        raised = script
-    return visible("".join(written), ascii=True)
+    return "".join(written)

@@ -113,6 +113,11 @@ class TxlabApp(App[None]):
         """`quiet` and `rule` for themes that are not ours."""
         return {"quiet": "$foreground 60%", "rule": "$foreground 25%"}
 
+    def get_key_display(self, binding: Binding) -> str:
+        """How a key is written; by its name where its sign is not ASCII and only that can be drawn."""
+        shown = super().get_key_display(binding)
+        return shown if shown.isascii() or not self.ascii else binding.key
+
     @property
     def root(self) -> Path:
         """The folder of runs."""

@@ -96,6 +96,7 @@ class Glyphs:
     times: str = "×"
     left: str = "‹"
     right: str = "›"
+    prompt: str = "›"
     ellipsis: str = "…"
     thin: str = "\N{NO-BREAK SPACE}"
     minus: str = "−"
@@ -105,7 +106,7 @@ class Glyphs:
 UNICODE = Glyphs()
 ASCII = Glyphs(
     rule="-", wall="|", cursor=">", live="*", paused="=", done="+", failed="x", stopped="#", lost="?", waiting="o",
-    arrow="->", dot="-", times="x", left="<", right=">", ellipsis="...", thin=" ", minus="-", norm="|grad|",
+    arrow="->", dot="-", times="x", left="<", right=">", prompt="|", ellipsis="...", thin=" ", minus="-", norm="|grad|",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import folded
 from txlab.drawing.numerals import UNITS, count, number
-from txlab.drawing.text import visible, visible_lines, width
+from txlab.drawing.text import formula, visible, width
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.tui.glance import Glance
 from txlab.tui.theme import glyphs
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from txlab.runs.scenario import Entry
 
 
-def paragraph(text: str) -> str:
+def paragraph(text: str, ascii: bool = False) -> str:
     """Text of a file made fit to be shown: its own line breaks are only those of the file."""
-    return "\n\n".join(" ".join(" ".join(visible_lines(part)).split()) for part in text.strip().split("\n\n"))
+    return "\n\n".join(formula(" ".join(part.split()), ascii) for part in text.strip().split("\n\n"))
 
 
 def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
@@ -43,18 +43,18 @@ def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
     return first + f"\n{' ' * indent}".join(lines)
 
 
-def formula_lines(formula: str, cells: int) -> list[str]:
+def formula_lines(equation: str, cells: int) -> list[str]:
     """A formula, broken between its equations if it does not fit, and only then inside one, moved in.
 
     >>> formula_lines("x ← x + Attn(LN x);  x ← x + W₂ h", 24)
     ['x ← x + Attn(LN x);', 'x ← x + W₂ h']
     """
-    whole = " ".join(formula.split())
-    if width(formula) <= cells:
-        return [formula]
+    whole = " ".join(equation.split())
+    if width(equation) <= cells:
+        return [equation]
     if width(whole) <= cells:
         return [whole]
-    parts = [part.strip() for part in formula.split("  ") if part.strip()]
+    parts = [part.strip() for part in equation.split("  ") if part.strip()]
     return [line for part in parts for line in hanging(part, cells, 4).split("\n")]
 
 
@@ -62,13 +62,16 @@ def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Con
     """Title, what it shows, the formulas, where they are from, what one will see, how long it takes; `cells` wide."""
     said = entry.scenario.about
     dot = glyphs(ascii).dot
-    parts = [Content.styled(visible(said.title or entry.name), "bold"), Content("\n\n")]
+    parts = [Content.styled(formula(said.title or entry.name, ascii), "bold"), Content("\n\n")]
     if said.shows:
-        parts.append(Content(paragraph(said.shows) + "\n\n"))
-    for formula in said.formulas:
-        for line in formula_lines(visible(formula), cells - 2):
+        parts.append(Content(paragraph(said.shows, ascii) + "\n\n"))
+    for equation in said.formulas:
+        for line in formula_lines(formula(equation, ascii), cells - 2):
             parts.append(Content.styled(f"  {line}\n", "$accent"))
-    where = [*([visible(said.source)] if said.source else []), *([f"MATH {', '.join(said.math)}"] if said.math else [])]
+    where = [
+        *([formula(said.source, ascii)] if said.source else []),
+        *([f"MATH {', '.join(said.math)}"] if said.math else []),
+    ]
     for part in where:
         parts.append(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet"))
     if said.formulas or where:
@@ -78,7 +81,7 @@ def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Con
     length = dot.join(part for part in (length, " needs a GPU" if said.device == "gpu" else "") if part).strip()
     if said.expect:
         parts += [Content.styled("You will see\n", "$quiet")]
-        parts.append(Content(f"  {hanging(paragraph(said.expect), cells, 2, ' ')[1:]}\n\n"))
+        parts.append(Content(f"  {hanging(paragraph(said.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
     rows = [(name, text) for name, text in [*shape_rows(entry.scenario, ascii), ("Takes", length)] if text]
     for name, text in rows:
         parts.append(Content.styled(f"{name:<10}", "$quiet"))

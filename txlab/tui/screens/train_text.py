@@ -180,10 +180,10 @@ def samples_text(
         title = f"sample at {count(now)}"
         gap = max(1, cells - width(title) - width(hint))
         head = Content.assemble(Content.styled(title, "bold"), Content(" " * gap), Content.styled(hint, "$quiet"))
-        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells))]
+        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells, signs))]
         spare = lines - len(shown[0].plain.split("\n"))
         for step in steps[: steps.index(now)][::-1]:
-            text = one_sample(samples[step], cells)
+            text = one_sample(samples[step], cells, signs)
             if (spare := spare - len(text.plain.split("\n")) - 2) < 0:
                 break
             shown.append(Content.assemble(Content.styled(f"\nsample at {count(step)}\n", "bold $quiet"), text))
@@ -193,12 +193,12 @@ def samples_text(
         for step in (beside, now):
             parts += [
                 Content.styled(f"sample at {count(step)}\n", "bold"),
-                one_sample(samples[step], cells),
+                one_sample(samples[step], cells, signs),
                 Content("\n"),
             ]
         return Content.assemble(*parts)
     half = (cells - 3) // 2
-    left, right = (one_sample(samples[step], half).split("\n") for step in (beside, now))
+    left, right = (one_sample(samples[step], half, signs).split("\n") for step in (beside, now))
     rows = [
         Content.assemble(
             Content.styled(fit(f"sample at {count(beside)}", half), "bold"),
@@ -215,12 +215,27 @@ def samples_text(
     return Content("\n").join(rows)
 
 
-def one_sample(texts: Sequence[tuple[str, str]], cells: int) -> Content:
-    """Each text with its prompt quiet in front."""
+def one_sample(texts: Sequence[tuple[str, str]], cells: int, signs: Glyphs) -> Content:
+    """Each text with its prompt quiet in front, and a sign where the prompt ends and the model begins."""
     parts: list[Content] = []
     for prompt, text in texts:
-        begins = " ".join(visible_lines(prompt))
-        body = "\n".join(wrapped(prompt + text, cells))
-        known = len(begins) if body.startswith(begins) else 0
-        parts += [Content.styled(body[:known], "$quiet"), Content(body[known:]), Content("\n\n")]
+        body = "\n".join(wrapped(f"{prompt}{signs.prompt}{text}" if prompt else text, cells))
+        known = after_solid(body, solid(prompt)) if prompt else 0
+        parts += [Content.styled(body[:known], "$quiet"), Content.styled(body[known : known + bool(prompt)], "$accent")]
+        parts += [Content(body[known + bool(prompt) :]), Content("\n\n")]
     return Content.assemble(*parts[:-1])
+
+
+def solid(text: str) -> int:
+    """Characters of a text, as it is shown, that are no space: folding moves and drops nothing else."""
+    return sum(not character.isspace() for line in visible_lines(text) for character in line)
+
+
+def after_solid(text: str, count: int) -> int:
+    """Where the first character that is no space stands after `count` of them.
+
+    >>> after_solid("The cat\n|sat", 6)
+    8
+    """
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    return places[count] if count < len(places) else len(text)

@@ -1,0 +1,65 @@
+"""With --ascii every screen, dialog and formula is written in ASCII, and what is told by colour is told by a sign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from picture import text_of
+from recorded import app_on, make_run, settle
+
+from txlab.runs.scenario import catalogue
+from txlab.tui.screens.describe import describe_scenario
+from txlab.tui.screens.train_text import one_sample, solid
+from txlab.tui.theme import glyphs
+
+
+def test_what_is_said_about_a_scenario_is_ascii() -> None:
+    entries = catalogue()
+    assert any("ₜ" in describe_scenario(entry, 84).plain for entry in entries)
+    for entry in entries:
+        for cells in (84, 30):
+            text = describe_scenario(entry, cells, ascii=True).plain
+            assert text.isascii(), (entry.name, {c for c in text if not c.isascii()})
+            assert "\\x" not in text
+            assert "\\u" not in text
+    tiny = next(entry for entry in entries if entry.name == "gpt-tiny")
+    assert "loss = -(1/T) sum_t log p(x_{t+1} | x_1...x_t)" in describe_scenario(tiny, 84, ascii=True).plain
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_every_screen_and_dialog_is_ascii(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_on(tmp_path, make_run(tmp_path, "one"), ascii=True)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: "done at step 40" in text_of(app))
+        for keys in ("1", "1?", "1e", "1w", "1:", "3", "3?", "3w", "3v", "3Z", "4", "4?", "4w"):
+            await pilot.press(*keys)
+            await settle(pilot, lambda: "…" not in text_of(app))
+            text = text_of(app)
+            assert text.isascii(), (keys, {c for c in text if not c.isascii()}, text)
+            for _ in range(len(app.screen_stack) - 1):
+                await pilot.press("escape")
+            await pilot.pause()
+
+
+def test_a_sign_stands_where_the_prompt_ends() -> None:
+    assert one_sample([("The ", "cat\nsat")], 40, glyphs(True)).plain == "The |cat\nsat"
+    assert one_sample([("The ", "cat")], 40, glyphs(False)).plain == "The ›cat"
+    assert one_sample([("", "cat")], 40, glyphs(False)).plain == "cat"
+    folded = one_sample([("one two three four ", "five")], 10, glyphs(False))
+    assert folded.plain == "one two\nthree four\n›five"
+    assert {folded.plain[span.start : span.end] for span in folded.spans} == {"one two\nthree four\n", "›"}
+
+
+@given(st.text(max_size=40), st.text(max_size=20), st.integers(4, 30))
+def test_the_sign_is_between_prompt_and_text_however_it_folds(prompt: str, text: str, cells: int) -> None:
+    signs = glyphs(False)
+    shown = one_sample([(prompt, text)], cells, signs)
+    if prompt:
+        (sign,) = (span for span in shown.spans if span.style == "$accent")
+        assert shown.plain[sign.start : sign.end] == signs.prompt
+        assert solid(shown.plain[: sign.start]) == solid(prompt)
+    else:
+        assert signs.prompt not in shown.plain or signs.prompt in text
