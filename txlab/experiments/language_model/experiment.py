@@ -321,6 +321,7 @@ class LanguageModelExperiment:
     def state_dict(self) -> State:
         return {
             "corpus": self.data.fingerprint,
+            "tokenizer": self.data.tokenizer_fingerprint,
             "step": self._updates,
             "model": self.model.state_dict(),
             "optimizer": optimizer_state(self.model, self.optimizer),
@@ -329,12 +330,18 @@ class LanguageModelExperiment:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go back to a saved state. LabError if it belongs to another corpus or to a model of another shape."""
+        """Go back to a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""
         if state["corpus"] != self.data.fingerprint:
             raise LabError(
                 f"data.text = {self.scenario.data.text!r} is not the corpus that this run began with (fingerprint "
                 f"{self.data.fingerprint[:12]}, the checkpoint has {state['corpus'][:12]}); put that text back, or "
                 "start a new run"
+            )
+        if state.get("tokenizer", self.data.tokenizer_fingerprint) != self.data.tokenizer_fingerprint:
+            raise LabError(
+                f"data.tokenizer = {self.scenario.data.tokenizer!r} is not the tokenizer that this run began with "
+                f"(fingerprint {self.data.tokenizer_fingerprint[:12]}, the checkpoint has {state['tokenizer'][:12]}); "
+                "put that one back, or start a new run"
             )
         shapes = {name: tuple(tensor.shape) for name, tensor in self.model.state_dict().items()}
         for name, tensor in state["model"].items():
