@@ -143,9 +143,9 @@ def test_a_hostile_file_is_one_sentence_that_names_it(content: object, tmp_path:
 def test_what_is_no_json_is_said_to_be_none(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(data)
-    with pytest.raises(LabError, match=r"bad\.json' is not JSON|it is not a tokenizer"):
+    with pytest.raises(LabError, match=r"bad\.json': it is not JSON"):
         load_tokenizer(path)
-    with pytest.raises(LabError, match="cannot be read: No such file"):
+    with pytest.raises(LabError, match="it cannot be read: No such file"):
         load_tokenizer(tmp_path / "none.json")
 
 

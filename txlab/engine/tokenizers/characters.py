@@ -13,10 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
+from txlab.engine.tokenizers.spelling import DIGITS, parts, spelled
 from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
 from txlab.errors import LabError
 
-DIGITS = 16
+__all__ = ["DIGITS", "CharacterTokenizer", "spelled"]
 
 
 class CharacterTokenizer:
@@ -27,6 +28,8 @@ class CharacterTokenizer:
     >>> CharacterTokenizer("abc").encode("é")  # c3 a9
     [12, 3, 10, 9]
     """
+
+    digits = 0  # the token of the first digit
 
     def __init__(self, characters: str) -> None:
         """`characters`: sorted by code point, none twice; `of` makes them from a text."""
@@ -84,19 +87,7 @@ class CharacterTokenizer:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Digits count in pairs; a digit without its partner (a model may write one) stands for nothing."""
-        parts: list[bytes] = []
-        high: int | None = None
-        for token in ids:
-            if 0 <= token < DIGITS:
-                if high is None:
-                    high = token
-                else:
-                    parts.append(bytes([DIGITS * high + token]))
-                    high = None
-            else:
-                parts.append(self.token_bytes(token))
-                high = None
-        return b"".join(parts)
+        return b"".join(parts(ids, self.token_bytes, self.digits))
 
     def decode(self, ids: Iterable[int]) -> str:
         return self.decode_bytes(ids).decode(errors="replace")
@@ -105,8 +96,3 @@ class CharacterTokenizer:
         """A hexadecimal digit is shown as ⟨c⟩."""
         data = self.token_bytes(token)
         return legible(data) if token >= DIGITS else f"⟨{token:x}⟩"
-
-
-def spelled(data: bytes) -> list[int]:
-    """Bytes as hexadecimal digit tokens: b"\\xc3" → [12, 3]."""
-    return [digit for byte in data for digit in divmod(byte, DIGITS)]

@@ -1,6 +1,7 @@
-"""How a token grew out of bytes: the binary tree of its merges, and how a chunk found its tokens (MATH K2).
+"""How a token grew out of its base: the binary tree of its merges, and how a chunk found its tokens (MATH K2).
 
-Notable: the tree belongs to the token, not to the text: a token always grew from the same merges.
+Notable: the tree belongs to the token, not to the text: a token always grew from the same merges. Nothing here calls
+itself, because a file may have a token whose tree is hundreds of merges deep.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.merging import passes
 from txlab.engine.tokenizers.patterns import chunks
 from txlab.engine.tokenizers.tokenizer import utf8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MergeTree:
-    """A token and the two that it was merged from; a byte and a special token have none.
+    """A token and the two that it was merged from; a token of the base and a special token have none.
 
-    rank  which merge made it: 0 is the first; None for a byte or a special token
+    rank   which merge made it: 0 is the first; None for one of the base and a special token
+    count  how often the pair was found when it was merged, where the tokenizer knows it
     """
 
     token: int
@@ -26,28 +29,48 @@ class MergeTree:
     rank: int | None = None
     left: MergeTree | None = None
     right: MergeTree | None = None
+    count: int | None = None
 
     def leaves(self) -> Iterator[MergeTree]:
-        """The bytes (or the one special token) from left to right."""
-        if self.left is None or self.right is None:
-            yield self
-        else:
-            yield from self.left.leaves()
-            yield from self.right.leaves()
+        """The symbols of the base (or the one special token) from left to right."""
+        waiting = [self]
+        while waiting:
+            tree = waiting.pop()
+            if tree.left is None or tree.right is None:
+                yield tree
+            else:
+                waiting += [tree.right, tree.left]
+
+    def nodes(self) -> Iterator[MergeTree]:
+        """All merges of the tree, the root first, each as often as it stands in it."""
+        waiting = [self]
+        while waiting:
+            tree = waiting.pop()
+            if tree.left is not None and tree.right is not None:
+                yield tree
+                waiting += [tree.right, tree.left]
 
     def depth(self) -> int:
-        """Merges from the root down to the deepest byte."""
-        if self.left is None or self.right is None:
-            return 0
-        return 1 + max(self.left.depth(), self.right.depth())
+        """Merges from the root down to the deepest leaf."""
+        deepest, waiting = 0, [(self, 0)]
+        while waiting:
+            tree, depth = waiting.pop()
+            deepest = max(deepest, depth)
+            if tree.left is not None and tree.right is not None:
+                waiting += [(tree.left, depth + 1), (tree.right, depth + 1)]
+        return deepest
 
 
 @dataclass(frozen=True)
 class ChunkMerges:
-    """One chunk of a text: its bytes, and the symbols after each merge, the last of them its tokens."""
+    """One chunk of a text: its symbols before any merge and after each, the last of them its tokens.
+
+    ranks  the merge of each step: symbols[i + 1] is symbols[i] after the merge of rank ranks[i]
+    """
 
     chunk: str
     symbols: list[list[int]]
+    ranks: list[int]
 
     @property
     def tokens(self) -> list[int]:
@@ -56,18 +79,81 @@ class ChunkMerges:
 
 def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
     """The tree of one token; LabError for an id outside the vocabulary."""
-    data = tokenizer.token_bytes(token)
-    rank = token - 256
-    if not 0 <= rank < len(tokenizer.merges):
-        return MergeTree(token, data)
-    left, right = tokenizer.merges[rank]
-    return MergeTree(token, data, rank, merge_tree(tokenizer, left), merge_tree(tokenizer, right))
+    tokenizer.token_bytes(token)
+    needed, waiting = {token}, [token]
+    while waiting:
+        rank = tokenizer.rank_of(waiting.pop())
+        for part in () if rank is None else tokenizer.merges[rank]:
+            if part not in needed:
+                needed.add(part)
+                waiting.append(part)
+    trees: dict[int, MergeTree] = {}
+    # A part is shorter than the whole, so it is there before it.
+    for each in sorted(needed, key=lambda each: len(tokenizer.bytes_of[each])):
+        rank = tokenizer.rank_of(each)
+        data = tokenizer.bytes_of[each]
+        if rank is None:
+            trees[each] = MergeTree(each, data)
+        else:
+            left, right = tokenizer.merges[rank]
+            count = tokenizer.counts[rank] if tokenizer.counts else None
+            trees[each] = MergeTree(each, data, rank, trees[left], trees[right], count)
+    return trees[token]
 
 
 def merges_of(tokenizer: BytePairTokenizer, text: str) -> list[ChunkMerges]:
     """How each chunk of a (short) text becomes tokens, merge by merge; the tokens are those of `encode`."""
     utf8(text)
-    return [
-        ChunkMerges(chunk, [list(chunk.encode()), *(now for _, now in passes(chunk.encode(), tokenizer.token_of))])
-        for chunk in chunks(text, tokenizer.pattern)
+    found = []
+    for chunk in chunks(text, tokenizer.pattern):
+        data = chunk.encode()
+        if (whole := tokenizer.whole_token.get(data)) is not None:
+            found.append(ChunkMerges(chunk, [[whole]], []))
+            continue
+        start = tokenizer.base.symbols(data)
+        steps = list(passes(start, tokenizer.ranks, tokenizer.made, tokenizer.in_order))
+        found.append(ChunkMerges(chunk, [list(start), *(now for *_, now in steps)], [rank for _, rank, _ in steps]))
+    return found
+
+
+def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
+    """Why these bytes are one token: its merges in the order in which they were learnt."""
+    tree = merge_tree(tokenizer, token)
+    merges = {node.token: node for node in tree.nodes()}
+    label = tokenizer.label(token)
+    steps = []
+    for node in sorted(merges.values(), key=lambda node: node.rank or 0):
+        assert node.left is not None
+        assert node.right is not None
+        times = "" if node.count is None else f", found {node.count:,} times"
+        steps.append(
+            Step(
+                name=tokenizer.label(node.token),
+                expression=f"{tokenizer.label(node.left.token)} + {tokenizer.label(node.right.token)}",
+                result=node.token,
+                note=f"merge {node.rank}{times}",
+            )
+        )
+    if tree.rank is not None:
+        note = f"made by merge {tree.rank}, out of {len(list(tree.leaves()))} symbols of the base"
+    elif token in tokenizer.special_of.values():
+        note = "a special token; nothing merges into it or with it"
+    elif token in tokenizer.loose:
+        note = "no merge makes it"
+    elif token in tokenizer.base.tokens:
+        note = "in the vocabulary from the beginning"
+    else:
+        note = "nobody's: the vocabulary has a hole here"
+    operands = [Operand("t", label, note)] + [
+        Operand(leaf.data.hex(" ") or tokenizer.label(leaf.token), leaf.token, "a symbol of the base")
+        for leaf in ({leaf.token: leaf for leaf in tree.leaves()}.values() if tree.rank is not None else ())
     ]
+    return Explanation(
+        question=f"why is {label!r} the token {token}?",
+        equation="(s, s′) = argmax count(s s′), s̃ = s s′, V ← V ∪ {s̃}",
+        math="K2",
+        source="Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1",
+        operands=operands,
+        steps=steps,
+        result=token,
+    )

@@ -1,0 +1,109 @@
+"""JSON and bytes of files that somebody else may have made: bounded, strict, one sentence for what is wrong.
+
+Notable: Python's JSON takes NaN, and of two equal keys the last; both are refused here. The size is limited before
+anything is parsed, the number of values too, since a list of empty lists takes twenty times its text in memory.
+"""
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from txlab.errors import LabError
+
+LARGEST_FILE = 128 << 20
+MOST_VALUES = 6_000_000
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file; LabError, without its name, for anything else."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise LabError("it is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise LabError(f"it cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the name
+        raise LabError("it cannot be read: no such name is possible") from None
+    if len(data) > LARGEST_FILE:
+        raise LabError(f"it is larger than {LARGEST_FILE >> 20} MiB")
+    return data
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; LabError, without its name, where it is none or beyond every tokenizer."""
+    data = read_bytes(path)
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+        raise LabError(f"it has more than {MOST_VALUES:,} values")
+    try:
+        return json.loads(data.decode(), object_pairs_hook=without_twice, parse_constant=no_number)
+    except UnicodeDecodeError as error:
+        raise LabError(f"it is not JSON: byte {error.start} is not UTF-8") from None
+    except RecursionError:
+        raise LabError("it is not JSON that can be read: it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise LabError(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise LabError(f"it is not JSON that can be read: {str(error).split(';')[0]}") from None
+
+
+def without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise LabError(f"the key {shown(twice)} stands twice in one object")
+    return content
+
+
+def no_number(name: str) -> NoReturn:
+    raise LabError(f"{name} is no number of JSON")
+
+
+def shown(value: object) -> str:
+    """A value in a message: never longer than a line allows."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def write_aside(path: Path, data: bytes) -> None:
+    """Write beside and rename, so that the file is complete or absent."""
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(aside).chmod(0o644)
+        Path(aside).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(aside).unlink()
+        raise
+
+
+def mapping(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise LabError(f"{name} must be an object, not {shown(value)}")
+    return value
+
+
+def listed(value: object, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise LabError(f"{name} must be a list, not {shown(value)}")
+    return value
+
+
+def text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise LabError(f"{name} must be text, not {shown(value)}")
+    return value
+
+
+def whole_number(value: object, name: str) -> int:
+    if type(value) is not int:
+        raise LabError(f"{name} must be a whole number, not {shown(value)}")
+    return value
