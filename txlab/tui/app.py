@@ -153,8 +153,8 @@ class TxlabApp(App[None]):
             self.report(error)
 
     def delay_update(self, delay: float = 0.05) -> None:
-        """Textual hides a change of screens for 50 ms against flicker; our screens are whole when they come."""
-        super().delay_update(min(delay, 0.005))
+        """Textual hides every change of screens for 50 ms against flicker, and paints it all once more after that; our
+        screens are whole when they come."""
 
     def pop_screen(self) -> AwaitComplete:
         """Textual's dialogs may be dismissed twice by keys that came quickly; the second time there is nothing left."""

@@ -17,7 +17,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState, get_current_worker
 
@@ -27,6 +26,7 @@ from txlab.tui.machine import machine_line
 from txlab.tui.rooms import ROOMS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.theme import glyphs
+from txlab.tui.widgets.settled import Settled
 
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
@@ -80,7 +80,7 @@ class NavigationLine(Widget, can_focus=False):
                 await self.run_action(f"app.room('{name}')")
 
 
-class BenchScreen(Screen[None]):
+class BenchScreen(Settled[None]):
     """A screen of the bench. Subclasses yield what is between the first and the last line from `compose_body`."""
 
     HELP_ABOUT: ClassVar[str] = ""
@@ -107,11 +107,6 @@ class BenchScreen(Screen[None]):
     @property
     def ascii(self) -> bool:
         return bool(getattr(self.app, "ascii", False))
-
-    def _on_screen_resume(self, event: events.ScreenResume) -> None:
-        """Come back without matching every style again, 20 ms of the 40 that a switch takes: nothing that a style
-        depends on changes while a screen is away (a theme or a size that did is seen to by the app and the layout)."""
-        event.refresh_styles = False
 
     def word_for(self, binding: Binding) -> str:
         """What the bottom line says that a key does, now; "" leaves the key out of it."""

@@ -290,11 +290,13 @@ class LabScreen(RunsActions):
         parts = []
         for name, title in (("catalogue", "Catalogue"), ("runs", f"Runs {len(self.paths)}")):
             parts += [Content.styled(title, "bold underline $accent" if name == side else "$quiet"), Content("   ")]
-        self.query_one("#tabs", Words).say(Content.assemble(*parts, Content.styled("tab changes", "$quiet")))
+        self.query_one("#tabs", Words).say(
+            Content.assemble(*parts, Content.styled("tab changes", "$quiet")), layout=False
+        )
         known = f"   {count(len(self.paths))}" if self.paths else ""
         alive = f", {going} running" if going else ""
         self.query_one("#runs-title", Words).say(
-            Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
+            Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet")), layout=False
         )
 
     def show_side(self, side: str) -> None:

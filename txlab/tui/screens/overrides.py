@@ -27,6 +27,9 @@ class ChangeFirst(Dialog[list[str]]):
     """Answers with the overrides, or None. What the scenario says now stands below, to be copied from."""
 
     CSS_PATH = ["dialogs.tcss", "overrides.tcss"]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = (
+        None  # the app's: what the scenario says now takes the room that there is
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "start", "start", id="change.start", priority=True),
         Binding("enter", "start", "start", id="change.start-too"),

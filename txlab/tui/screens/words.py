@@ -12,19 +12,22 @@ class Words(Static):
     """A Static that shows Content or plain text."""
 
     def __init__(self, text: Content | str = "", id: str | None = None, classes: str | None = None) -> None:
-        super().__init__("", id=id, classes=classes, markup=False)
         self.text = Content(text) if isinstance(text, str) else text
-        self.said = False
+        super().__init__(self.text, id=id, classes=classes, markup=False)
 
     def on_mount(self) -> None:
-        self.say(self.text)
+        if getattr(self.app, "ascii", False):
+            self.show(layout=True)
 
     def say(self, text: Content | str, layout: bool = True) -> None:
         """Show another text; the same again sends nothing to the terminal."""
         content = Content(text) if isinstance(text, str) else text
-        if self.said and content == self.text and content.spans == self.text.spans:
+        if content == self.text and content.spans == self.text.spans:
             return
-        self.text, self.said = content, True
+        self.text = content
+        self.show(layout)
+
+    def show(self, layout: bool) -> None:
         shown = self.text
         if getattr(self.app, "ascii", False):
             shown = Content(plain_signs(shown.plain, True), spans=list(shown.spans))

@@ -18,6 +18,8 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
 
+from txlab.tui.widgets.settled import Settled
+
 Answer = TypeVar("Answer")
 
 
@@ -37,9 +39,12 @@ class Behind(Visual):
         return len(self.strips)
 
 
-class Front(ModalScreen[Answer]):
+class Front(ModalScreen[Answer], Settled[Answer]):
     """A modal screen whose background is drawn once for each size and theme."""
 
+    # A dialog looks the same at every size; one that does not says so.
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = []
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = []
     behind: Behind | None = None
     taken: tuple[object, ...] = ()
 
