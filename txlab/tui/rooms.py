@@ -31,6 +31,7 @@ class Room:
 
 ROOMS = [
     Room("1", "lab", "Lab", "txlab.tui.screens.lab:LabScreen", "what can be run, and what has been"),
+    Room("2", "tokens", "Tokens", "txlab.tui.screens.tokens:TokensScreen", "text as tokens, and how they are learnt"),
     Room("3", "train", "Train", "txlab.tui.screens.train:TrainScreen", "curves, samples and controls of one run"),
     Room("4", "attention", "Attention", "txlab.tui.screens.attention:AttentionScreen", "who looks at whom"),
 ]

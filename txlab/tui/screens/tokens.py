@@ -1,0 +1,422 @@
+"""Screen 2, Tokens: a text as its tokens, by one tokenizer or by several; how a token grew; how an encoding is learnt.
+
+Notable: the text is the middle of the screen and everything else says more about the token under the cursor. Reading,
+encoding and training are in worker threads (tokens_jobs, tokens_bench); this file has the keys and what is seen.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.worker import get_current_worker
+
+from txlab.drawing.text import visible
+from txlab.engine.explain import Explanation
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.errors import LabError
+from txlab.tui.screens.bench import Rule
+from txlab.tui.screens.tokens_bench import THIS_TEXT, TrainingScreen
+from txlab.tui.screens.tokens_encoding import Counts, Stopped, by_language, specials_of
+from txlab.tui.screens.tokens_training import Recipe
+from txlab.tui.screens.tokens_words import brief, card, header, lane_table, language_table, why_next, working
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.chart import Chart
+from txlab.tui.widgets.page import Page
+from txlab.tui.widgets.table import Table
+from txlab.tui.widgets.tokens_layout import EDITABLE
+from txlab.tui.widgets.tokens_view import TokensView
+
+TRAINING = {"run", "learn", "first", "last", "pace", "pattern", "aim", "sizes", "keep"}
+TEXT = {"edit", "new", "go_to", "borders", "front"}
+
+
+class TokensScreen(TrainingScreen):
+    """The text, the training (t) or the languages (l)."""
+
+    CSS_PATH = "tokens.tcss"
+    AUTO_FOCUS = "#view"
+    HELP_ABOUT = (
+        "Each stretch of colour is a token; the arrows go from one to the next, w says which merges made it. What "
+        "cannot be seen is written: · a space, ↵ a line feed, ⇥ a tab, ␀ NUL, ◌ before a mark without its letter, "
+        "\\xe2 a byte that is no character. Paste a text, press e to write, o to open a file; c puts other tokenizers "
+        "beside this one. t shows how it is learnt: space runs, . merges once, a comma takes a merge back."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "run", "run", id="tokens.run", key_display="space"),
+        Binding("full_stop", "learn(1)", "merge", id="tokens.step", key_display="."),
+        Binding("comma", "learn(-1)", "back", id="tokens.back", key_display=","),
+        Binding("e", "edit", "edit", id="tokens.edit"),
+        Binding("o", "open", "open", id="tokens.open"),
+        Binding("c", "compare", "compare", id="tokens.compare"),
+        Binding("t", "view('training')", "training", id="tokens.training"),
+        Binding("l", "view('languages')", "languages", id="tokens.languages"),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("v", "side", "token", id="tokens.side"),
+        Binding("tab", "front(1)", "tokenizer", id="tokens.next-tokenizer"),
+        Binding("shift+tab", "front(-1)", "tokenizer before", id="tokens.previous-tokenizer", show=False),
+        Binding("a", "special", "special tokens", id="tokens.special"),
+        Binding("n", "new", "new", id="tokens.new"),
+        Binding("b", "borders", "borders", id="tokens.borders", show=False),
+        Binding("g", "go_to", "go to", id="tokens.go-to", show=False),
+        Binding("x", "cancel", "cancel", id="tokens.cancel"),
+        Binding("z", "aim", "vocabulary", id="tokens.vocabulary"),
+        Binding("m", "sizes", "sizes", id="tokens.sizes"),
+        Binding("k", "keep", "save", id="tokens.keep"),
+        Binding("p", "pattern", "pattern", id="tokens.pattern"),
+        Binding("minus", "pace(-1)", "pace", id="tokens.slower", key_display="- +"),
+        Binding("plus,equals_sign", "pace(1)", "faster", id="tokens.faster", key_display="+", show=False),
+        Binding("left_curly_bracket", "first", "first", id="tokens.first", key_display="{ }"),
+        Binding("right_curly_bracket", "last", "to the end", id="tokens.last", key_display="}", show=False),
+        Binding("escape", "leave", "the text", id="tokens.leave", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.languages: list[tuple[str, str, list[Counts]]] = []
+        self.languages_of: tuple[Tokenizer, ...] = ()
+        self.busy_line = ""
+
+    def compose_body(self) -> ComposeResult:
+        yield Words(id="header")
+        yield Rule()
+        with Horizontal(id="text"):
+            yield TokensView("learning a first encoding…", id="view")
+            with Vertical(id="side"):
+                yield Page(id="card")
+                yield Rule()
+                lanes = Table(id="lanes")
+                lanes.can_focus = False
+                yield lanes
+        yield Table(id="languages", waiting="counting…")
+        with Horizontal(id="training"):
+            with Vertical(id="tables"):
+                yield Table(id="pairs", waiting="counting pairs…")
+                rule = Rule()
+                rule.id = "made-rule"
+                yield rule
+                yield Table(id="made")
+            with Vertical(id="curves"):
+                for name in ("length", "found"):
+                    chart = Chart(id=name)
+                    chart.can_focus = False
+                    yield chart
+                yield Table(id="sizes")
+        rule = Rule()
+        rule.id = "preview-rule"
+        yield rule
+        preview = TokensView(id="preview")
+        preview.can_focus = False
+        yield preview
+        rule = Rule()
+        rule.id = "brief-rule"
+        yield rule
+        yield Words(id="brief")
+
+    def on_mount(self) -> None:
+        self.set_class(self.ascii, "-ascii")
+        self.query_one("#found", Chart).log_y = True
+        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self.tick)
+        self.train("prepare", Recipe())
+        self.train("run", 0.0)
+        self.show_header()
+
+    def corpus(self) -> str:
+        return self.bench.text
+
+    # What is seen.
+
+    def tick(self) -> None:
+        """The progress of what is being worked at."""
+        if (self.encoding or self.learning or self.busy_line) and self.app.screen is self:
+            self.show_header()
+
+    def show_header(self) -> None:
+        if not self.is_attached:
+            return
+        line = self.query_one("#header", Words)
+        self.busy_line = ""
+        if self.has_class("-training"):
+            line.say(self.training_words(), layout=False)
+        elif self.encoding:
+            what, done, total = self.progress
+            self.busy_line = what or "encoding"
+            line.say(working(self.busy_line, done, total, self.ascii), layout=False)
+        elif self.document is not None:
+            line.say(header(self.document, self.special, self.query_one("#view", TokensView).editing), layout=False)
+        else:
+            line.say(Content.styled("learning a first encoding from Python's documentation…", "$quiet"), layout=False)
+
+    @on(TokensView.Moved)
+    def show_words(self) -> None:
+        """Everything that is said about the token under the cursor."""
+        document, lanes = self.document, self.lanes
+        if document is None or not lanes:
+            return
+        view = self.query_one("#view", TokensView)
+        front, token = view.front, view.cursor
+        if len(lanes[front]):
+            token = min(token, len(lanes[front]) - 1)
+        self.query_one("#card", Page).say(card(document, lanes[front], token, self.ascii), home=True)
+        columns, rows = lane_table(lanes, document)
+        self.query_one("#lanes", Table).set_table(columns, rows, marked=[front] if len(lanes) > 1 else [])
+        self.query_one("#brief", Words).say(brief(document, lanes, front, token, self.ascii), layout=False)
+        self.show_header()
+        if self.has_class("-languages"):
+            self.count_languages()
+
+    @property
+    def looked_at(self) -> str:
+        """text, training or languages."""
+        return next((name for name in ("training", "languages") if self.has_class(f"-{name}")), "text")
+
+    def action_view(self, name: str) -> None:
+        """Look at the training or the languages; the same key again goes back to the text."""
+        name = "text" if self.looked_at == name else name
+        for each in ("training", "languages"):
+            self.set_class(each == name, f"-{each}")
+        self.query_one({"text": "#view", "training": "#pairs", "languages": "#languages"}[name]).focus()
+        if name == "training":
+            self.show_training()
+        elif name == "languages":
+            self.count_languages()
+        else:
+            self.running = False
+            self.wish()
+        self.show_header()
+        self.refresh_bindings()
+
+    def action_leave(self) -> None:
+        """End editing; from another view back to the text."""
+        view = self.query_one("#view", TokensView)
+        if view.editing:
+            view.edit(False)
+            self.show_words()
+            self.refresh_bindings()
+        elif self.looked_at != "text":
+            self.action_view(self.looked_at)
+        elif self.has_class("-side"):
+            self.action_side()
+        else:
+            self.action_cancel()
+
+    def action_side(self) -> None:
+        self.toggle_class("-side")
+
+    def word_for(self, binding: Binding) -> str:
+        training = self.looked_at == "training"
+        words = {
+            "tokens.run": "pause" if self.running else "run",
+            "tokens.training": "text" if training else "training",
+            "tokens.languages": "text" if self.looked_at == "languages" else "languages",
+            "tokens.open": "learn from" if training else "open",
+            "tokens.side": "curves" if training else "token",
+            "tokens.special": "special as text" if self.special else "special tokens",
+        }
+        return words.get(binding.id or "", binding.description)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        where = self.looked_at
+        if action in TRAINING:
+            return where == "training"
+        if action == "front":
+            return where != "training" and len(self.lanes) > 1
+        if action in TEXT or action == "special":
+            return where == "text"
+        if action == "compare":
+            return where != "training"
+        if action == "open":
+            return where != "languages"
+        if action == "side":
+            return where != "languages" and (self.has_class("-narrow") or self.has_class("-tiny"))
+        if action == "cancel":
+            return self.encoding or self.learning
+        return True
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.refresh_bindings)
+
+    # The text.
+
+    @on(TokensView.Edited)
+    def edited(self, event: TokensView.Edited) -> None:
+        event.stop()
+        self.look_at_text("your text", self.query_one("#view", TokensView).text)
+
+    @on(TokensView.Pasted)
+    def pasted(self, event: TokensView.Pasted) -> None:
+        event.stop()
+        self.take_paste(event.text)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A paste while something else has the focus."""
+        if self.looked_at == "text":
+            self.take_paste(event.text)
+
+    def take_paste(self, text: str) -> None:
+        """A paste is the new text; one that can be edited goes in at the caret instead (see TokensView)."""
+        self.query_one("#view", TokensView).edit(False)
+        self.look_at_text("pasted", text.encode(errors="replace"))
+
+    def action_edit(self) -> None:
+        view = self.query_one("#view", TokensView)
+        if not view.edit(not view.editing):
+            self.tell(f"a text of more than {EDITABLE // 1000} kB can be looked at, not edited; n begins a new one")
+        view.focus()
+        self.show_header()
+
+    def action_new(self) -> None:
+        """An empty text, to be written."""
+        view = self.query_one("#view", TokensView)
+        view.text, view.undone = b"", []
+        view.caret = 0
+        view.focus()
+        self.look_at_text("your text", b"")
+
+    def action_open(self) -> None:
+        """A file to look at; in the training view, the text to learn from."""
+        from txlab.tui.screens.dialogs import AskValue, Choose
+
+        def read(path: str | None) -> None:
+            if path and path.strip():
+                self.query_one("#view", TokensView).edit(False)
+                self.look_at_text(path.strip(), None)
+
+        def learn(name: str | None) -> None:
+            if name == "a file or folder…":
+                question = AskValue("Learn from which text?", "a UTF-8 file, or a folder of them")
+                self.app.push_screen(question, lambda path: self.learn_from(path.strip()) if path else None)
+            elif name:
+                self.learn_from(THIS_TEXT if name == "the text on the screen" else name)
+
+        if self.looked_at != "training":
+            self.app.push_screen(AskValue("Open which file?", "any file; what is no text is shown by its bytes"), read)
+            return
+        now = self.bench.recipe.text
+        rows = [("python-docs", "the documentation of Python, 0.4 MB"), ("python-source", "its library, above 10 MB")]
+        rows += [("the text on the screen", ""), ("a file or folder…", "")]
+        self.app.push_screen(Choose("Learn from which text?", [(*row, row[0] == now) for row in rows]), learn)
+
+    def action_cancel(self) -> None:
+        self.stop_learning = self.learning
+        self.running = False
+        if self.cancel():
+            self.tell("cancelled; the text before it stays")
+
+    def action_front(self, by: int) -> None:
+        """The cursor goes on in another tokenizer's tokens, at the same byte."""
+        view = self.query_one("#view", TokensView)
+        if self.lanes:
+            byte = view.byte
+            view.front = (view.front + by) % len(self.lanes)
+            view.go(byte)
+            self.show_words()
+
+    def action_borders(self) -> None:
+        view = self.query_one("#view", TokensView)
+        view.strokes = not view.with_strokes
+        view.go(view.byte)
+
+    def action_special(self) -> None:
+        """Whether the text of a special token is that token; as long as nobody asks for it, it is plain text."""
+        named = {name for lane in self.lanes for name in specials_of(lane.tokenizer)}
+        self.special = not self.special
+        if self.special and not named:
+            self.tell("none of these tokenizers has special tokens; c puts one beside them that has")
+        self.wish()
+        self.show_header()
+
+    def action_go_to(self) -> None:
+        from txlab.tui.screens.dialogs import AskValue
+
+        def place(text: str) -> tuple[str, int]:
+            kind, _, number = text.strip().rpartition(" ")
+            if not number.isdecimal() or kind not in ("", "byte", "token"):
+                raise LabError(f"{text!r} is no place; write a byte, as 1200, or a token, as token 300")
+            return kind or "byte", int(number)
+
+        def go(text: str | None) -> None:
+            if text:
+                view, (kind, number) = self.query_one("#view", TokensView), place(text)
+                view.to_token(number - 1) if kind == "token" else view.go(number)
+
+        check = lambda text: "" if not text.strip() else "{} {}".format(*place(text))  # noqa: E731
+        self.app.push_screen(AskValue("Go to", "a byte, as 1200, or a token, as token 300", check=check), go)
+
+    # Languages.
+
+    def count_languages(self) -> None:
+        """What the tokenizers make of the same sentences in every language; counted in a thread, once for each set."""
+        tokenizers = tuple(lane.tokenizer for lane in self.lanes)
+        if tokenizers == self.languages_of:
+            self.show_languages()
+            return
+        self.languages_of = tokenizers
+
+        def count() -> None:
+            worker = get_current_worker()
+
+            def progress(done: int, total: int) -> None:
+                if worker.is_cancelled:
+                    raise Stopped
+
+            try:
+                found = by_language(tokenizers, progress)
+            except Stopped:
+                return
+            self.app.call_later(self.take_languages, tokenizers, found)
+
+        self.run_worker(count, thread=True, group="languages", exclusive=True, exit_on_error=False)
+
+    def take_languages(self, tokenizers: tuple[Tokenizer, ...], found: list[tuple[str, str, list[Counts]]]) -> None:
+        if tokenizers == self.languages_of and self.is_attached:
+            self.languages = found
+            self.show_languages()
+
+    def show_languages(self) -> None:
+        front = self.query_one("#view", TokensView).front
+        columns, rows = language_table(self.languages, front, self.ascii)
+        english = [place for place, row in enumerate(rows) if row[0] == "English"]
+        self.query_one("#languages", Table).set_table(columns, rows, marked=english)
+
+    # Why.
+
+    def action_why(self) -> None:
+        """The merges that made the token under the cursor, or why a pair is next."""
+        from txlab.tui.widgets.why import WhyScreen
+
+        if self.looked_at == "training":
+            look, pairs, made = self.look, self.query_one("#pairs", Table), self.query_one("#made", Table)
+            if look is None or not look.runners_up:
+                self.tell("there is no pair to ask about yet")
+            elif made.has_focus and look.newest:
+                token, trained = look.newest[made.cursor].token, self.trained
+                self.app.push_screen(WhyScreen(lambda: explained(trained, token)))
+            else:
+                sentence = why_next(look.runners_up, min(pairs.cursor, len(look.runners_up) - 1))
+                self.app.push_screen(WhyScreen(lambda: sentence))
+            return
+        view = self.query_one("#view", TokensView)
+        lane = view.lane
+        if lane is None or not len(lane):
+            self.tell("there is no token here yet to ask about")
+            return
+        tokenizer, token = lane.tokenizer, int(lane.ids[view.cursor])
+        self.app.push_screen(WhyScreen(lambda: explained(tokenizer, token)))
+
+
+def explained(tokenizer: Tokenizer | None, token: int) -> Explanation | str | None:
+    """The engine's answer for a token; a sentence where nothing was merged."""
+    if tokenizer is None:
+        return None
+    if isinstance(tokenizer, BytePairTokenizer):
+        from txlab.engine.tokenizers.trees import explain_token
+
+        return explain_token(tokenizer, token)
+    kind = visible(type(tokenizer).__name__.removesuffix("Tokenizer").lower())
+    return f"Token {token} of {kind}: it is in the vocabulary as it is, and nothing was merged (MATH K1)."

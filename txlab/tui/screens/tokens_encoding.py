@@ -1,0 +1,236 @@
+"""What the Tokens screen does in worker threads: read a text, find its lines, make its tokens, with progress.
+
+Notable: a long text is encoded in pieces that are cut where every pattern cuts, so that one can see how far it is and
+stop it, and so that no single call keeps the interpreter from the screen; tokenizers whose pieces might differ from
+the whole are given the whole. `Stopped` is raised where the person stopped it or wants something else by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from txlab.engine.tokenizers.byte_level import ByteTokenizer
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.characters import DIGITS, CharacterTokenizer
+from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
+from txlab.errors import LabError
+from txlab.tui.widgets.tokens_layout import Document, Lane, index
+
+Progress = Callable[[int, int], None]
+"""progress(done, all); raises Stopped."""
+
+PIECE = 1 << 17  # characters encoded between two looks whether the person still wants it
+LARGEST = 64 << 20  # bytes: a text of this size takes about a gigabyte with four tokenizers
+
+
+class Stopped(Exception):
+    """Nobody waits for the answer any more."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tokenizer that can be put beside the others. `kind`: bytes, characters, words, trained, saved or file; `name`
+    is what a saved one is called, or the path of a file."""
+
+    kind: str
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        if self.kind == "file":
+            return Path(self.name).name
+        return self.name or self.kind
+
+
+def read_text(path: str, progress: Progress) -> bytes:
+    """The bytes of a file; LabError names it and says why not."""
+    try:
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise LabError(f"{path!r} is not a file; give the path of a text")
+        size = file.stat().st_size
+        if size > LARGEST:
+            raise LabError(f"{path!r} has {size >> 20} MiB; a text of at most {LARGEST >> 20} MiB can be looked at")
+        parts = []
+        with file.open("rb") as stream:
+            while part := stream.read(1 << 20):
+                parts.append(part)
+                progress(sum(map(len, parts)), max(size, 1))
+                if sum(map(len, parts)) > LARGEST:
+                    raise LabError(f"{path!r} grows while it is read")
+        return b"".join(parts)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise LabError(f"{path!r} cannot be read: {reason}") from None
+
+
+def document_of(name: str, data: bytes, progress: Progress) -> Document:
+    """A text with the index of its lines and the number of its words."""
+    found = index(data, name)
+    words = 0
+    for done, piece in pieces(data):
+        progress(done, len(data))
+        words += words_of(piece)
+    return replace(found, words=words)
+
+
+def words_of(text: str) -> int:
+    """How many words a text has, as the engine counts them."""
+    from txlab.engine.tokenizers.statistics import words
+
+    return words(text)[0]
+
+
+def pieces(data: bytes) -> Iterator[tuple[int, str]]:
+    """(bytes before it, piece) of a text, cut before a space that follows something else; no piece of an empty text."""
+    text = data.decode(errors="surrogateescape")
+    start = done = 0
+    while start < len(text):
+        end = min(start + PIECE, len(text))
+        limit = min(end + PIECE, len(text))  # a text without spaces is cut less often, not in other places
+        while end < limit and not (text[end] == " " and not text[end - 1].isspace()):
+            end += 1
+        if end == limit < len(text):
+            while end < len(text) and not (text[end] == " " and not text[end - 1].isspace()):
+                end += 1
+        yield done, text[start:end]
+        done += len(text[start:end].encode(errors="surrogateescape"))
+        start = end
+
+
+def cuttable(tokenizer: Tokenizer) -> bool:
+    """Whether the tokens of the pieces are those of the whole, whatever the text."""
+    if isinstance(tokenizer, BytePairTokenizer):
+        return getattr(tokenizer, "base", None) in (None, BYTES) and tokenizer.pattern in ("gpt2", "gpt4")
+    return isinstance(tokenizer, (ByteTokenizer, CharacterTokenizer))
+
+
+def encoded(tokenizer: Tokenizer, text: str) -> Ids:
+    """The ids of one piece; bytes that are no UTF-8 have come as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return np.array(tokenizer.encode_bytes(text.encode(errors="surrogateescape")), dtype=np.uint32)
+    return tokenizer.encode_long(text)
+
+
+def specials_of(tokenizer: Tokenizer) -> dict[str, int]:
+    """The special tokens that a text could name."""
+    found: dict[str, int] = dict(getattr(tokenizer, "special_of", {}))
+    return found
+
+
+def lane_of(name: str, tokenizer: Tokenizer, document: Document, special: bool, progress: Progress) -> Lane:
+    """All tokens of a document. `special`: the texts of special tokens become these tokens, else they are plain text.
+
+    Raises Stopped through `progress`, LabError where the text cannot be encoded.
+    """
+    named = specials_of(tokenizer) if special else {}
+    whole = document.data.decode(errors="surrogateescape")
+    total = max(1, len(document.data))
+    cut = (
+        regex.compile("(" + "|".join(map(regex.escape, sorted(named, key=len, reverse=True))) + ")") if named else None
+    )
+    ids: list[Ids] = []
+    before = 0
+    for part in cut.split(whole) if cut else [whole]:
+        if part in named:
+            ids.append(np.array([named[part]], dtype=np.uint32))
+        elif part:
+            data = part.encode(errors="surrogateescape")
+            for done, piece in pieces(data) if cuttable(tokenizer) else [(0, part)]:
+                progress(before + done, total)
+                ids.append(encoded(tokenizer, piece))
+        before += len(part.encode(errors="surrogateescape")) if cut else 0
+    progress(total, total)
+    found = np.concatenate(ids) if ids else np.empty(0, dtype=np.uint32)
+    return Lane(name, tokenizer, found, stops_of(tokenizer, found, document.data), frozenset(named.values()))
+
+
+def stops_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
+    """The byte after each token; LabError if they do not make up the text, as with one that loses some."""
+    used, place = np.unique(ids, return_inverse=True)
+    lengths = np.array([len(tokenizer.token_bytes(int(token))) for token in used], dtype=np.int64)[place]
+    if not len(ids):
+        lengths = np.empty(0, dtype=np.int64)
+    stops = np.cumsum(lengths)
+    if (int(stops[-1]) if len(stops) else 0) != len(data):
+        digits = digits_of(tokenizer)
+        if digits is not None:  # a byte is spelled by two digits: the second of them stands for it
+            spelling = (ids >= digits) & (ids < digits + DIGITS)
+            lengths = np.where(spelling, np.cumsum(spelling) % 2 == 0, lengths).astype(np.int64)
+            stops = np.cumsum(lengths)
+    if (int(stops[-1]) if len(stops) else 0) != len(data):
+        raise LabError("this tokenizer does not keep every byte of the text, so its tokens cannot be laid beside it")
+    return stops
+
+
+def digits_of(tokenizer: Tokenizer) -> int | None:
+    """The id of the first of the sixteen digits that spell what a tokenizer has no token for."""
+    if isinstance(tokenizer, CharacterTokenizer):
+        return 0
+    found = getattr(tokenizer, "digits", getattr(getattr(tokenizer, "base", None), "digits", None))
+    return found if isinstance(found, int) else None
+
+
+def tokenizer_of(choice: Choice, corpus: Callable[[], str], trained: Tokenizer | None) -> Tokenizer:
+    """The tokenizer that is meant; characters and words are those of the text that is trained on.
+
+    LabError for a saved one that is gone and for a file that is none.
+    """
+    if choice.kind == "bytes":
+        return ByteTokenizer()
+    if choice.kind == "characters":
+        return CharacterTokenizer.of(corpus())
+    if choice.kind == "words":
+        from txlab.engine.tokenizers.words import WordTokenizer
+
+        return WordTokenizer.of(corpus())
+    if choice.kind == "trained":
+        if trained is None:
+            raise LabError("nothing has been trained here yet; press t")
+        return trained
+    from txlab.experiments.shelf import tokenizer_named
+
+    return tokenizer_named(choice.name)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one tokenizer makes of a text: `words` 0 where there is none."""
+
+    tokens: int
+    bytes: int
+    words: int
+
+    @property
+    def bytes_per_token(self) -> float:
+        return self.bytes / self.tokens if self.tokens else float("nan")
+
+    @property
+    def tokens_per_word(self) -> float:
+        return self.tokens / self.words if self.words else float("nan")
+
+
+def by_language(tokenizers: Sequence[Tokenizer], progress: Progress) -> list[tuple[str, str, list[Counts]]]:
+    """(language, script, counts by each tokenizer) for the sentences that say the same in every language."""
+    from txlab.experiments.sentences import languages
+
+    found: list[tuple[str, str, list[Counts]]] = []
+    known: list[Any] = languages()
+    for done, language in enumerate(known):
+        progress(done, len(known))
+        size, words = len(language.text.encode()), words_of(language.text)
+        counts = [Counts(len(tokenizer.encode_long(language.text)), size, words) for tokenizer in tokenizers]
+        found.append((language.name, language.script, counts))
+    return found
+
+
+BYTES: Any = None  # the base of all 256 bytes in their order
