@@ -28,3 +28,8 @@ def nearest(given: str, allowed: Iterable[str]) -> str:
     """
     found = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
     return f" (nearest: {found[0]})" if found else ""
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an exception on one line of at most 300 characters; its type's name if it has none."""
+    return " ".join(str(error).split())[:300] or type(error).__name__

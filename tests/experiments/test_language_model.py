@@ -18,7 +18,7 @@ from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
 from txlab.experiments.language_model import build
 from txlab.experiments.language_model.experiment import LanguageModelExperiment
-from txlab.experiments.language_model.optimizer import adamw
+from txlab.experiments.language_model.optimizer import LongAdamW
 from txlab.experiments.language_model.schedule import factor
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import NotFinite
@@ -107,10 +107,14 @@ def test_the_learning_rate_warms_up_and_follows_half_a_cosine() -> None:
 
 
 def test_only_matrices_decay(corpus: Path) -> None:
-    experiment = build(scenario(corpus))
-    decayed = {id(p) for group in experiment.optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+    """Updates without a gradient: what changes is what decays, and by how much is AdamW's own 1 − ηλ."""
+    experiment = build(scenario(corpus, train={"weight_decay": 0.3}))
+    before = {name: parameter.detach().clone() for name, parameter in experiment.model.named_parameters()}
+    experiment.optimizer.set(lr=0.1)
+    experiment.optimizer.step()
     for name, parameter in experiment.model.named_parameters():
-        assert (id(parameter) in decayed) == (parameter.dim() >= 2), name
+        wanted = before[name] * (1 - 0.1 * 0.3) if parameter.dim() >= 2 else before[name]
+        torch.testing.assert_close(parameter.detach(), wanted, msg=name)
 
 
 def test_micro_batches_add_up_to_the_batch() -> None:
@@ -263,7 +267,7 @@ def test_what_a_person_changed_is_put_back(corpus: Path) -> None:
     assert one.step() == other.step()
     assert_same_bits(weights(one), weights(other))
     assert one.learning_rate(5) == 1e-4  # the peak is what was set, and update 5 is the peak
-    assert one.optimizer.param_groups[0]["weight_decay"] == 0.7
+    assert one.optimizer.adamw.param_groups[0]["weight_decay"] == 0.7
 
 
 def test_an_unknown_name_is_refused_with_the_nearest(corpus: Path) -> None:
@@ -327,4 +331,4 @@ def test_facts_are_json_and_count_what_is_there(corpus: Path) -> None:
     assert facts["units_per_step"] == 4 * 24
     assert facts["peak_flops"] > 1e8
     assert facts["compute"]["threads"] == 1
-    assert adamw(experiment.model, experiment.scenario.train, 0.1).defaults["betas"] == (0.9, 0.99)
+    assert LongAdamW(experiment.model, experiment.scenario.train, 0.1).adamw.defaults["betas"] == (0.9, 0.99)

@@ -105,3 +105,44 @@ def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(probe, "cores", lambda: 2)
     assert probe.resolve(scenario(device="cpu")).compute.threads == 1
     assert tried.count(2) == 1
+
+
+def timed(milliseconds: dict[bool, float]) -> object:
+    def time(self: object, setting: probe.Setting) -> float:
+        if setting.compiled and True not in milliseconds:
+            raise RuntimeError("No working C++ compiler found")
+        return milliseconds[setting.compiled] / 1e3
+
+    return time
+
+
+def long_run(steps: int) -> LanguageModelScenario:
+    compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1}
+    return LanguageModelScenario.model_validate({"model": SMALL, "train": {"steps": steps}, "compute": compute})
+
+
+@pytest.mark.parametrize(
+    ("steps", "milliseconds", "compiled", "why"),
+    [
+        (100_000, {False: 30.0, True: 25.0}, True, "compile on: 25.0 ms a step compiled, 30.0 ms not"),
+        (100_000, {False: 30.0, True: 29.5}, False, "compile off: 29.5 ms a step compiled"),
+        (10_000, {False: 30.0, True: 1.0}, False, "compile off: about 5 min of training would not earn"),
+        (100_000, {False: 30.0}, False, "does not work here (No working C++ compiler found)"),
+    ],
+)
+def test_only_a_long_run_is_compiled_and_only_if_that_was_faster(
+    steps: int, milliseconds: dict[bool, float], compiled: bool, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe._Trial, "time", timed(milliseconds))
+    said: list[str] = []
+    resolved = probe.resolve(long_run(steps), said.append)
+    assert resolved.compute.compile is compiled
+    assert why in " ".join(probe.reasons(resolved))
+    assert bool(said) == (steps == 100_000)  # what waits is announced
+
+
+def test_a_model_timed_in_part_is_expected_to_take_as_long_as_the_whole() -> None:
+    whole = {"layers": 12, "heads": 12, "width": 768, "context": 256}
+    trial = probe._Trial(LanguageModelScenario.model_validate({"model": whole, "train": {"batch": 64}}))
+    layers, batch = trial.model.shape.layers, trial.ids.shape[0]
+    assert 0.5 * 12 / layers * 64 / batch < trial.part <= 12 / layers * 64 / batch  # the embedding is not 12 times there

@@ -112,7 +112,7 @@ class Regression:
         self.weights, self.momentum = state["weights"], state["momentum"]
 
 
-def resolve(scenario: RegressionScenario) -> RegressionScenario:
+def resolve(scenario: RegressionScenario, say: object = None) -> RegressionScenario:
     """What is `auto` becomes explicit: here always the plainest choice."""
     compute = scenario.compute.model_copy(
         update={"device": "cpu", "threads": 1, "dtype": "float32", "attention": "matmul", "compile": False}

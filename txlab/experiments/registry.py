@@ -5,6 +5,7 @@ Notable: the schema and the experiment are named apart, so that validating a sce
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Build(Protocol):
     """Make the experiment of a validated scenario.
 
-    `resolve` in the experiment's module returns the same scenario with every "auto" decided (the probe runs here).
+    `resolve(scenario, say)` in the experiment's module returns the same scenario with every "auto" decided (the probe
+    runs here), and tells `say` what takes a while.
     """
 
     def __call__(self, scenario: Any) -> Experiment: ...
@@ -27,7 +29,7 @@ class Build(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of experiment: `schema` is "module:Class", `module` has `resolve(scenario)` and `build(scenario)`."""
+    """One kind of experiment: `schema` is "module:Class", `module` has `resolve(scenario, say)`, `build(scenario)`."""
 
     name: str
     schema: str
@@ -38,9 +40,9 @@ class Kind:
         schema: type[Scenario] = getattr(import_module(module), name)
         return schema
 
-    def resolve(self, scenario: Scenario) -> Scenario:
-        """Decide every `auto` and make everything explicit that a second run must repeat."""
-        resolved: Scenario = import_module(self.module).resolve(scenario)
+    def resolve(self, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Scenario:
+        """Decide every `auto` and make explicit what a second run must repeat; `say` gets a line before a long wait."""
+        resolved: Scenario = import_module(self.module).resolve(scenario, say)
         return resolved
 
     def build(self, scenario: Scenario) -> Experiment:

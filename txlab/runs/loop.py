@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from txlab.errors import RunFailed, nearest
+from txlab.errors import RunFailed, nearest, one_line
 from txlab.experiments.protocol import Experiment, Metrics, NotFinite
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
@@ -284,11 +284,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-
-
-def one_line(error: BaseException) -> str:
-    """The message of an exception on one line of at most 300 characters; its type's name if it has none."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def write_traceback(run: RunDirectory, error: BaseException) -> None:

@@ -17,17 +17,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError
+from txlab.errors import LabError, one_line
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, RunInfo, atomic_write, create_run_directory, new_info, user_name
 from txlab.runs.events import Row, read_rows
 from txlab.runs.lock import writing
-from txlab.runs.loop import Outcome, drive, one_line, write_traceback
+from txlab.runs.loop import Outcome, drive, write_traceback
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
 from txlab.runs.recovery import info_of
 from txlab.runs.signals import Signals
@@ -146,7 +146,7 @@ def _compute(
 ) -> Outcome:
     """Build the experiment, put it back to where it goes on, and drive it."""
     try:
-        experiment = build(run, scenario)
+        experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text))
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
         rows, _ = read_rows(run.events, checkpoint.about.log_bytes if checkpoint else 0)
         step = checkpoint.about.step if checkpoint else -1
@@ -197,14 +197,17 @@ def _compute_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     return compute if isinstance(compute, Mapping) else {}
 
 
-def build(run: RunDirectory, scenario: Scenario) -> Any:
-    """The experiment of a scenario. What is `auto` is decided first, once, and written into scenario.toml."""
+def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Any:
+    """The experiment of a scenario. What is `auto` is decided first, once, and written into scenario.toml.
+
+    `say` gets a line where that takes a while.
+    """
     from txlab.experiments.registry import kind_named
     from txlab.runs.scenario import dump_scenario
 
     kind = kind_named(scenario.kind)
     if is_open(scenario):
-        scenario = kind.resolve(scenario)
+        scenario = kind.resolve(scenario, say)
         atomic_write(run.scenario_file, dump_scenario(scenario).encode(), durable=True)
     return kind.build(scenario)
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
-from txlab.errors import LabError
+from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame, Sample
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, atomic_write, create_run_directory, new_info
 from txlab.runs.lock import writing
-from txlab.runs.loop import one_line, write_traceback
+from txlab.runs.loop import write_traceback
 from txlab.runs.process import begin
 from txlab.runs.recorder import Recorder
 

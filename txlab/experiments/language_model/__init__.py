@@ -5,6 +5,7 @@ Notable: this file imports no torch, because validating a scenario imports the p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from txlab.experiments.language_model.schema import LanguageModelScenario
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
     from txlab.experiments.language_model.experiment import LanguageModelExperiment
 
 
-def resolve(scenario: LanguageModelScenario) -> LanguageModelScenario:
-    """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
+def resolve(scenario: LanguageModelScenario, say: Callable[[str], None] = lambda text: None) -> LanguageModelScenario:
+    """The same scenario with every "auto" of [compute] decided by a short measurement on this machine.
+
+    Before a measurement that is not so short `say` gets a line.
+    """
     from txlab.experiments.language_model.probe import resolve as decide
 
-    return decide(scenario)
+    return decide(scenario, say)
 
 
 def build(scenario: LanguageModelScenario) -> LanguageModelExperiment:

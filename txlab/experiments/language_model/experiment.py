@@ -8,7 +8,7 @@ GPU by a flag that the optimizer reads there (see `optimizer.LateGuard`), told t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import isfinite, log
 from typing import Any
@@ -28,13 +28,8 @@ from txlab.experiments.language_model.batch import NOT_SCORED, Batch
 from txlab.experiments.language_model.data import Data, build_data
 from txlab.experiments.language_model.optimizer import (
     LateGuard,
-    adamw,
-    clip_late,
-    clip_now,
+    LongAdamW,
     first_not_finite,
-    gradient_norm,
-    load_optimizer_state,
-    optimizer_state,
 )
 from txlab.experiments.language_model.probe import reasons, shape_of
 from txlab.experiments.language_model.schedule import factor
@@ -63,10 +58,8 @@ class LanguageModelExperiment:
         with torch.random.fork_rng(devices=[]):
             generator = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
             self.model = GPT(self.shape, generator).to(self.device)
+        self.optimizer = LongAdamW(self.model, train, train.weight_decay)
         self.forward = torch.compile(self.model) if compute.compile is True else self.model
-        # Kept, not collected anew: walking the modules three times a step costs as much as the fused optimizer.
-        self.parameters = list(self.model.parameters())
-        self.optimizer = adamw(self.model, train, train.weight_decay)
         self.guard = LateGuard(self.device)
         self.why = reasons(scenario)
         self.adjusted = {
@@ -96,24 +89,23 @@ class LanguageModelExperiment:
         """
         update = self._updates + 1
         loss, right = self._gradients(update)
-        norm = gradient_norm(self.parameters)
+        norm = self.optimizer.collect()
         rate = self.learning_rate(update)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self.optimizer.set(lr=rate)
         metrics: dict[str, float | Tensor]
         if self.tells_late:
             self.guard.look(update, loss, norm, self.optimizer)
-            clip_late(self.parameters, norm, self.adjusted["clip"])
+            self.optimizer.clip_late(norm, self.adjusted["clip"])
             metrics = {"loss": loss, "lr": rate, "grad_norm": norm}
         else:
-            metrics = {"loss": loss.item(), "lr": rate, "grad_norm": norm.item()}
-            if not (isfinite(metrics["loss"]) and isfinite(metrics["grad_norm"])):
+            length = norm.item()
+            metrics = {"loss": loss.item(), "lr": rate, "grad_norm": length}
+            if not (isfinite(metrics["loss"]) and isfinite(length)):
                 self._refuse(update, loss)
-            clip_now(self.parameters, norm.item(), self.adjusted["clip"])
+            self.optimizer.clip_now(length, self.adjusted["clip"])
         if right is not None:
             metrics["copy_accuracy"] = right if self.tells_late else right.item()
         self.optimizer.step()
-        self.optimizer.zero_grad()
         self._updates = update
         return metrics
 
@@ -133,7 +125,7 @@ class LanguageModelExperiment:
         total = torch.zeros((), device=self.device)
         right = torch.zeros((), device=self.device)
         for inputs, targets in self._micro_batches(batch):
-            logits = self._logits(inputs)
+            logits = self._logits(self.forward, inputs)
             loss = _summed_loss(logits, targets) / scored
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -153,18 +145,17 @@ class LanguageModelExperiment:
             return ids.to(self.device)
         return ids.pin_memory().to(self.device, non_blocking=True)  # pinned, or the copy would wait for the GPU
 
-    def _logits(self, inputs: Tensor) -> Tensor:
+    def _logits(self, forward: Callable[..., Tensor], inputs: Tensor) -> Tensor:
+        """`forward` is the model, or the compiled one, which only the shape and the mode of training are made for."""
         compute = self.scenario.compute
         dtype = DTYPES[compute.dtype]
         with torch.autocast(self.device.type, dtype, enabled=dtype != torch.float32):
-            logits: Tensor = self.forward(inputs, compute.attention)  # (B, T, V)
-        return logits
+            return forward(inputs, compute.attention)  # (B, T, V)
 
     # What must never reach the weights
 
     def _refuse(self, update: int, loss: Tensor) -> None:
-        name, value = first_not_finite(self.model, loss)
-        self.optimizer.zero_grad()
+        name, value = first_not_finite(self.optimizer, loss)
         raise NotFinite(update, name, value)
 
     def verify(self) -> None:
@@ -177,6 +168,7 @@ class LanguageModelExperiment:
             return
         self._updates = refused - 1
         loss, _ = self._gradients(refused)
+        self.optimizer.collect()
         self.guard = LateGuard(self.device)
         self._refuse(refused, loss)
 
@@ -194,7 +186,7 @@ class LanguageModelExperiment:
         try:
             total, scored = 0.0, 0
             for batch in self._validation:
-                logits = self._logits(self._on_device(batch.inputs))
+                logits = self._logits(self.model, self._on_device(batch.inputs))
                 total += float(_summed_loss(logits, self._on_device(batch.targets)))
                 scored += int((batch.targets != NOT_SCORED).sum())
         finally:
@@ -313,8 +305,7 @@ class LanguageModelExperiment:
         if name == "dropout":
             self.model.set_dropout(self.adjusted["dropout"])
         elif name == "weight_decay":
-            for group in self.optimizer.param_groups:
-                group["weight_decay"] = self.adjusted["weight_decay"] if group["decays"] else 0.0
+            self.optimizer.set(weight_decay=self.adjusted["weight_decay"])
 
     # Saving and putting back
 
@@ -324,7 +315,7 @@ class LanguageModelExperiment:
             "tokenizer": self.data.tokenizer_fingerprint,
             "step": self._updates,
             "model": self.model.state_dict(),
-            "optimizer": optimizer_state(self.model, self.optimizer),
+            "optimizer": self.optimizer.state(),
             "adjusted": dict(self.adjusted),
             "why": list(self.why),
         }
@@ -350,8 +341,7 @@ class LanguageModelExperiment:
         if shapes:
             raise LabError(f"the checkpoint lacks {next(iter(shapes))}, which this scenario's [model] has")
         self.model.load_state_dict(state["model"])
-        load_optimizer_state(self.model, self.optimizer, state["optimizer"])
-        self.optimizer.zero_grad()
+        self.optimizer.load(state["optimizer"])
         self.guard = LateGuard(self.device)
         for name, value in state["adjusted"].items():
             self.adjust(name, value)

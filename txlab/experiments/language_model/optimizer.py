@@ -1,13 +1,14 @@
 """AdamW, and the guard that lets no update with a NaN through (MATH F3; Loshchilov & Hutter 2019).
 
-Notable: whether an update may happen is known before it happens, on a GPU too and without waiting for it: there a flag
-that stays on the device is handed to fused AdamW as its `found_inf`, and once up, it holds back every later update as
-well. The weights are those before the bad step whenever somebody comes to look.
+Notable: parameters, gradients and moments lie end to end in long vectors of which the model's tensors are views, so
+that ‖g‖, clipping and the update are one operation each, where tensor by tensor they are some 160 (a model of 53
+tensors on two cores: 1.1 ms a step against 1.8). Whether an update may happen is known before it happens, on a GPU too
+and without waiting for it: there a flag that stays on the device is handed to fused AdamW as its `found_inf`, and once
+up, it holds back every later update too. The weights are those before the bad step whenever somebody comes to look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import isfinite
 
 import torch
@@ -16,22 +17,121 @@ from torch import Tensor, nn
 from txlab.experiments.language_model.schedule import clip_factor
 from txlab.experiments.language_model.schema import Train
 
-
-def adamw(model: nn.Module, train: Train, weight_decay: float) -> torch.optim.AdamW:
-    """Fused AdamW; only matrices decay (biases, γ and β have nothing to gain from being small)."""
-    parameters = list(model.parameters())
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay, "decays": True},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0, "decays": False},
-    ]
-    return torch.optim.AdamW(
-        groups, lr=train.learning_rate, betas=(train.beta1, train.beta2), eps=train.epsilon, fused=True
-    )
+ALIGNED = 64  # bytes at which every tensor begins, as the allocators would have it
 
 
-def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
-    """‖g‖ over all gradients together, a scalar on their device."""
-    return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+class LongAdamW:
+    """Fused AdamW over a model; only matrices decay (biases, γ and β have nothing to gain from being small).
+
+    It makes the model's parameters views of one vector: move the model to its device before, not after.
+    """
+
+    def __init__(self, model: nn.Module, train: Train, weight_decay: float) -> None:
+        named = dict(model.named_parameters())  # a tied weight is here once
+        matrices = {name: p for name, p in named.items() if p.dim() >= 2}
+        others = {name: p for name, p in named.items() if p.dim() < 2}
+        self.parameters = list((matrices | others).values())
+        self.places: dict[str, slice] = {}
+        like = self.parameters[0]
+        end = self._lay_out(matrices, 0, like.element_size())
+        total = self._lay_out(others, end, like.element_size())
+        values, self.gradients = (torch.zeros(total, dtype=like.dtype, device=like.device) for _ in range(2))
+        self.gradient_of: dict[str, Tensor] = {}
+        for name, place in self.places.items():
+            shape = named[name].shape
+            self.gradient_of[name] = self.gradients[place].view(shape)
+            values[place].view(shape).copy_(named[name].data)
+            named[name].data = values[place].view(shape)
+        self.groups = [nn.Parameter(values[:end]), nn.Parameter(values[end:])]
+        self.groups[0].grad, self.groups[1].grad = self.gradients[:end], self.gradients[end:]
+        self.adamw = torch.optim.AdamW(
+            [{"params": self.groups[:1], "weight_decay": weight_decay}, {"params": self.groups[1:], "weight_decay": 0}],
+            lr=train.learning_rate,
+            betas=(train.beta1, train.beta2),
+            eps=train.epsilon,
+            fused=True,
+        )
+
+    def _lay_out(self, parameters: dict[str, nn.Parameter], start: int, size: int) -> int:
+        """Give each parameter its place; what is left free between two stays zero, and so do its moments."""
+        for name, parameter in parameters.items():
+            self.places[name] = slice(start, start + parameter.numel())
+            start = -(-(start + parameter.numel()) * size // ALIGNED) * ALIGNED // size
+        return start
+
+    def set(self, *, lr: float | None = None, weight_decay: float | None = None) -> None:
+        """Change the learning rate, or the decay of the matrices."""
+        for group in self.adamw.param_groups:
+            group["lr"] = group["lr"] if lr is None else lr
+        if weight_decay is not None:
+            self.adamw.param_groups[0]["weight_decay"] = weight_decay
+
+    def collect(self) -> Tensor:
+        """Take over the gradients of the backward passes since the last time; ‖g‖, a scalar on their device."""
+        torch._foreach_copy_(
+            list(self.gradient_of.values()),
+            [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters],
+        )
+        self.forget()
+        norm: Tensor = torch.linalg.vector_norm(self.gradients)
+        return norm
+
+    def forget(self) -> None:
+        """Drop what backward passes have left in the parameters."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def clip_now(self, norm: float, clip: float) -> None:
+        """Scale the gradients by `clip_factor`, the norm being known: ones small enough are not touched at all."""
+        scale = clip_factor(norm, clip)
+        if scale < 1:
+            self.gradients.mul_(scale)
+
+    def clip_late(self, norm: Tensor, clip: float) -> None:
+        """The same where the norm is still on its way: the scale is computed on the device."""
+        if clip:
+            self.gradients.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
+
+    def step(self) -> None:
+        """θ ← θ − η (m̂ / (√v̂ + ε) + λ θ), with the gradients collected. MATH F3; Loshchilov & Hutter 2019."""
+        self.adamw.step()
+
+    def first_not_finite(self) -> tuple[str, str] | None:
+        """(tensor, value) of the first collected gradient that is not finite; None if all are."""
+        for name, gradient in self.gradient_of.items():
+            if not bool(gradient.isfinite().all()):
+                return f"the gradient of {name}", spell(float(gradient[~gradient.isfinite()][0]))
+        return None
+
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """{parameter name: {"step", "exp_avg", "exp_avg_sq"}}, each in its parameter's shape; {} before the first."""
+        return {name: self._moments(name) for name in self.places if self.adamw.state}
+
+    def load(self, state: dict[str, dict[str, Tensor]]) -> None:
+        """Put back what `state` gave."""
+        self.forget()
+        self.adamw.state.clear()
+        if not state:
+            return
+        for group in self.groups:
+            self.adamw.state[group] = {
+                "step": next(iter(state.values()))["step"].to(group.device, copy=True),
+                "exp_avg": torch.zeros_like(group),
+                "exp_avg_sq": torch.zeros_like(group),
+            }
+        for name in self.places:
+            for moment, view in self._moments(name).items():
+                view.copy_(state[name][moment])
+
+    def _moments(self, name: str) -> dict[str, Tensor]:
+        """Views of what AdamW remembers about one parameter."""
+        place, end = self.places[name], self.groups[0].numel()
+        group, first = (self.groups[0], 0) if place.start < end else (self.groups[1], end)
+        shape = self.gradient_of[name].shape
+        return {
+            key: value if key == "step" else value[place.start - first : place.stop - first].view(shape)
+            for key, value in self.adamw.state[group].items()
+        }
 
 
 def spell(value: float) -> str:
@@ -43,15 +143,11 @@ def spell(value: float) -> str:
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-def first_not_finite(model: nn.Module, loss: Tensor) -> tuple[str, str]:
+def first_not_finite(optimizer: LongAdamW, loss: Tensor) -> tuple[str, str]:
     """(tensor, value) of what went wrong: the loss, else the first gradient, else the norm of finite gradients."""
     if not isfinite(float(loss)):
         return "loss", spell(float(loss))
-    for name, parameter in model.named_parameters():
-        if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
-            bad = parameter.grad[~parameter.grad.isfinite()]
-            return f"the gradient of {name}", spell(float(bad[0]))
-    return "grad_norm", "Infinity"
+    return optimizer.first_not_finite() or ("grad_norm", "Infinity")
 
 
 class LateGuard:
@@ -61,42 +157,15 @@ class LateGuard:
         self.refused = torch.zeros((), device=device)  # 0 or 1; once 1 it stays
         self.update = torch.full((), -1, device=device)  # number of the first refused update
 
-    def look(self, update: int, loss: Tensor, norm: Tensor, optimizer: torch.optim.AdamW) -> None:
+    def look(self, update: int, loss: Tensor, norm: Tensor, optimizer: LongAdamW) -> None:
         """Raise the flag if loss or norm is not finite, and hand it to the optimizer. No host sync."""
         bad = ~(loss.isfinite() & norm.isfinite())
         self.update = torch.where(bad & (self.refused == 0), update, self.update)
         self.refused = torch.maximum(self.refused, bad.float())
-        optimizer.grad_scale = None  # type: ignore[attr-defined]
-        optimizer.found_inf = self.refused  # type: ignore[attr-defined]
+        optimizer.adamw.grad_scale = None  # type: ignore[attr-defined]
+        optimizer.adamw.found_inf = self.refused  # type: ignore[attr-defined]
 
     def first(self) -> int | None:
         """Number of the first refused update, None if all went through. Waits for the device."""
         number = int(self.update)
         return None if number < 0 else number
-
-
-def clip_now(parameters: Iterable[nn.Parameter], norm: float, clip: float) -> None:
-    """Scale all gradients by `clip_factor`, the norm being known: a gradient small enough is not touched at all."""
-    scale = clip_factor(norm, clip)
-    if scale < 1:
-        torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], scale)
-
-
-def clip_late(parameters: Iterable[nn.Parameter], norm: Tensor, clip: float) -> None:
-    """The same where the norm is still on its way: the scale is computed on the device."""
-    if clip:
-        scale = (clip / (norm + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], scale)
-
-
-def optimizer_state(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, dict[str, Tensor]]:
-    """{parameter name: {"step", "exp_avg", "exp_avg_sq"}}: by name, where torch's own form numbers the parameters."""
-    return {name: dict(optimizer.state[p]) for name, p in model.named_parameters() if p in optimizer.state}
-
-
-def load_optimizer_state(model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, dict[str, Tensor]]) -> None:
-    """Put back what `optimizer_state` gave, on each parameter's device."""
-    for name, p in model.named_parameters():
-        optimizer.state.pop(p, None)
-        if name in state:
-            optimizer.state[p] = {key: value.to(p.device, copy=True) for key, value in state[name].items()}

@@ -8,20 +8,23 @@ win depend on each other and on who else is using the machine: alone, two thread
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from statistics import median
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from txlab.engine.device import DTYPES, choose_device, cores, describe
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.experiments.language_model.optimizer import adamw, gradient_norm
+from txlab.experiments.language_model.compiling import worth_compiling
+from txlab.experiments.language_model.optimizer import LongAdamW
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.schema import Compute
 
@@ -42,6 +45,7 @@ class Setting:
     dtype: Dtype
     attention: Kernel
     threads: int
+    compiled: bool = False
 
     def __str__(self) -> str:
         plural = "" if self.threads == 1 else "s"
@@ -78,12 +82,15 @@ def reasons(scenario: LanguageModelScenario) -> list[str]:
     return _reasons.get(scenario.model_dump_json(), [])
 
 
-def resolve(scenario: LanguageModelScenario) -> LanguageModelScenario:
-    """The same scenario with device, dtype, attention, threads and compile decided. LabError for a device not here."""
+def resolve(scenario: LanguageModelScenario, say: Callable[[str], None] = lambda text: None) -> LanguageModelScenario:
+    """The same scenario with device, dtype, attention, threads and compile decided. LabError for a device not here.
+
+    `say` gets a line before what takes longer than a second or two.
+    """
     if is_decided(scenario.compute):
         return scenario
     device = choose_device(scenario.compute.device)
-    compute, why = _on_cpu(scenario) if device.type == "cpu" else _on_gpu(scenario.compute, device)
+    compute, why = _on_cpu(scenario, say) if device.type == "cpu" else _on_gpu(scenario.compute, device)
     resolved = scenario.model_copy(update={"compute": compute})
     _reasons[resolved.model_dump_json()] = why
     return resolved
@@ -106,9 +113,10 @@ def _on_gpu(asked: Compute, device: torch.device) -> tuple[Compute, list[str]]:
     return decided, why
 
 
-def _on_cpu(scenario: LanguageModelScenario) -> tuple[Compute, list[str]]:
+def _on_cpu(scenario: LanguageModelScenario, say: Callable[[str], None]) -> tuple[Compute, list[str]]:
     asked = scenario.compute
-    compile_it = asked.compile if asked.compile != "auto" else False
+    compile_it = asked.compile is True
+    compile_why = ""
     dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
     kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
     thread_counts = [asked.threads] if asked.threads else _thread_counts()
@@ -125,17 +133,21 @@ def _on_cpu(scenario: LanguageModelScenario) -> tuple[Compute, list[str]]:
         seconds.update(trial.compare(settings, 0.7 * BUDGET))
         known = {setting: seconds[setting] for setting in settings if setting in seconds}
         best = _fastest(known) if known else settings[0]
+        if asked.compile == "auto":
+            taken = seconds[best] if best in seconds else min(trial.time(best) for _ in range(2))
+            expected = scenario.train.steps * scenario.train.accumulate * trial.part * taken
+            compile_it, compile_why = worth_compiling(expected, Turns(trial, best), say)
     finally:
         torch.set_num_threads(threads_before)
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     if best in seconds:
         slower = sorted((s for s in seconds if s != best), key=seconds.__getitem__)
-        why.append(f"{best}: {1e3 * seconds[best]:.1f} ms a step{trial.scale}, best of {len(seconds)} settings timed")
+        why.append(f"{best}: {1e3 * seconds[best]:.1f} ms a step{trial.scale}, chosen of {len(seconds)} settings timed")
         why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
     else:
         why.append(f"{best}: as the scenario says")
-    if asked.compile == "auto":
-        why.append("compile off: on a CPU it saves at most 5 % and takes a long time to start")
+    if compile_why:
+        why.append(compile_why)
     decided = Compute(
         device="cpu", dtype=best.dtype, attention=best.attention, threads=best.threads, compile=compile_it
     )
@@ -172,6 +184,8 @@ class _Trial:
                 shape = replace(shape, layers=(shape.layers + 1) // 2)
             else:
                 batch = (batch + 1) // 2
+        whole_step = costs(shape_of(scenario, shape.vocabulary)).flops_per_token * whole_batch
+        self.part = whole_step / (costs(shape).flops_per_token * batch)  # how many of these make one whole step
         self.scale = ""
         if shape.layers < scenario.model.layers or batch < whole_batch:
             self.scale = (
@@ -182,16 +196,21 @@ class _Trial:
         with torch.random.fork_rng(devices=[]):
             self.model = GPT(shape, generator)
             self.ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=generator)
-        self.optimizer = adamw(self.model, train, train.weight_decay)
+        self.optimizer = LongAdamW(self.model, train, train.weight_decay)
+
+    @cached_property
+    def compiled(self) -> Callable[[Tensor, Kernel], Tensor]:
+        """The model through torch's compiler, which begins when this is first called."""
+        return torch.compile(self.model)
 
     def step(self, setting: Setting) -> None:
         """One training step; what it learns is thrown away."""
+        forward = self.compiled if setting.compiled else self.model
         with torch.autocast("cpu", DTYPES[setting.dtype], enabled=setting.dtype != "float32"):
-            logits = self.model(self.ids, setting.attention)
+            logits = forward(self.ids, setting.attention)
         F.cross_entropy(logits.float().flatten(0, 1), self.ids.flatten()).backward()  # type: ignore[no-untyped-call]
-        gradient_norm(self.model.parameters()).item()
+        self.optimizer.collect().item()
         self.optimizer.step()
-        self.optimizer.zero_grad()
 
     def compare(self, settings: Sequence[Setting], budget: float) -> dict[Setting, float]:
         """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
@@ -223,3 +242,17 @@ class _Trial:
         start = time.perf_counter()
         self.step(setting)
         return time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A setting beside itself compiled, as `compiling` asks for it."""
+
+    trial: _Trial
+    setting: Setting
+
+    def turns(self, seconds: float) -> tuple[float, float]:
+        compiled = replace(self.setting, compiled=True)
+        self.trial.time(compiled)
+        taken = self.trial.compare([self.setting, compiled], seconds)
+        return taken[self.setting], taken[compiled]
