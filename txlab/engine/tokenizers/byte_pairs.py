@@ -23,7 +23,7 @@ from txlab.errors import LabError
 
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
 LONGEST_TOKEN = 512
-ALL_TOKENS = 64 << 20
+ALL_TOKENS = 16 << 20
 MOST_TOKENS = 1 << 22
 
 
@@ -174,6 +174,14 @@ class BytePairTokenizer:
             return {}
         special = set(self.special_of.values())
         return {data: token for token, data in enumerate(self.bytes_of) if data and token not in special}
+
+    def simplified(self) -> BytePairTokenizer:
+        """The same, told as one of ours where it is laid out like one: what follows from the merges is not kept."""
+        after = self.base.after
+        if self.loose or self.whole or self.made != list(range(after, after + len(self.merges))):
+            return self
+        special = self.given if self.given != self.placed(list(self.given)) else list(self.given)
+        return BytePairTokenizer(self.merges, self.pattern, special, base=self.base, counts=self.counts)
 
     def alone(self, data: bytes) -> int:
         """The one token that these bytes become as a chunk."""

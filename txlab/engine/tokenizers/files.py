@@ -1,26 +1,88 @@
 """A tokenizer from a file or folder, whoever made it, and back.
 
 Notable: a file is somebody else's until it is checked; whatever is wrong with it ends in one LabError that names it,
-and nothing in it is ever run. The form is told by what is in the file, not by what it is called.
+and nothing in it is ever run. The form is told by what is in the file; only merges.txt and vocab.json, which need each
+other, are told by their names.
 """
 
+import re
 from pathlib import Path
 
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.gpt2_files import MERGES, VOCAB, read_gpt2, write_gpt2
+from txlab.engine.tokenizers.huggingface import huggingface_tokenizer, write_huggingface
 from txlab.engine.tokenizers.json_files import read_json, write_aside
-from txlab.engine.tokenizers.own_files import AnyTokenizer, content_of, tokenizer_of
-from txlab.errors import LabError
+from txlab.engine.tokenizers.own_files import OwnTokenizer, content_of, tokenizer_of
+from txlab.engine.tokenizers.rank_files import read_ranks, write_ranks
+from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.errors import LabError, nearest
 
-__all__ = ["AnyTokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_of"]
+__all__ = ["FORMS", "AnyTokenizer", "export_tokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_of"]
+
+# What a form does not keep, as the end of "the file …".
+FORMS = {
+    "txlab": "",
+    "huggingface": "does not keep the counts of the merges",
+    "tiktoken": "keeps neither the splitting pattern nor special tokens: give both to tiktoken.Encoding",
+    "gpt2": "does not say which tokens are special",
+}
+AnyTokenizer = OwnTokenizer | ForeignTokenizer
+RANK_LINE = re.compile(rb"\s*[A-Za-z0-9+/=]+[ \t]+\d+\s*?(\n|$)")
 
 
-def save_tokenizer(tokenizer: AnyTokenizer, path: Path) -> None:
+def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     """Write our own form, complete or not at all."""
     write_aside(path, content_of(tokenizer))
 
 
-def load_tokenizer(path: Path) -> AnyTokenizer:
-    """Read and check a tokenizer; LabError names the file and says what is wrong."""
+def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
+    """Write a form of others: `huggingface` a tokenizer.json, `tiktoken` a rank file, `gpt2` a folder of two files.
+
+    Returns what the form does not keep, "" if nothing. LabError where it cannot say what this tokenizer is.
+    """
+    if form not in FORMS:
+        raise LabError(f"{form!r} is not a form of tokenizers{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
+    if form == "txlab":
+        save_tokenizer(tokenizer, path)
+        return ""
+    if not isinstance(tokenizer, BytePairTokenizer):
+        raise LabError(f"the form {form} is for byte pair encodings; a {type(tokenizer).__name__} has none there")
+    {"huggingface": write_huggingface, "tiktoken": write_ranks, "gpt2": write_gpt2}[form](tokenizer, path)
+    return FORMS[form]
+
+
+def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
+    """Read and check a tokenizer: our form, a tokenizer.json, a rank file, or a folder of vocab.json and merges.txt.
+
+    `pattern`: how text is split, for the forms that do not say (rank files, GPT-2's two files). LabError names the
+    file and says what is wrong.
+    """
     try:
-        return tokenizer_of(read_json(path))
+        return read(path, pattern)
     except LabError as error:
         raise LabError(f"tokenizer file {str(path)!r}: {error}") from None
+
+
+def read(path: Path, pattern: str | None) -> AnyTokenizer:
+    try:
+        if path.is_dir():
+            if (path / "tokenizer.json").exists():
+                return read(path / "tokenizer.json", pattern)
+            if (path / VOCAB).exists() and (path / MERGES).exists():
+                return read_gpt2(path, pattern or "gpt2")
+            raise LabError(f"it is a folder with neither tokenizer.json nor {VOCAB} and {MERGES}")
+        if path.name in (VOCAB, MERGES) and (path.parent / VOCAB).exists() and (path.parent / MERGES).exists():
+            return read_gpt2(path.parent, pattern or "gpt2")
+        if path.is_file():
+            with path.open("rb") as file:
+                if RANK_LINE.match(file.read(4096)):
+                    return read_ranks(path, pattern)
+    except OSError as error:
+        raise LabError(f"it cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the name
+        raise LabError("it cannot be read: no such name is possible") from None
+    content = read_json(path)
+    if isinstance(content, dict) and "model" in content and "format" not in content:
+        return huggingface_tokenizer(content)
+    return tokenizer_of(content)

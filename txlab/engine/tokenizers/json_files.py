@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from txlab.errors import LabError
 
 LARGEST_FILE = 128 << 20
-MOST_VALUES = 6_000_000
+MOST_VALUES = 4_000_000
 
 
 def read_bytes(path: Path) -> bytes:

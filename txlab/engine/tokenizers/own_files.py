@@ -12,6 +12,7 @@ from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.json_files import listed, shown, text, whole_number
+from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.tokenizers.words import WordTokenizer
 from txlab.errors import LabError, nearest
 
@@ -23,10 +24,10 @@ KINDS: dict[str, tuple[set[str], set[str]]] = {
     "words": ({"units"}, set()),
     "bpe": ({"pattern", "special", "merges"}, {"base", "counts", "ids", "tokens", "whole"}),
 }
-AnyTokenizer = ByteTokenizer | CharacterTokenizer | WordTokenizer | BytePairTokenizer
+OwnTokenizer = ByteTokenizer | CharacterTokenizer | WordTokenizer | BytePairTokenizer
 
 
-def content_of(tokenizer: AnyTokenizer) -> bytes:
+def content_of(tokenizer: Tokenizer) -> bytes:
     """The file of a tokenizer."""
     content: dict[str, Any] = {"format": FORMAT}
     if isinstance(tokenizer, BytePairTokenizer):
@@ -62,7 +63,7 @@ def base_content(base: Base) -> dict[str, Any]:
     return {"kind": "alphabet", "letters": base.letters, "end_of_artefact": base.end_of_artefact}
 
 
-def tokenizer_of(content: object) -> AnyTokenizer:
+def tokenizer_of(content: object) -> OwnTokenizer:
     """The tokenizer that parsed JSON describes; LabError for anything that is not exactly one."""
     if not isinstance(content, dict) or content.get("format") != FORMAT or type(content["format"]) is not int:
         raise LabError(f"it is not a tokenizer of format {FORMAT}")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.foreign import ForeignTokenizer
 from txlab.engine.tokenizers.spelling import parts
 from txlab.engine.tokenizers.tokenizer import Tokenizer, utf8
 from txlab.engine.tokenizers.words import WordTokenizer
@@ -44,13 +45,36 @@ def pieces(
     `special`: texts of special tokens become these tokens, as in `encode`. Raises LabError for a lone surrogate.
     """
     utf8(text)
-    return list(between(tokenizer, text, start, len(text) if stop is None else stop, special))
+    stop = len(text) if stop is None else stop
+    if isinstance(tokenizer, ForeignTokenizer):
+        return [piece for piece in of_foreign(tokenizer, text) if piece.stop > start and piece.start < stop]
+    return list(between(tokenizer, text, start, stop, special))
 
 
 def pieces_of_bytes(tokenizer: Tokenizer, data: bytes) -> list[Piece]:
     """The same for any bytes; each byte that is not UTF-8 counts as one character."""
+    if isinstance(tokenizer, ForeignTokenizer):
+        return list(of_foreign(tokenizer, decoded(tokenizer, data)))
     text = data.decode(errors="surrogateescape")
     return list(between(tokenizer, text, 0, len(text), False))
+
+
+def decoded(tokenizer: ForeignTokenizer, data: bytes) -> str:
+    tokenizer.encode_bytes(data)  # says what is wrong with bytes that are no text
+    return data.decode()
+
+
+def of_foreign(tokenizer: ForeignTokenizer, text: str) -> Iterator[Piece]:
+    """Where the library says that each token lies; `data` is the text there, which a normalizer may have changed."""
+    place = byte = 0
+    for token, start, stop in tokenizer.spans(text):
+        if start >= place:
+            byte += len(text[place:start].encode())
+        else:
+            byte -= len(text[start:place].encode())
+        data = text[start:stop].encode()
+        yield Piece(token, data, start, stop, byte, byte + len(data))
+        place = start
 
 
 def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: bool) -> Iterator[Piece]:

@@ -1,0 +1,120 @@
+"""Byte pair encodings whose tokens have names, as GPT-2 and Hugging Face write them: each byte is a letter that prints.
+
+Notable: names are looked up, never trusted: a merge whose result has no id, a byte without a token, an id that two
+names claim are one sentence each. Whatever order the ids are in, the order of the merges is their rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from txlab.engine.tokenizers.bases import Bytes, gpt2_order
+from txlab.engine.tokenizers.byte_pairs import MOST_TOKENS, BytePairTokenizer
+from txlab.engine.tokenizers.json_files import mapping, shown, whole_number
+from txlab.errors import LabError
+
+# Bytes that print stand for themselves, the others for the letters from U+0100 on (OpenAI, gpt-2/src/encoder.py).
+PRINTING = 188
+LETTERS = {byte: chr(byte if i < PRINTING else 256 + i - PRINTING) for i, byte in enumerate(gpt2_order())}
+BYTE_OF = {letter: byte for byte, letter in LETTERS.items()}
+
+
+def name_of(data: bytes) -> str:
+    """The name of a token: b" the" → "Ġthe"."""
+    return "".join(map(LETTERS.__getitem__, data))
+
+
+def bytes_named(name: str) -> bytes | None:
+    """The bytes that a name stands for; None where it has a letter that stands for none.
+
+    >>> bytes_named("Ġthe"), bytes_named("▁the")
+    (b' the', None)
+    """
+    try:
+        return bytes(map(BYTE_OF.__getitem__, name))
+    except KeyError:
+        return None
+
+
+def vocabulary_of(content: object) -> dict[str, int]:
+    """Name → id, checked."""
+    vocab: dict[str, int] = {}
+    taken: set[int] = set()
+    for name, token in mapping(content, "vocab").items():
+        if not 0 <= whole_number(token, f"the id of {shown(name)}") < MOST_TOKENS:
+            raise LabError(f"the id of {shown(name)} is {shown(token)}; allowed: 0 … {MOST_TOKENS - 1}")
+        if token in taken:
+            raise LabError(f"the id {token} is given to two tokens, one of them {shown(name)}")
+        taken.add(token)
+        vocab[name] = token
+    return vocab
+
+
+def missing_bytes(vocab: Mapping[str, int]) -> list[int]:
+    """The bytes that have no token of their own."""
+    return [byte for byte, letter in LETTERS.items() if letter not in vocab]
+
+
+def tokenizer_of_names(
+    vocab: Mapping[str, int],
+    merges: Iterable[tuple[str, str]],
+    special: Mapping[str, int],
+    pattern: str,
+    whole: bool = False,
+) -> BytePairTokenizer:
+    """The encoding that names describe; `special`: texts of special tokens, which `vocab` may have as well."""
+    if missing := missing_bytes(vocab):
+        raise LabError(f"the byte 0x{missing[0]:02x} has no token ({LETTERS[missing[0]]!r} is not in vocab)")
+    pairs: list[tuple[int, int]] = []
+    ids: list[int] = []
+    for rank, (left, right) in enumerate(merges):
+        for name in (left, right, left + right):
+            if name not in vocab:
+                raise LabError(
+                    f"merge {rank} joins {shown(left)} and {shown(right)}, and {shown(name)} is not in vocab"
+                )
+        pairs.append((vocab[left], vocab[right]))
+        ids.append(vocab[left + right])
+    tokens: dict[int, bytes] = {}
+    for name, token in vocab.items():
+        if name in special:
+            if special[name] != token:
+                raise LabError(f"the special token {shown(name)} has the ids {special[name]} and {token}")
+            continue
+        data = bytes_named(name)
+        if not data:
+            raise LabError(f"the token {shown(name)} is not made of the letters that stand for bytes")
+        tokens[token] = data
+    return BytePairTokenizer(
+        pairs,
+        pattern,
+        special,
+        base=Bytes(tuple(vocab[LETTERS[byte]] for byte in range(256))),
+        ids=ids,
+        tokens=tokens,
+        whole=whole,
+    ).simplified()
+
+
+def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
+    """Name → id of all tokens, special ones by their text, in the order of the ids; LabError where two share one."""
+    if not isinstance(tokenizer.base, Bytes):
+        raise LabError(
+            "an encoding of an alphabet has no names of this kind, which are made of bytes; keep our own form"
+        )
+    named = {token: text for text, token in tokenizer.special_of.items()}
+    found: dict[str, int] = {}
+    for token, data in enumerate(tokenizer.bytes_of):
+        name = named.get(token) or name_of(data)
+        if not name:
+            continue  # a hole
+        if found.setdefault(name, token) != token:
+            raise LabError(f"the tokens {found[name]} and {token} would both have the name {shown(name)}")
+    return found
+
+
+def merge_names(tokenizer: BytePairTokenizer) -> list[tuple[str, str]]:
+    """The merges in their order, by the names of their two tokens."""
+    spelt: list[Any] = [name_of(data) for data in tokenizer.bytes_of]
+    return [(spelt[left], spelt[right]) for left, right in tokenizer.merges]
