@@ -145,4 +145,6 @@ def test_a_model_timed_in_part_is_expected_to_take_as_long_as_the_whole() -> Non
     whole = {"layers": 12, "heads": 12, "width": 768, "context": 256}
     trial = probe._Trial(LanguageModelScenario.model_validate({"model": whole, "train": {"batch": 64}}))
     layers, batch = trial.model.shape.layers, trial.ids.shape[0]
-    assert 0.5 * 12 / layers * 64 / batch < trial.part <= 12 / layers * 64 / batch  # the embedding is not 12 times there
+    assert (
+        0.5 * 12 / layers * 64 / batch < trial.part <= 12 / layers * 64 / batch
+    )  # the embedding is not 12 times there

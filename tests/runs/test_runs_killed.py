@@ -24,7 +24,7 @@ from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import read_rows
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, pending_changes, prepare
-from txlab.runs.scenario import LoadedScenario
+from txlab.runs.scenario import LoadedScenario, load_scenario
 
 pytest.importorskip("safetensors.torch")
 register()
@@ -93,6 +93,78 @@ def test_a_run_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> No
     index.refresh()
     assert index.steps.tolist() == list(range(STEPS + 1))
     assert index.read(200).tensors["weights"].tobytes() == frame_of(plain, 200)
+
+
+GPT = """
+kind = "language-model"
+[model]
+layers = 2
+heads = 2
+width = 16
+context = 16
+dropout = 0.1
+[data]
+text = "TEXT"
+[train]
+steps = 300
+batch = 4
+warmup = 5
+validation_batches = 1
+[sampling]
+tokens = 8
+[record]
+evaluate_every = 20
+sample_every = 30
+frame_every = 3
+checkpoint_every = 7
+[compute]
+device = "cpu"
+dtype = "float32"
+attention = "matmul"
+threads = 1
+compile = false
+"""
+
+
+def gpt(root: Path) -> RunDirectory:
+    root.mkdir()
+    text = root.parent / "text.txt"
+    text.write_text("she sells sea shells by the sea shore " * 200)
+    (root / "small.toml").write_text(GPT.replace("TEXT", str(text)))
+    return RunDirectory(prepare(load_scenario(root / "small.toml"), root=root))
+
+
+def test_a_gpt_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> None:
+    plain, run = gpt(tmp_path / "plain"), gpt(tmp_path / "killed")
+    assert execute(plain).status == "done"
+    moments = random.Random(6)
+    killed = 0
+    while killed < 20:
+        pid = one_life(run)
+        reached = checkpoints.newest(run) or 0
+        wait_for_step(run, pid, min(295, reached + moments.randrange(0, 18)))
+        time.sleep(moments.uniform(0.0, 0.01))
+        killed += os.WIFSIGNALED(kill(pid))
+    assert os.waitstatus_to_exitcode(os.waitpid(one_life(run), 0)[1]) == 0
+    assert checkpoints.newest(run) == 300
+    assert metrics_of(run) == metrics_of(plain)
+    assert [row["text"] for row in live(run, "sample")] == [row["text"] for row in live(plain, "sample")]
+    one, other = (checkpoints.take_apart(checkpoints.load(which, 300)) for which in (run, plain))
+    assert one[0] == other[0]
+    assert {name: tensor.numpy().tobytes() for name, tensor in one[1].items()} == {
+        name: tensor.numpy().tobytes() for name, tensor in other[1].items()
+    }
+
+
+def live(run: RunDirectory, event: str) -> list[dict[str, Any]]:
+    """The rows that no later rewind has taken back."""
+    kept: list[dict[str, Any]] = []
+    for row in read_rows(run.events)[0]:
+        if row["event"] == "rewind":
+            kept = [earlier for earlier in kept if earlier["step"] <= row["step"]]
+        elif row["event"] == event:
+            kept.append(row)
+    return kept
 
 
 def frame_of(run: RunDirectory, step: int) -> bytes:
