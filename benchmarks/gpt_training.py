@@ -7,7 +7,7 @@ process of its own, as in life (several pools of OpenMP threads in one process s
 lean loop in float32; the experiment in float32 with the same attention; the experiment with what the probe chose,
 recorded; and the same without recording. Printed are medians over the repeats and medians of the ratios within a
 repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a frame each ten steps
-and a checkpoint each 200, as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT and the allocator are
+and a checkpoint each 500, as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT and the allocator are
 as they come. --busy N starts N processes that do nothing but spin.
 """
 
@@ -245,7 +245,8 @@ def measure(
     m, compute = scenario.model, scenario.compute
     print(f"{m.layers} layers, width {m.width}, T {m.context}, batch {scenario.train.batch}; torch {torch.__version__}")
     print(f"{threads} threads for the lean loop; {repeats} × {steps} steps; {busy} busy processes")
-    print(f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads")
+    compiled = ", compiled" if compute.compile is True else ""
+    print(f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads{compiled}")
     tokens = scenario.train.batch * m.context
     for name, seconds in taken.items():
         middle = median(seconds)

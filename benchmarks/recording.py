@@ -2,7 +2,7 @@
 
 A step here is 13 ms of arithmetic (GPT of 809 k parameters on two cores: 13.6 ms). The same steps run bare and with
 everything `txlab run` does around them: requests polled, a metrics row, machine rows, heartbeat, fdatasync, a frame
-every 10 steps and a checkpoint of 10 MB every 200. Bare and recorded blocks alternate, so that a busy machine slows
+every 10 steps and a checkpoint of 10 MB every 500. Bare and recorded blocks alternate, so that a busy machine slows
 both. On a machine that is busy otherwise the ratio says little; then read the processor time spent outside `step()`.
 """
 
@@ -95,13 +95,13 @@ def recorded(steps: int, folder: Path, record: Record, parameters: int) -> tuple
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=200, help="a block")
-    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=500, help="a block")
+    parser.add_argument("--blocks", type=int, default=3)
     given = parser.parse_args()
     settings = {
         "rows alone": Record(evaluate_every=0, sample_every=0, frame_every=0, checkpoint_every=0),
         "rows and frames": Record(evaluate_every=0, sample_every=0, frame_every=10, checkpoint_every=0),
-        "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=10, checkpoint_every=200),
+        "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=10, checkpoint_every=500),
     }
     with tempfile.TemporaryDirectory(prefix="txlab-recording-", dir=".") as folder:
         recorded(5, Path(folder), settings["rows alone"], 1)  # imports are not a step's cost
