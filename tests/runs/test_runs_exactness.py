@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,10 @@ compile = false
 """
 
 
-def made(root: Path) -> RunDirectory:
+def made(root: Path, changes: Sequence[str] = ()) -> RunDirectory:
     root.mkdir()
     (root / "small.toml").write_text(SCENARIO)
-    return RunDirectory(prepare(load_scenario(root / "small.toml"), root=root))
+    return RunDirectory(prepare(load_scenario(root / "small.toml", list(changes)), root=root))
 
 
 def start(run: RunDirectory) -> subprocess.Popen[bytes]:

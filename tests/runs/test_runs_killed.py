@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from regression_kind import RegressionScenario, Train, register
 from test_loop import metrics_of, rows_of, weights_of
+from test_runs_exactness import made as gpt
 
 from txlab.errors import LabError
 from txlab.experiments.schema import Record
@@ -24,7 +25,7 @@ from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import read_rows
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, pending_changes, prepare
-from txlab.runs.scenario import LoadedScenario, load_scenario
+from txlab.runs.scenario import LoadedScenario
 
 pytest.importorskip("safetensors.torch")
 register()
@@ -95,47 +96,9 @@ def test_a_run_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> No
     assert index.read(200).tensors["weights"].tobytes() == frame_of(plain, 200)
 
 
-GPT = """
-kind = "language-model"
-[model]
-layers = 2
-heads = 2
-width = 16
-context = 16
-dropout = 0.1
-[data]
-text = "TEXT"
-[train]
-steps = 300
-batch = 4
-warmup = 5
-validation_batches = 1
-[sampling]
-tokens = 8
-[record]
-evaluate_every = 20
-sample_every = 30
-frame_every = 3
-checkpoint_every = 7
-[compute]
-device = "cpu"
-dtype = "float32"
-attention = "matmul"
-threads = 1
-compile = false
-"""
-
-
-def gpt(root: Path) -> RunDirectory:
-    root.mkdir()
-    text = root.parent / "text.txt"
-    text.write_text("she sells sea shells by the sea shore " * 200)
-    (root / "small.toml").write_text(GPT.replace("TEXT", str(text)))
-    return RunDirectory(prepare(load_scenario(root / "small.toml"), root=root))
-
-
 def test_a_gpt_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> None:
-    plain, run = gpt(tmp_path / "plain"), gpt(tmp_path / "killed")
+    changes = ["train.steps=300", "record.frame_every=3", "record.checkpoint_every=7"]
+    plain, run = gpt(tmp_path / "plain", changes), gpt(tmp_path / "killed", changes)
     assert execute(plain).status == "done"
     moments = random.Random(6)
     killed = 0
