@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.fast import FastEncoder, cut, same_classes
+from txlab.engine.tokenizers.fast import FastEncoder, same_classes
 from txlab.engine.tokenizers.merging import by_heap, merge_chunk, merge_pair, passes
-from txlab.engine.tokenizers.patterns import PATTERNS, chunks
+from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut
 from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train
 from txlab.engine.tokenizers.trees import merge_tree, merges_of
 from txlab.errors import LabError
@@ -191,10 +191,10 @@ def test_the_work_on_a_run_of_one_letter_does_not_grow_with_its_square() -> None
 
 def test_pieces_of_a_long_text_are_cut_where_the_named_patterns_cut(english: str) -> None:
     text = (english * 4)[:1_300_000]
-    pieces = list(cut(text))
-    assert "".join(pieces) == text
-    assert len(pieces) == 2
-    for pattern in ("gpt2", "gpt4"):
+    for pattern in ("gpt2", "gpt4", O200K):
+        pieces = list(cut(text, pattern, 1000))
+        assert "".join(pieces) == text
+        assert len(pieces) > 1000
         assert [c for piece in pieces for c in chunks(piece, pattern)] == list(chunks(text, pattern))
 
 

@@ -15,6 +15,8 @@ from txlab.engine.tokenizers.spelling import DIGITS, spelled
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
 
+MOST_TOKENS = 1 << 22  # no id of a token reaches this; the largest vocabularies have 2^18
+
 
 @dataclass(frozen=True)
 class Bytes:
@@ -31,8 +33,8 @@ class Bytes:
     digits: int | None = None
 
     def __post_init__(self) -> None:
-        if len(self.ids) != 256 or len(set(self.ids)) != 256 or min(self.ids) < 0:
-            raise LabError("a base of bytes has 256 different token ids, one for each byte value")
+        if len(self.ids) != 256 or len(set(self.ids)) != 256 or not (0 <= min(self.ids) <= max(self.ids) < MOST_TOKENS):
+            raise LabError(f"a base of bytes has 256 different token ids below {MOST_TOKENS}, one for each byte value")
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import regex
 
-from txlab.engine.tokenizers.bases import BYTES, Base
+from txlab.engine.tokenizers.bases import BYTES, MOST_TOKENS, Base
 from txlab.engine.tokenizers.fast import FastEncoder
 from txlab.engine.tokenizers.merging import Pair, merge_chunk, passes
 from txlab.engine.tokenizers.patterns import chunks, compiled, safe_start
@@ -24,7 +24,6 @@ from txlab.errors import LabError
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
 LONGEST_TOKEN = 512
 ALL_TOKENS = 16 << 20
-MOST_TOKENS = 1 << 22
 
 
 class BytePairTokenizer:

@@ -1,31 +1,30 @@
-"""The tokens of a long text, fast: tiktoken given our own ranks, several times as fast as the plain way.
+"""The tokens of a long text, fast: tiktoken given our own ranks, twice as fast as the plain way.
 
 Notable: the ids are the same as the plain way's, and that needs precautions. tiktoken merges whatever two neighbours
 form a known token: `tiktoken_ranks` says why that can be made our rule. Its regular expressions know another Unicode
-than ours, so characters that are no ASCII are first asked whether both classify them alike; it leaves out what a
-pattern does not match; and it gives up on very long runs of spaces. Where one of these fails, the plain way is taken.
+than ours, so characters that are no ASCII are first asked whether both classify them alike; they have no time limit, so
+only patterns that cannot run away are given to it; and it gives up on very long runs of spaces. Where one of these
+fails, the plain way is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 import tiktoken
-from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.bases import Bytes
 from txlab.engine.tokenizers.merging import merge_chunk
-from txlab.engine.tokenizers.patterns import PATTERNS, expression
+from txlab.engine.tokenizers.patterns import PATTERNS, TRUSTED, cut, expression
 from txlab.engine.tokenizers.tokenizer import Ids, utf8
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 
-PIECE = 1 << 20
+PART = 1 << 20
 CLASS = regex.compile(r"\\[pP]\{[^}]*\}|\\[sSdDwW]")
 
 
@@ -36,21 +35,15 @@ class FastEncoder:
 
     def encode(self, text: str) -> Ids:
         utf8(text)
-        pieces = [self.encode_piece(piece) for piece in self.cut(text)]
-        return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.uint32)
+        parts = [self.encode_part(part) for part in cut(text, self.tokenizer.pattern, PART)]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
 
-    def cut(self, text: str) -> Iterator[str]:
-        """Only the patterns of which it is known cut everywhere where `cut` does."""
-        return cut(text) if self.tokenizer.pattern in ("gpt2", "gpt4") else iter([text] if text else [])
-
-    def encode_piece(self, text: str) -> Ids:
+    def encode_part(self, text: str) -> Ids:
         if self.encoding is not None and same_classes(text, self.expression):
             try:
-                found = self.encoding.encode_to_numpy(text, disallowed_special=())
+                return self.ids[self.encoding.encode_to_numpy(text, disallowed_special=())]
             except ValueError:  # its regular expression overflowed
-                return self.encode_plainly(text)
-            if self.tokenizer.pattern in PATTERNS or int(self.lengths[found].sum()) == len(text.encode()):
-                return self.ids[found]
+                pass
         return self.encode_plainly(text)
 
     def encode_plainly(self, text: str) -> Ids:
@@ -67,7 +60,7 @@ class FastEncoder:
     @cached_property
     def encoding(self) -> tiktoken.Encoding | None:
         """tiktoken with our ranks, or None where it could merge differently."""
-        if self.ranks is None:
+        if self.ranks is None or self.tokenizer.pattern not in TRUSTED:
             return None
         return tiktoken.Encoding("txlab", pat_str=self.expression, mergeable_ranks=self.ranks, special_tokens={})
 
@@ -77,13 +70,6 @@ class FastEncoder:
         table = np.zeros(max((self.ranks or {b"": 0}).values()) + 1, dtype=np.uint32)
         for data, rank in (self.ranks or {}).items():
             table[rank] = self.tokenizer.alone(data)
-        return table
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        table = np.zeros(len(self.ids), dtype=np.int64)
-        for data, rank in (self.ranks or {}).items():
-            table[rank] = len(data)
         return table
 
 
@@ -112,19 +98,6 @@ def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
             ranks[data] = unused
             unused += 1
     return ranks
-
-
-def cut(text: str) -> Iterator[str]:
-    """Pieces of about a megabyte, cut before a space that follows something else: there every pattern cuts too."""
-    start = 0
-    while len(text) - start > PIECE:
-        end = start + PIECE
-        while end < len(text) and not (text[end] == " " and not text[end - 1].isspace()):
-            end += 1
-        yield text[start:end]
-        start = end
-    if start < len(text):
-        yield text[start:]
 
 
 ALIKE: dict[str, set[str]] = {}  # of each class, the characters that were found to be alike

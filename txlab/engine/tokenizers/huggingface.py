@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.byte_pairs import MOST_TOKENS, BytePairTokenizer
+from txlab.engine.tokenizers.bases import MOST_TOKENS
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.foreign import ForeignTokenizer, foreign_tokenizer
 from txlab.engine.tokenizers.json_files import listed, mapping, shown, text, whole_number, write_aside
 from txlab.engine.tokenizers.named_merges import (

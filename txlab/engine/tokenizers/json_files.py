@@ -67,7 +67,10 @@ def no_number(name: str) -> NoReturn:
 
 def shown(value: object) -> str:
     """A value in a message: never longer than a line allows."""
-    text = repr(value)
+    try:
+        text = repr(value[:60] if isinstance(value, str) else value)
+    except RecursionError:
+        return "something nested deeply"
     return text if len(text) <= 60 else text[:57] + "…"
 
 

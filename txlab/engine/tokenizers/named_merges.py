@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txlab.engine.tokenizers.bases import Bytes, gpt2_order
-from txlab.engine.tokenizers.byte_pairs import MOST_TOKENS, BytePairTokenizer
+from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes, gpt2_order
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.json_files import mapping, shown, whole_number
 from txlab.errors import LabError
 

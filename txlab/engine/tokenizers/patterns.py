@@ -22,6 +22,24 @@ PATTERNS = {
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
 
+# tiktoken_ext/openai_public.py, o200k_base (2024); the pattern that its rank file goes with.
+O200K = "|".join(
+    [
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+# Those that match every character and never run away; they need no time limit.
+TRUSTED = frozenset([*PATTERNS, O200K])
+# Those that always cut before a space that follows what is no space, and between a line's end and what is neither
+# space nor slash.
+CUT_AT_SPACES = frozenset(["gpt2", "gpt4", O200K])
+
 # A pattern of others may take a power of the text's length; these many seconds and a few for each megabyte are enough
 # for any that was meant well (half a second a megabyte).
 PATIENCE, PATIENCE_PER_CHARACTER = 10.0, 20e-6
@@ -54,48 +72,70 @@ def chunks(text: str, pattern: str, start: int = 0) -> Iterator[str]:
     >>> list(chunks("Hello world's end", "gpt2"))
     ['Hello', ' world', "'s", ' end']
     """
-    if pattern in PATTERNS:
-        # These match every character.
+    if pattern in TRUSTED:
         for match in compiled(pattern).finditer(text, start):
             yield match.group()
         return
-    search, left, end = compiled(pattern).search, PATIENCE + PATIENCE_PER_CHARACTER * len(text), start
+    patience, end = PATIENCE + PATIENCE_PER_CHARACTER * len(text), start
     while end < len(text):
         began = perf_counter()
-        try:
-            match = search(text, end, timeout=max(left, 0.001))
-        except TimeoutError:
-            raise LabError(f"the splitting pattern {shortened(pattern)} takes too long on this text") from None
-        left -= perf_counter() - began
-        while match is not None and match.end() == match.start():  # an empty match cuts nothing
-            if match.end() == len(text):
-                match = None
-                break
-            match = search(text, match.end() + 1, timeout=max(left, 0.001))
-        if match is None:
+        found = first_match(text, pattern, end, patience)
+        patience -= perf_counter() - began
+        if found is None:
             yield text[end:]
             return
-        if match.start() > end:
-            yield text[end : match.start()]
-        yield match.group()
-        end = match.end()
+        if found[0] > end:
+            yield text[end : found[0]]
+        yield text[found[0] : found[1]]
+        end = found[1]
+
+
+def first_match(text: str, pattern: str, start: int, seconds: float) -> tuple[int, int] | None:
+    """The first match that is not empty (an empty one cuts nothing); LabError if it takes longer than that."""
+    search = compiled(pattern).search
+    began = perf_counter()
+    while start < len(text):
+        try:
+            match = search(text, start, timeout=max(seconds - (perf_counter() - began), 0.001))
+        except TimeoutError:
+            raise LabError(f"the splitting pattern {shortened(pattern)} takes too long on this text") from None
+        if match is None:
+            return None
+        if match.end() > match.start():
+            return match.start(), match.end()
+        start = match.end() + 1
+    return None
 
 
 def safe_start(text: str, pattern: str, place: int) -> int:
-    """The last place at or before `place` where the chunks of text[place:] are those of the whole text.
-
-    GPT-2's and GPT-4's patterns always cut between a line's end and what is no space, and before a space that follows
-    what is no space; of other patterns only the beginning is known.
-    """
-    if pattern not in ("gpt2", "gpt4"):
+    """A place at or before `place` where the chunks of text[place:] are those of the whole text."""
+    if pattern not in CUT_AT_SPACES:
         return 0
-    place = min(place, len(text))
+    place = min(place, len(text) - 1)
     while place > 0 and not (
-        (place < len(text) and text[place] == " " and not text[place - 1].isspace())
-        or (text[place - 1] == "\n" and place < len(text) and not text[place].isspace())
+        (text[place] == " " and not text[place - 1].isspace())
+        or (text[place - 1] == "\n" and not text[place].isspace() and text[place] != "/")
     ):
         place -= 1
-    return place
+    return max(place, 0)
+
+
+def cut(text: str, pattern: str, size: int) -> Iterator[str]:
+    """Parts of about `size` characters whose chunks, one part after the other, are those of the text.
+
+    Cut before a space that follows what is no space; a pattern that need not cut there leaves the text in one part.
+    """
+    start = 0
+    while pattern in CUT_AT_SPACES and len(text) - start > size:
+        end = text.find(" ", start + size)
+        while end > 0 and text[end - 1].isspace():
+            end = text.find(" ", end + 1)
+        if end < 0:
+            break
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
 
 
 def shortened(pattern: str) -> str:

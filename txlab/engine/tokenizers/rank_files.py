@@ -11,25 +11,14 @@ import binascii
 from base64 import b64decode, b64encode
 from pathlib import Path
 
-from txlab.engine.tokenizers.bases import Bytes
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, MOST_TOKENS, BytePairTokenizer
+from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
 from txlab.engine.tokenizers.fast import tiktoken_ranks
 from txlab.engine.tokenizers.json_files import read_bytes, shown, write_aside
 from txlab.engine.tokenizers.merging import Pair, merge_chunk
+from txlab.engine.tokenizers.patterns import O200K
 from txlab.errors import LabError
 
-# OpenAI, tiktoken_ext/openai_public.py (2024), o200k_base.
-O200K = "|".join(
-    [
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    ]
-)
 PATTERN_OF = {"gpt2": "gpt2", "r50k_base": "gpt2", "p50k_base": "gpt2", "cl100k_base": "gpt4", "o200k_base": O200K}
 
 # OpenAI's largest file has 1.4 MB of token bytes; finding the merges takes some microseconds a byte.

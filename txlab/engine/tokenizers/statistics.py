@@ -1,9 +1,9 @@
 r"""How much text a token holds (MATH K1): tokens, bytes, characters, words and their ratios.
 
-Notable: a word is a run of letters, marks, digits and underscores, with apostrophes, hyphens and points inside it. In
-scripts that put no spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character with its marks
-counts as one, as the default rule of Unicode's annex 29 has it; that is more words than a reader of these scripts would
-count, so `unspaced` says how many of the words are such.
+Notable: a word is a run of letters, marks, digits and underscores, with apostrophes, hyphens, points and joiners
+inside. In scripts that put no spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character with its
+marks counts as one, as the default rule of Unicode's annex 29 has it; that is more words than a reader of these scripts
+would count, so `unspaced` says how many of the words are such.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer, utf8
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{UNSPACED}]]"
 WORD = regex.compile(
-    rf"(?P<unspaced>[[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)|{LETTER}+(?:['’.·-]{LETTER}+)*", regex.V1
+    rf"(?P<unspaced>[[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)|{LETTER}+(?:['’.·\u200c\u200d-]{LETTER}+)*", regex.V1
 )
 
 

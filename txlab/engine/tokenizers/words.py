@@ -76,10 +76,10 @@ class WordTokenizer:
 
     def safe_start(self, text: str, place: int) -> int:
         """The last place at or before `place` where a unit begins."""
-        place = min(place, len(text))
-        while 0 < place < len(text) and bool(INSIDE.match(text, place)) == bool(INSIDE.match(text, place - 1)):
+        place = max(min(place, len(text) - 1), 0)
+        while place > 0 and bool(INSIDE.match(text, place)) == bool(INSIDE.match(text, place - 1)):
             place -= 1
-        return 0 if place == len(text) else place
+        return place
 
     def stretches(self, text: str, start: int = 0) -> Iterator[tuple[str, list[int]]]:
         """The units of a text with the tokens of each."""
