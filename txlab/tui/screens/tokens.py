@@ -8,35 +8,30 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.worker import get_current_worker
 
-from txlab.drawing.text import visible
-from txlab.engine.explain import Explanation
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.tui.screens.bench import Rule
-from txlab.tui.screens.tokens_bench import THIS_TEXT, TrainingScreen
-from txlab.tui.screens.tokens_encoding import Counts, Stopped, by_language, specials_of
+from txlab.tui.screens.tokens_answers import AnsweringScreen
+from txlab.tui.screens.tokens_bench import THIS_TEXT
+from txlab.tui.screens.tokens_encoding import specials_of
 from txlab.tui.screens.tokens_training import Recipe
-from txlab.tui.screens.tokens_words import brief, card, header, lane_table, language_table, why_next, working
+from txlab.tui.screens.tokens_words import brief, card, header, lane_table, working
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.table import Table
-from txlab.tui.widgets.tokens_layout import EDITABLE
 from txlab.tui.widgets.tokens_view import TokensView
 
 TRAINING = {"run", "learn", "first", "last", "pace", "pattern", "aim", "sizes", "keep"}
-TEXT = {"edit", "new", "go_to", "borders", "front"}
+TEXT = {"edit", "new", "go_to", "borders", "ids"}
 
 
-class TokensScreen(TrainingScreen):
+class TokensScreen(AnsweringScreen):
     """The text, the training (t) or the languages (l)."""
 
     CSS_PATH = "tokens.tcss"
@@ -62,6 +57,7 @@ class TokensScreen(TrainingScreen):
         Binding("shift+tab", "front(-1)", "tokenizer before", id="tokens.previous-tokenizer", show=False),
         Binding("a", "special", "special tokens", id="tokens.special"),
         Binding("n", "new", "new", id="tokens.new"),
+        Binding("i", "ids", "ids", id="tokens.ids"),
         Binding("b", "borders", "borders", id="tokens.borders", show=False),
         Binding("g", "go_to", "go to", id="tokens.go-to", show=False),
         Binding("x", "cancel", "cancel", id="tokens.cancel"),
@@ -73,13 +69,11 @@ class TokensScreen(TrainingScreen):
         Binding("plus,equals_sign", "pace(1)", "faster", id="tokens.faster", key_display="+", show=False),
         Binding("left_curly_bracket", "first", "first", id="tokens.first", key_display="{ }"),
         Binding("right_curly_bracket", "last", "to the end", id="tokens.last", key_display="}", show=False),
-        Binding("escape", "leave", "the text", id="tokens.leave", show=False),
+        Binding("escape", "leave", "done", id="tokens.leave", key_display="esc"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
-        self.languages: list[tuple[str, str, list[Counts]]] = []
-        self.languages_of: tuple[Tokenizer, ...] = ()
         self.busy_line = ""
 
     def compose_body(self) -> ComposeResult:
@@ -139,18 +133,22 @@ class TokensScreen(TrainingScreen):
     def show_header(self) -> None:
         if not self.is_attached:
             return
-        line = self.query_one("#header", Words)
         self.busy_line = ""
         if self.has_class("-training"):
-            line.say(self.training_words(), layout=False)
+            said = self.training_words()
         elif self.encoding:
             what, done, total = self.progress
             self.busy_line = what or "encoding"
-            line.say(working(self.busy_line, done, total, self.ascii), layout=False)
+            said = working(self.busy_line, done, total, self.ascii)
+        elif self.has_class("-languages"):
+            words = "tokens for the same sentences in every language; × English compares with the same tokenizer"
+            said = Content.assemble(Content.styled("languages", "bold"), f"   {words}")
         elif self.document is not None:
-            line.say(header(self.document, self.special, self.query_one("#view", TokensView).editing), layout=False)
+            editing = self.query_one("#view", TokensView).editing
+            said = header(self.document, self.special, editing, self.ascii)
         else:
-            line.say(Content.styled("learning a first encoding from Python's documentation…", "$quiet"), layout=False)
+            said = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
+        self.query_one("#header", Words).say(said, layout=False)
 
     @on(TokensView.Moved)
     def show_words(self) -> None:
@@ -163,17 +161,12 @@ class TokensScreen(TrainingScreen):
         if len(lanes[front]):
             token = min(token, len(lanes[front]) - 1)
         self.query_one("#card", Page).say(card(document, lanes[front], token, self.ascii), home=True)
-        columns, rows = lane_table(lanes, document)
+        columns, rows = lane_table(lanes, document, self.ascii)
         self.query_one("#lanes", Table).set_table(columns, rows, marked=[front] if len(lanes) > 1 else [])
         self.query_one("#brief", Words).say(brief(document, lanes, front, token, self.ascii), layout=False)
         self.show_header()
         if self.has_class("-languages"):
             self.count_languages()
-
-    @property
-    def looked_at(self) -> str:
-        """text, training or languages."""
-        return next((name for name in ("training", "languages") if self.has_class(f"-{name}")), "text")
 
     def action_view(self, name: str) -> None:
         """Look at the training or the languages; the same key again goes back to the text."""
@@ -209,11 +202,15 @@ class TokensScreen(TrainingScreen):
         self.toggle_class("-side")
 
     def word_for(self, binding: Binding) -> str:
+        editing = self.query_one("#view", TokensView).editing
+        if editing or binding.id == "tokens.leave":  # letters are text now
+            return "end editing" if editing and binding.id == "tokens.leave" else ""
         training = self.looked_at == "training"
         words = {
             "tokens.run": "pause" if self.running else "run",
             "tokens.training": "text" if training else "training",
             "tokens.languages": "text" if self.looked_at == "languages" else "languages",
+            "tokens.next-tokenizer": "table" if training else "tokenizer",
             "tokens.open": "learn from" if training else "open",
             "tokens.side": "curves" if training else "token",
             "tokens.special": "special as text" if self.special else "special tokens",
@@ -225,7 +222,7 @@ class TokensScreen(TrainingScreen):
         if action in TRAINING:
             return where == "training"
         if action == "front":
-            return where != "training" and len(self.lanes) > 1
+            return where == "training" or len(self.lanes) > 1
         if action in TEXT or action == "special":
             return where == "text"
         if action == "compare":
@@ -242,41 +239,6 @@ class TokensScreen(TrainingScreen):
         self.call_after_refresh(self.refresh_bindings)
 
     # The text.
-
-    @on(TokensView.Edited)
-    def edited(self, event: TokensView.Edited) -> None:
-        event.stop()
-        self.look_at_text("your text", self.query_one("#view", TokensView).text)
-
-    @on(TokensView.Pasted)
-    def pasted(self, event: TokensView.Pasted) -> None:
-        event.stop()
-        self.take_paste(event.text)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """A paste while something else has the focus."""
-        if self.looked_at == "text":
-            self.take_paste(event.text)
-
-    def take_paste(self, text: str) -> None:
-        """A paste is the new text; one that can be edited goes in at the caret instead (see TokensView)."""
-        self.query_one("#view", TokensView).edit(False)
-        self.look_at_text("pasted", text.encode(errors="replace"))
-
-    def action_edit(self) -> None:
-        view = self.query_one("#view", TokensView)
-        if not view.edit(not view.editing):
-            self.tell(f"a text of more than {EDITABLE // 1000} kB can be looked at, not edited; n begins a new one")
-        view.focus()
-        self.show_header()
-
-    def action_new(self) -> None:
-        """An empty text, to be written."""
-        view = self.query_one("#view", TokensView)
-        view.text, view.undone = b"", []
-        view.caret = 0
-        view.focus()
-        self.look_at_text("your text", b"")
 
     def action_open(self) -> None:
         """A file to look at; in the training view, the text to learn from."""
@@ -309,9 +271,11 @@ class TokensScreen(TrainingScreen):
             self.tell("cancelled; the text before it stays")
 
     def action_front(self, by: int) -> None:
-        """The cursor goes on in another tokenizer's tokens, at the same byte."""
+        """The cursor goes on in another tokenizer's tokens, at the same byte; in training, to another table."""
         view = self.query_one("#view", TokensView)
-        if self.lanes:
+        if self.looked_at == "training":
+            self.focus_next() if by > 0 else self.focus_previous()
+        elif self.lanes:
             byte = view.byte
             view.front = (view.front + by) % len(self.lanes)
             view.go(byte)
@@ -320,6 +284,12 @@ class TokensScreen(TrainingScreen):
     def action_borders(self) -> None:
         view = self.query_one("#view", TokensView)
         view.strokes = not view.with_strokes
+        view.go(view.byte)
+
+    def action_ids(self) -> None:
+        """The id of each token below it."""
+        view = self.query_one("#view", TokensView)
+        view.with_ids = not view.with_ids
         view.go(view.byte)
 
     def action_special(self) -> None:
@@ -347,76 +317,3 @@ class TokensScreen(TrainingScreen):
 
         check = lambda text: "" if not text.strip() else "{} {}".format(*place(text))  # noqa: E731
         self.app.push_screen(AskValue("Go to", "a byte, as 1200, or a token, as token 300", check=check), go)
-
-    # Languages.
-
-    def count_languages(self) -> None:
-        """What the tokenizers make of the same sentences in every language; counted in a thread, once for each set."""
-        tokenizers = tuple(lane.tokenizer for lane in self.lanes)
-        if tokenizers == self.languages_of:
-            self.show_languages()
-            return
-        self.languages_of = tokenizers
-
-        def count() -> None:
-            worker = get_current_worker()
-
-            def progress(done: int, total: int) -> None:
-                if worker.is_cancelled:
-                    raise Stopped
-
-            try:
-                found = by_language(tokenizers, progress)
-            except Stopped:
-                return
-            self.app.call_later(self.take_languages, tokenizers, found)
-
-        self.run_worker(count, thread=True, group="languages", exclusive=True, exit_on_error=False)
-
-    def take_languages(self, tokenizers: tuple[Tokenizer, ...], found: list[tuple[str, str, list[Counts]]]) -> None:
-        if tokenizers == self.languages_of and self.is_attached:
-            self.languages = found
-            self.show_languages()
-
-    def show_languages(self) -> None:
-        front = self.query_one("#view", TokensView).front
-        columns, rows = language_table(self.languages, front, self.ascii)
-        english = [place for place, row in enumerate(rows) if row[0] == "English"]
-        self.query_one("#languages", Table).set_table(columns, rows, marked=english)
-
-    # Why.
-
-    def action_why(self) -> None:
-        """The merges that made the token under the cursor, or why a pair is next."""
-        from txlab.tui.widgets.why import WhyScreen
-
-        if self.looked_at == "training":
-            look, pairs, made = self.look, self.query_one("#pairs", Table), self.query_one("#made", Table)
-            if look is None or not look.runners_up:
-                self.tell("there is no pair to ask about yet")
-            elif made.has_focus and look.newest:
-                token, trained = look.newest[made.cursor].token, self.trained
-                self.app.push_screen(WhyScreen(lambda: explained(trained, token)))
-            else:
-                sentence = why_next(look.runners_up, min(pairs.cursor, len(look.runners_up) - 1))
-                self.app.push_screen(WhyScreen(lambda: sentence))
-            return
-        view = self.query_one("#view", TokensView)
-        lane = view.lane
-        if lane is None or not len(lane):
-            self.tell("there is no token here yet to ask about")
-            return
-        tokenizer, token = lane.tokenizer, int(lane.ids[view.cursor])
-        self.app.push_screen(WhyScreen(lambda: explained(tokenizer, token)))
-
-
-def explained(tokenizer: Tokenizer | None, token: int) -> Explanation | str | None:
-    """The engine's answer for a token; a sentence where nothing was merged."""
-    if tokenizer is None:
-        return None
-    if isinstance(tokenizer, BytePairTokenizer):
-        from txlab.engine.tokenizers.trees import explain_token
-
-        return explain_token(tokenizer, token)
-    kind = visible(type(tokenizer).__name__.removesuffix("Tokenizer").lower())
-    return f"Token {token} of {kind}: it is in the vocabulary as it is, and nothing was merged (MATH K1)."

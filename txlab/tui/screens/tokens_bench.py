@@ -162,7 +162,7 @@ class TrainingScreen(EncodingScreen):
         doing = self.doing
         if doing and self.counting[1]:
             doing = f"{doing} {self.counting[0] / self.counting[1]:.0%}"
-        return training_header(self.look, doing, self.pace)
+        return training_header(self.look, doing, self.pace, self.ascii)
 
     def show_training(self) -> None:
         look = self.look

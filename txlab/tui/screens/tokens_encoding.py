@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import DIGITS, CharacterTokenizer
+from txlab.engine.tokenizers.foreign import ForeignTokenizer
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 from txlab.errors import LabError
 from txlab.tui.widgets.tokens_layout import Document, Lane, index
@@ -132,6 +133,9 @@ def lane_of(name: str, tokenizer: Tokenizer, document: Document, special: bool, 
 
     Raises Stopped through `progress`, LabError where the text cannot be encoded.
     """
+    if isinstance(tokenizer, ForeignTokenizer):
+        progress(0, 1)
+        return foreign_lane(name, tokenizer, document)
     named = specials_of(tokenizer) if special else {}
     whole = document.data.decode(errors="surrogateescape")
     total = max(1, len(document.data))
@@ -154,12 +158,32 @@ def lane_of(name: str, tokenizer: Tokenizer, document: Document, special: bool, 
     return Lane(name, tokenizer, found, stops_of(tokenizer, found, document.data), frozenset(named.values()))
 
 
+def foreign_lane(name: str, tokenizer: ForeignTokenizer, document: Document) -> Lane:
+    """The tokens of a library's tokenizer, laid where it says they are; what it passes over belongs to the next one.
+
+    LabError for bytes that are no text.
+    """
+    try:
+        text = document.data.decode()
+    except UnicodeDecodeError as error:
+        raise LabError(f"{tokenizer.kind} reads text only, and byte {error.start} is not UTF-8") from None
+    found = tokenizer.spans(text)
+    array = np.frombuffer(document.data, dtype=np.uint8)
+    byte_of = np.append(np.flatnonzero(array & 0xC0 != 0x80), len(array)).astype(np.int64)
+    spans = np.array(found, dtype=np.int64).reshape(-1, 3)
+    following = np.append(byte_of[spans[1:, 1]], len(array))[: len(spans)]
+    stops = np.maximum.accumulate(np.minimum(byte_of[spans[:, 2]], following))
+    if len(stops):
+        stops[-1] = len(array)
+    return Lane(name, tokenizer, spans[:, 0].astype(np.uint32), stops)
+
+
 def stops_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
     """The byte after each token; LabError if they do not make up the text, as with one that loses some."""
-    used, place = np.unique(ids, return_inverse=True)
-    lengths = np.array([len(tokenizer.token_bytes(int(token))) for token in used], dtype=np.int64)[place]
-    if not len(ids):
-        lengths = np.empty(0, dtype=np.int64)
+    used = np.flatnonzero(np.bincount(ids)) if len(ids) else ids
+    length_of = np.zeros(int(ids.max()) + 1 if len(ids) else 0, dtype=np.int64)
+    length_of[used] = [len(tokenizer.token_bytes(int(token))) for token in used]
+    lengths = length_of[ids]
     stops = np.cumsum(lengths)
     if (int(stops[-1]) if len(stops) else 0) != len(data):
         digits = digits_of(tokenizer)

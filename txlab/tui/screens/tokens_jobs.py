@@ -7,8 +7,10 @@ cancelled text leaves the one before. Lanes that did not change are kept.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from textual import events, on
 from textual.worker import get_current_worker
 
 from txlab.drawing.numerals import count
@@ -24,7 +26,7 @@ from txlab.tui.screens.tokens_encoding import (
     specials_of,
     tokenizer_of,
 )
-from txlab.tui.widgets.tokens_layout import Document, Lane
+from txlab.tui.widgets.tokens_layout import EDITABLE, Document, Lane
 from txlab.tui.widgets.tokens_view import TokensView
 
 LANES = 4
@@ -108,6 +110,7 @@ class EncodingScreen(BenchScreen):
                 name, data = source
                 if data is None:
                     data = read_text(name, progress("reading"))
+                    name = Path(name).name
                 document = document_of(name, data, progress("counting"))
             assert document is not None
             lanes, failed = [], []
@@ -181,6 +184,50 @@ class EncodingScreen(BenchScreen):
 
     def show_words(self) -> None:
         raise NotImplementedError
+
+    @property
+    def looked_at(self) -> str:
+        """text, training or languages."""
+        return next((name for name in ("training", "languages") if self.has_class(f"-{name}")), "text")
+
+    # Typing and pasting.
+
+    @on(TokensView.Edited)
+    def edited(self, event: TokensView.Edited) -> None:
+        event.stop()
+        self.look_at_text("your text", self.query_one("#view", TokensView).text)
+
+    @on(TokensView.Pasted)
+    def pasted(self, event: TokensView.Pasted) -> None:
+        event.stop()
+        self.take_paste(event.text)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A paste while something else has the focus."""
+        if self.looked_at == "text":
+            self.take_paste(event.text)
+
+    def take_paste(self, text: str) -> None:
+        """A paste is the new text; one that can be edited goes in at the caret instead (see TokensView)."""
+        self.query_one("#view", TokensView).edit(False)
+        self.look_at_text("pasted", text.encode(errors="replace"))
+
+    def action_edit(self) -> None:
+        view = self.query_one("#view", TokensView)
+        if not view.edit(not view.editing):
+            self.tell(f"a text of more than {EDITABLE // 1000} kB can be looked at, not edited; n begins a new one")
+        view.focus()
+        self.show_header()
+        self.refresh_bindings()
+
+    def action_new(self) -> None:
+        """An empty text, to be written."""
+        view = self.query_one("#view", TokensView)
+        view.text, view.undone = b"", []
+        view.caret = 0
+        view.focus()
+        self.refresh_bindings()
+        self.look_at_text("your text", b"")
 
     # Choosing tokenizers.
 

@@ -16,7 +16,7 @@ from txlab.tui.screens.tokens_encoding import Counts
 from txlab.tui.widgets.bars import bar
 from txlab.tui.widgets.table import Column
 from txlab.tui.widgets.tokens_layout import EDITABLE, Document, Lane
-from txlab.tui.widgets.tokens_signs import shown_bytes
+from txlab.tui.widgets.tokens_signs import shown_bytes, sign
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.trees import MergeTree
@@ -40,12 +40,12 @@ def strokes(value: float, cells: int, ascii: bool = False) -> str:
     return f"{('-' if ascii else '━') * length:<{cells}}"
 
 
-def header(document: Document, special: bool, editing: bool) -> Content:
+def header(document: Document, special: bool, editing: bool, ascii: bool) -> Content:
     """`sample   233 characters · 301 bytes · 33 words`, and what one may do with it."""
     sizes = (
         f"{count(document.characters)} characters · {count(len(document.data))} bytes · {count(document.words)} words"
     )
-    parts = [Content.styled(visible(document.name), "bold"), Content(f"   {sizes}")]
+    parts = [Content.styled(visible(document.name, ascii), "bold"), Content(f"   {sizes}")]
     if editing:
         parts.append(Content.styled("   editing, esc ends it", "bold $accent"))
     elif not document.editable:
@@ -58,7 +58,7 @@ def working(what: str, done: int, total: int, ascii: bool = False) -> Content:
     """`encoding  ████░░  45 %   x cancels`."""
     share = done / total if total else 0.0
     return Content.assemble(
-        Content.styled(f"{visible(what)}  ", "bold"),
+        Content.styled(f"{visible(what, ascii)}  ", "bold"),
         Content.styled(f"{bar(share, 20, ascii):<20}", "$accent"),
         Content(f" {share:>4.0%}"),
         Content.styled("   x cancels", "$quiet"),
@@ -95,7 +95,7 @@ def card(document: Document, lane: Lane, token: int, ascii: bool) -> Content:
     parts = [Content.styled(label + "\n", "bold $accent")]
     for name, value in rows:
         parts += [Content.styled(f"{name:<10}", "$quiet"), Content(value + "\n")]
-    for line in names_of(data):
+    for line in (*cut_off(document.data, start, stop, ascii), *names_of(data)):
         parts.append(Content.styled(line + "\n", "$quiet"))
     if tree is not None and tree.left is not None:
         parts.append(Content.styled("\nmerge tree   merge, times found\n", "$quiet"))
@@ -125,6 +125,21 @@ def names_of(data: bytes) -> Iterator[str]:
         if not name:
             name = {"Cn": "unassigned", "Co": "private use", "Cc": "control"}.get(unicodedata.category(character), "")
         yield f"U+{ord(character):04X} {name}"
+
+
+def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
+    """The characters of which a token has only a part, at its beginning or at its end."""
+    found: list[str] = []
+    for border in (start, stop):
+        first = border
+        while first > max(0, border - 3) and data[first : first + 1] and data[first] & 0xC0 == 0x80:
+            first -= 1
+        whole = data[first : first + 4].decode(errors="ignore")[:1]
+        size = len(whole.encode())
+        if first < border < first + size and data[first : first + size] == whole.encode():
+            said = f"part of {sign(whole, ascii)}  U+{ord(whole):04X} {unicodedata.name(whole, '').lower()}"
+            found += [said] if said not in found else []
+    return found
 
 
 def tree_of(lane: Lane, token: int) -> MergeTree | None:
@@ -158,14 +173,14 @@ def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> li
     return lines
 
 
-def lane_table(lanes: Sequence[Lane], document: Document) -> Cells:
+def lane_table(lanes: Sequence[Lane], document: Document, ascii: bool) -> Cells:
     """The same text by each tokenizer: tokens, bytes a token, tokens a word."""
     columns = [Column("tokenizer", right=False), Column("tokens"), Column("B/token"), Column("/word")]
     rows = []
     for place, lane in enumerate(lanes, 1):
         counts = Counts(len(lane), len(document.data), document.words)
         numbers = [count(counts.tokens), ratio(counts.bytes_per_token), ratio(counts.tokens_per_word)]
-        rows.append([f"{place} {visible(lane.name)}", *numbers])
+        rows.append([f"{place} {visible(lane.name, ascii)}", *numbers])
     return columns, rows
 
 
@@ -186,9 +201,9 @@ def brief(document: Document, lanes: Sequence[Lane], front: int, token: int, asc
     parts.append(Content("\n"))
     for place, each in enumerate(lanes):
         counts = Counts(len(each), len(document.data), document.words)
-        words = f"{place + 1} {visible(each.name)} {count(counts.tokens)}"
+        words = f"{place + 1} {visible(each.name, ascii)}: {count(counts.tokens)} tokens"
         parts.append(Content.styled(words, "bold" if place == front else ""))
-        parts.append(Content.styled(f" ({ratio(counts.bytes_per_token)} bytes/token)   ", "$quiet"))
+        parts.append(Content.styled(f" {ratio(counts.bytes_per_token)} B/token   ", "$quiet"))
     return Content.assemble(*parts)
 
 
@@ -222,12 +237,12 @@ def language_table(found: Sequence[tuple[str, str, Sequence[Counts]]], front: in
 # The training view.
 
 
-def training_header(look: Look | None, doing: str, pace: float) -> Content:
+def training_header(look: Look | None, doing: str, pace: float, ascii: bool) -> Content:
     """`python-docs   400 kB, gpt4   vocabulary 312 of 1 024   98 765 tokens, 4.71 bytes/token   running`."""
     if look is None:
         return Content.styled(doing or "nothing to learn from yet: press o", "$quiet")
     recipe = look.recipe
-    name = visible(Path(recipe.text).name) if recipe.text else "the text on the screen"
+    name = visible(Path(recipe.text).name, ascii) if recipe.text else "the text on the screen"
     parts = [
         Content.styled(name, "bold"),
         Content(f"   vocabulary {count(look.vocabulary)} of {count(recipe.target)}"),

@@ -48,24 +48,14 @@ class Document:
     def characters_at(self, byte: int) -> int:
         """How many characters begin before this byte."""
         paragraph = self.paragraph_of(byte)
-        start, _ = self.bounds(paragraph)
-        inside = self.data[start:byte].decode(errors="surrogateescape")
-        # A character of which only a part is before the byte has begun, and its bytes count as one.
-        return int(self.characters_before[paragraph]) + len(inside) - max(0, torn(self.data[start:byte]) - 1)
-
-
-def torn(data: bytes) -> int:
-    """How many bytes at the end are the beginning of a character that is cut off.
-
-    >>> torn(b"a\\xe2\\x82"), torn("a€".encode()), torn(b"")
-    (2, 0, 0)
-    """
-    for back in range(1, min(3, len(data)) + 1):
-        lead = data[-back]
-        if lead & 0xC0 != 0x80:
-            needed = 2 if 0xC2 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 4 if 0xF0 <= lead < 0xF5 else 1
-            return back if needed > back else 0
-    return 0
+        place, _ = self.bounds(paragraph)
+        count = int(self.characters_before[paragraph])
+        for character in self.data[place : byte + 4].decode(errors="surrogateescape"):  # 4: one that goes on behind it
+            if place >= byte:
+                break
+            place += len(character.encode(errors="surrogateescape"))
+            count += 1
+        return count
 
 
 def index(data: bytes, name: str = "", words: int = 0) -> Document:
@@ -190,9 +180,16 @@ def glyphs_of(document: Document, lane: Lane, start: int, stop: int, ascii: bool
 
 
 def layout(
-    document: Document, lanes: Sequence[Lane], paragraph: int, cells: int, borders: bool = True, ascii: bool = False
+    document: Document,
+    lanes: Sequence[Lane],
+    paragraph: int,
+    cells: int,
+    borders: bool = True,
+    ids: bool = False,
+    ascii: bool = False,
 ) -> list[Row]:
-    """The lines of one paragraph in so many cells; `borders` leaves a cell before each token for its border."""
+    """The lines of one paragraph in so many cells; `borders` leaves a cell before each token for its border, `ids` as
+    many as the number of the token needs below it."""
     start, stop = document.bounds(paragraph)
     shown = [glyphs_of(document, lane, start, stop, ascii) for lane in lanes]
     atoms = sorted({glyph.start for glyphs in shown for glyph in glyphs})
@@ -220,6 +217,10 @@ def layout(
                 for inner in range(atom + 1, after):
                     whole[inner] = False
             place = last + 1
+        if ids:
+            for token, first, end in extents(glyphs):
+                atom, after = bisect_left(atoms, first), bisect_left(atoms, max(end, first + 1))
+                late.append((atom, after, len(str(int(lanes[number].ids[token]))) + int(not borders)))
     for atom, after, size in late:
         missing = size - sum(widths[atom:after]) - sum(slots[atom + 1 : after])
         if missing > 0:
@@ -239,6 +240,17 @@ def layout(
         rows.append(Row(begin, byte, spans))
         first = end
     return rows
+
+
+def extents(glyphs: Sequence[Glyph]) -> list[tuple[int, int, int]]:
+    """(token, first byte, byte after the last) of each token that has bytes or is their only one."""
+    found: list[tuple[int, int, int]] = []
+    for glyph in glyphs:
+        if found and found[-1][0] == glyph.token:
+            found[-1] = (glyph.token, found[-1][1], glyph.stop)
+        else:
+            found.append((glyph.token, glyph.start, glyph.stop))
+    return found
 
 
 def line_end(first: int, slots: list[int], widths: list[int], breaks: list[bool], whole: list[bool], cells: int) -> int:

@@ -1,0 +1,48 @@
+"""The Tokens screen as tests have it: opened, quiet, and shown a text."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from recorded import settle
+from textual.pilot import Pilot
+
+from txlab.tui.app import TxlabApp
+from txlab.tui.screens.tokens import TokensScreen
+from txlab.tui.settings import Settings
+from txlab.tui.widgets.tokens_view import TokensView
+
+MAIN = threading.main_thread()
+
+
+def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
+    return TxlabApp(root=root, ascii=ascii, settings=Settings(**settings))
+
+
+def quiet(screen: TokensScreen) -> bool:
+    """Nothing is being worked at, and what was wanted is on the screen."""
+    busy = screen.encoding or screen.learning or screen.todo or screen.source is not None
+    return not busy and screen.document is not None and screen.choices == screen.shown and bool(screen.lanes)
+
+
+async def opened(pilot: Pilot[None]) -> tuple[TokensScreen, TokensView]:
+    """The Tokens screen, when it has learnt its first encoding and shows the sample."""
+    await pilot.pause()
+    await pilot.press("2")
+    screen = pilot.app.screen
+    assert isinstance(screen, TokensScreen)
+    await settle(pilot, lambda: quiet(screen), 400)
+    return screen, screen.query_one("#view", TokensView)
+
+
+async def show(pilot: Pilot[None], data: bytes, name: str = "test") -> None:
+    screen = pilot.app.screen
+    assert isinstance(screen, TokensScreen)
+    screen.look_at_text(name, data)
+    await settle(pilot, lambda: quiet(screen) and screen.document is not None and screen.document.data == data, 400)
+
+
+def notices(app: TxlabApp) -> str:
+    return "\n".join(str(notice.message) for notice in app._notifications)
