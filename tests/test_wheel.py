@@ -70,7 +70,9 @@ def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     scenarios = {f"txlab/_shipped/scenarios/{path.name}" for path in (REPOSITORY / "scenarios").glob("*.toml")}
     styles = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.tcss")}
     sources = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.py")}
-    assert scenarios | styles | sources <= names
+    texts = {f"txlab/_shipped/texts/{path.name}" for path in (REPOSITORY / "assets" / "texts").iterdir()}
+    assert "txlab/_shipped/texts/sentences.toml" in texts
+    assert scenarios | styles | sources | texts <= names
     assert all(name.startswith(("txlab/", "txlab-")) for name in names)
     assert not any("tests/" in name or name.endswith(".pyc") for name in names)
 
@@ -97,3 +99,9 @@ def test_the_installed_program_runs_a_shipped_scenario(installed: Path, tmp_path
     assert call(installed, tmp_path, "export", "latest", "csv", "--out", "metrics.csv") is not None
     assert "loss" in (tmp_path / "metrics.csv").read_text()
     assert "gpt-tiny" in call(installed, tmp_path, "runs")
+
+
+def test_the_installed_program_brings_its_sentences(installed: Path, tmp_path: Path) -> None:
+    said = call(installed, tmp_path, "tokenizer", "compare", "bytes", "python-docs")
+    assert "English" in said
+    assert "Tamil" in said

@@ -92,7 +92,10 @@ def test_a_number_is_a_text_where_the_schema_wants_text(scenario_file: Path) -> 
         ("model.context=1", ["from 2 to 65536"]),
         ("model.layer=2", ["model.layer is not a key", "nearest: model.layers", "in [model]", "feed_forward"]),
         ("steps=5", ["steps is not a key", "nearest: train.steps"]),
-        ("data.tokenizer=bpf", ['"bpf"', "nearest: bpe", '"bytes", "characters", "words", "bpe", a saved']),
+        (
+            "data.tokenizer=bpf",
+            ['"bpf"', "nearest: bpe", '"bytes", "characters", "words", "bpe", "python-docs", a saved'],
+        ),
         ("compute.device=gpu", ["compute.device", '"gpu"', "cuda"]),
         ("compute.compile=perhaps", ['true or false or "auto"']),
         ("model=5", ["model = 5", "allowed: a table"]),

@@ -23,6 +23,10 @@ from txlab.cli.doctor import doctor
 from txlab.cli.follow import attach
 from txlab.cli.run import resume, run
 from txlab.cli.runs import runs
+from txlab.cli.tokenize import tokenize
+from txlab.cli.tokenizer import export as export_tokenizer
+from txlab.cli.tokenizer import listed, train
+from txlab.cli.tokenizer_compare import compare
 from txlab.errors import LabError, nearest
 
 app = typer.Typer(
@@ -47,8 +51,13 @@ class Command(typer.core.TyperCommand):
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
 
-for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, doctor):
+for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, tokenize, doctor):
     app.command(cls=Command)(command)
+
+tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
+for name, member in {"train": train, "compare": compare, "export": export_tokenizer, "list": listed}.items():
+    tokenizer.command(name, cls=Command)(member)
+app.add_typer(tokenizer, name="tokenizer")
 
 
 @app.callback(invoke_without_command=True)

@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from txlab.errors import LabError
+from txlab.errors import LabError, nearest
 
 BETWEEN = "\n\n"  # between two documents
 
@@ -75,43 +75,45 @@ class Corpus:
         return Split(self.text[:at], self.text[at:], "character")
 
 
-def load_corpus(text: str) -> Corpus:
+def load_corpus(text: str, said: str = "data.text =") -> Corpus:
     """`python-docs`, `python-source`, a UTF-8 file or a folder of such files.
 
-    Raises LabError, naming the path, for one that is missing, empty, not UTF-8, or a folder without text.
+    Raises LabError, naming the path (behind `said`: where it was given), for one that is missing, empty, not UTF-8, or
+    a folder without text.
     """
     if text in EMBEDDED:
         return EMBEDDED[text]()
     if text == "-":
         raise LabError("data.text = '-' is standard input, which only `txlab run` can read; give a file here")
-    path = Path(text).expanduser()
     try:
-        corpus = read_folder(path) if path.is_dir() else read_file(path)
-    except (FileNotFoundError, ValueError):  # ValueError: a path with a NUL in it
+        path = Path(text).expanduser()
+        corpus = read_folder(path, said) if path.is_dir() else read_file(path, said)
+    except (FileNotFoundError, ValueError, RuntimeError):  # a path with a NUL in it; ~ and the name of nobody
         raise LabError(
-            f"data.text = {text!r} is not there; allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
+            f"{said} {text!r} is not there{nearest(text, EMBEDDED)}; "
+            f"allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
         ) from None
     except OSError as error:
-        raise LabError(f"data.text = {text!r} cannot be read: {error.strerror or error}") from None
+        raise LabError(f"{said} {text!r} cannot be read: {error.strerror or error}") from None
     if not any(document.strip() for document in corpus.documents):
-        raise LabError(f"data.text = {text!r} is empty; a text of some thousand characters is needed")
+        raise LabError(f"{said} {text!r} is empty; a text of some thousand characters is needed")
     return corpus
 
 
-def read_file(path: Path) -> Corpus:
+def read_file(path: Path, said: str) -> Corpus:
     if path.exists() and not path.is_file():
-        raise LabError(f"data.text = {str(path)!r} is not a regular file; use - for standard input")
+        raise LabError(f"{said} {str(path)!r} is not a regular file; use - for standard input")
     data = path.read_bytes()
     try:
         return Corpus(str(path), [path.name], [data.decode()])
     except UnicodeDecodeError as error:
         raise LabError(
-            f"data.text = {str(path)!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}; "
+            f"{said} {str(path)!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}; "
             "save it as UTF-8 (iconv -t utf-8)"
         ) from None
 
 
-def read_folder(folder: Path) -> Corpus:
+def read_folder(folder: Path, said: str) -> Corpus:
     """Every text file below the folder, by sorted relative path; hidden ones and links to folders are not followed."""
     names: list[str] = []
     documents: list[str] = []
@@ -127,7 +129,7 @@ def read_folder(folder: Path) -> Corpus:
             names.append(name)
             documents.append(document)
     if not documents:
-        raise LabError(f"data.text = {str(folder)!r} is a folder without any UTF-8 text file")
+        raise LabError(f"{said} {str(folder)!r} is a folder without any UTF-8 text file")
     return Corpus(str(folder), names, documents, left_out)
 
 

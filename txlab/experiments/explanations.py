@@ -19,6 +19,7 @@ from txlab.experiments.language_model.schedule import clip_factor, factor
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import Frame
 from txlab.experiments.schema import Scenario
+from txlab.experiments.shelf import tokenizer_named
 
 EXPLAINED = ("attention/pattern", "next/probability")
 
@@ -266,10 +267,14 @@ def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | 
     from txlab.experiments.language_model.probe import shape_of
 
     data, train = scenario.data, scenario.train
-    if data.source == "text" and data.tokenizer == "characters":
-        raise LabError("how large it is depends on how many characters its text has; its run will say (w on the run)")
+    vocabulary = data.vocabulary
     in_bytes = data.source == "text" and data.tokenizer == "bytes"
-    shape = shape_of(scenario, 256 if in_bytes else data.vocabulary)
+    if data.source == "text" and data.tokenizer in ("characters", "words"):
+        what = data.tokenizer
+        raise LabError(f"how large it is depends on how many {what} its text has; its run will say (w on the run)")
+    if data.source == "text" and data.tokenizer != "bpe":
+        vocabulary = tokenizer_named(data.tokenizer).vocabulary
+    shape = shape_of(scenario, vocabulary)
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
     cost, B = costs(shape), train.batch
     in_block, work = 4 * D * D + 2 * D * F, cost.flops_per_token * B * T

@@ -26,6 +26,9 @@ KIND_OF_CLASS = {
     "WordTokenizer": "words",
     "BytePairTokenizer": "bpe",
 }
+# What needs no file either: no merges at all, or those learnt from Python's documentation (once, and remembered).
+DEFAULT, DEFAULT_VOCABULARY = "python-docs", 4096
+BUILT_IN = ("bytes", DEFAULT)
 SUFFIXES = (".json", ".tiktoken")
 INSIDE = ("tokenizer.json", "vocab.json")  # of a folder that is one tokenizer
 NAME = re.compile(r"[^\W_][\w.+-]{0,63}")
@@ -38,27 +41,27 @@ def tokenizers_folder() -> Path:
 
 def saved_tokenizers() -> list[str]:
     """The saved names, sorted."""
-    return sorted(files_by_name())
+    return list(files_by_name())
 
 
 def files_by_name() -> dict[str, Path]:
-    """Name → file or folder of each saved tokenizer; {} where there is no folder."""
+    """Name → file or folder of each saved tokenizer, by name; {} where there is no folder. Of one name ours wins."""
     try:
-        found = sorted(tokenizers_folder().iterdir(), reverse=True)  # of two of one name .json wins
+        paths = [path for path in tokenizers_folder().iterdir() if not path.name.startswith(".")]
     except OSError:
         return {}
-    return {
-        path.stem if path.suffix in SUFFIXES else path.name: path
-        for path in found
-        if not path.name.startswith(".") and is_tokenizer(path)
-    }
+    found = {path.name: path for path in paths if holds_tokenizer(path)}
+    for suffix in reversed(SUFFIXES):
+        found |= {path.stem: path for path in paths if path.suffix == suffix and not path.is_dir()}
+    return dict(sorted(found.items()))
 
 
-def is_tokenizer(path: Path) -> bool:
-    """Whether it looks like one by its name; reading it says whether it is."""
-    if path.suffix in SUFFIXES:
-        return path.is_file()
-    return any((path / name).is_file() for name in INSIDE)
+def holds_tokenizer(folder: Path) -> bool:
+    """Whether it is a folder with the files of a tokenizer; reading them says whether they are one."""
+    try:
+        return any((folder / name).is_file() for name in INSIDE)
+    except OSError:  # one that may not be entered
+        return False
 
 
 def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
@@ -67,52 +70,61 @@ def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
     saved = files_by_name()
     if given in saved:
         return saved[given]
-    path = Path(given).expanduser() if given and "\0" not in given else None
     try:
-        if path is not None and path.exists():
+        path = Path(given).expanduser()
+        if given and path.exists():
             return path
-    except OSError:  # a name that is too long, a folder that may not be entered
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, a folder that may not be entered, nobody's home
         pass
-    names = ", ".join(saved) or f"none is saved in {str(tokenizers_folder())!r}"
+    names = ", ".join(saved) or f"(none is in {str(tokenizers_folder())!r})"
     raise LabError(
-        f"no tokenizer is called {given!r}{nearest(given, ['bytes', *saved])}; allowed: bytes, a file, {names}"
+        f"no tokenizer is called {given!r}{nearest(given, [*BUILT_IN, *saved])}; "
+        f"allowed: {', '.join(BUILT_IN)}, a file, or a saved one: {names}"
     )
 
 
 def tokenizer_named(name: str | os.PathLike[str]) -> AnyTokenizer:
-    """ "bytes", a saved name, or a path to a file of ours or of others. LabError for anything else."""
+    """ "bytes", "python-docs", a saved name, or a path to a file of ours or of others. LabError for anything else.
+
+    python-docs: byte pairs learnt from Python's documentation, 4096 tokens; here at once, with nothing downloaded.
+    """
     from txlab.engine.tokenizers.byte_level import ByteTokenizer
     from txlab.engine.tokenizers.files import load_tokenizer
 
-    return ByteTokenizer() if name == "bytes" else load_tokenizer(find_tokenizer(name))
+    if name == "bytes":
+        return ByteTokenizer()
+    if name == DEFAULT:
+        from txlab.experiments.corpora import python_docs
+        from txlab.experiments.language_model.trained_tokenizers import trained_tokenizer
+
+        return trained_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
+    return load_tokenizer(find_tokenizer(name))
 
 
 def kind_of(tokenizer: Tokenizer) -> str:
-    """ "bytes", "characters", "bpe", …: what its own file calls it, or the name of its class.
+    """ "bytes", "characters", "words", "bpe", or what the file of others calls it, e.g. "WordPiece".
 
     >>> from txlab.engine.tokenizers.byte_level import ByteTokenizer
     >>> kind_of(ByteTokenizer())
     'bytes'
     """
     name = type(tokenizer).__name__
-    return KIND_OF_CLASS.get(name, name)
+    return KIND_OF_CLASS.get(name) or str(getattr(tokenizer, "kind", name))
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
     """Names what a tokenizer does: every token, and the rules by which a text becomes them.
 
-    The same for all files of one tokenizer, of whatever form; counts that a file keeps beside its merges do not enter.
+    Counts that a file keeps beside its merges do not enter, nor how it is written.
     """
-    digest = sha256(kind_of(tokenizer).encode())
+    digest = sha256(f"{kind_of(tokenizer)}/{type(getattr(tokenizer, 'base', None)).__name__}".encode())
     for token in range(tokenizer.vocabulary):
-        try:
-            data = tokenizer.token_bytes(token)
-        except LabError:  # an id that nobody uses
-            digest.update(b"-")
-        else:
-            digest.update(b"%d:" % len(data) + data)
-    for rule in ("pattern", "special", "merges"):
+        data = tokenizer.token_bytes(token)
+        digest.update(b"%d:%b" % (len(data), data))
+    for rule in ("pattern", "merges", "made", "special_of", "whole"):
         digest.update(repr(getattr(tokenizer, rule, None)).encode())
+    if (of_library := getattr(tokenizer, "inner", None)) is not None:
+        digest.update(of_library.to_str().encode())
     return digest.hexdigest()
 
 
@@ -123,8 +135,8 @@ def place_for(name: str, overwrite: bool = False) -> Path:
             f"{name!r} is no name for a tokenizer; allowed: up to 64 letters, digits, _ . + -, the first of them a "
             f"letter or digit, and none of {', '.join(SUFFIXES)} at the end"
         )
-    if name in KINDS:
-        raise LabError(f"{name!r} is a kind of tokenizer and cannot be the name of a saved one; choose another name")
+    if name in (*KINDS, *BUILT_IN):
+        raise LabError(f"{name!r} is always there and cannot be the name of a saved tokenizer; choose another name")
     if name in files_by_name() and not overwrite:
         raise LabError(f"a tokenizer called {name!r} is saved already, in {str(files_by_name()[name])!r}")
     return tokenizers_folder() / f"{name}.json"

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from txlab.errors import LabError, nearest
 from txlab.experiments.schema import Scenario
-from txlab.experiments.shelf import KINDS, files_by_name
+from txlab.experiments.shelf import BUILT_IN, KINDS, files_by_name
 from txlab.runs.scenario_errors import escaped, quoted
 
 NAMED_TEXTS = ("python-docs", "python-source", "-")
@@ -53,7 +53,8 @@ def absolute_text(text: str, base: Path, said: str) -> str:
 
 def absolute_tokenizer(tokenizer: str, base: Path, said: str) -> str:
     """A kind, or the absolute path of a saved tokenizer or of a file; LabError begins with what was `said`."""
-    if tokenizer in KINDS:
+    always = dict.fromkeys([*KINDS, *BUILT_IN])
+    if tokenizer in always:
         return tokenizer
     saved = files_by_name()
     given = str(saved[tokenizer].absolute()) if tokenizer in saved else tokenizer
@@ -62,7 +63,7 @@ def absolute_tokenizer(tokenizer: str, base: Path, said: str) -> str:
         names = f" ({', '.join(map(escaped, saved))})" if saved else ""
         raise LabError(
             f"{said} is neither a kind of tokenizer, nor a saved one, nor a file"
-            f"{escaped(nearest(tokenizer, [*KINDS, *saved]))}; allowed: {', '.join(map(quoted, KINDS))}, "
+            f"{escaped(nearest(tokenizer, [*always, *saved]))}; allowed: {', '.join(map(quoted, always))}, "
             f"a saved tokenizer{names}, or a file"
         )
     return found

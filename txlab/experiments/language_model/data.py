@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from txlab.engine.tokenizers.foreign import ForeignTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.corpora import Corpus, load_corpus
@@ -101,8 +103,10 @@ class TextData:
             len(self.validation), self.context, scenario.train.validation_batches, self.batch
         )
         scored = self.windows(self.validation, self.validation_starts)[:, 1:]
-        lengths = np.array([len(self.tokenizer.token_bytes(token)) for token in range(self.vocabulary)])
-        self.bytes_per_token = float(lengths[scored].mean())
+        # One of a library may drop cases or accents: what it decodes are not the bytes that were there.
+        self.bytes_per_token = nan
+        if not isinstance(self.tokenizer, ForeignTokenizer):
+            self.bytes_per_token = len(self.tokenizer.decode_bytes(scored.flatten().tolist())) / scored.size
         look = scenario.look
         beginning = split.validation[: 64 * look.positions]  # enough: no token of the probe is that long on average
         self.probe = self.tokenizer.encode(look.text or beginning)[: min(look.positions, self.context)]
@@ -154,7 +158,7 @@ class TextData:
                 "name": self.tokenizer_name,
                 "fingerprint": self.tokenizer_fingerprint,
                 "vocabulary": self.vocabulary,
-                "bytes_per_token": self.bytes_per_token,
+                "bytes_per_token": self.bytes_per_token if isfinite(self.bytes_per_token) else None,
                 "seconds": self.seconds,
             },
         }

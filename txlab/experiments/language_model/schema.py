@@ -24,7 +24,7 @@ class Data(Section):
     )
     tokenizer: str = Field(
         "bytes",
-        description="bytes; characters, words or bpe, learnt from the training text; a saved tokenizer, or its file",
+        description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
     )
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
         1024, description="tokens of bpe, words of words, or symbols of the induction task"

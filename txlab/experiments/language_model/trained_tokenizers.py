@@ -18,6 +18,7 @@ from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer
+from txlab.engine.tokenizers.words import WordTokenizer
 from txlab.errors import LabError
 from txlab.experiments.shelf import tokenizer_named
 
@@ -35,6 +36,11 @@ def tokenizer_for(data: Data, text: str) -> Tokenizer:
         return ByteTokenizer()
     if data.tokenizer == "characters":
         return CharacterTokenizer.of(text)
+    if data.tokenizer == "words":
+        try:
+            return WordTokenizer.of(text, data.vocabulary)
+        except LabError as error:
+            raise LabError(f"data.vocabulary: {error}") from None
     if data.tokenizer == "bpe":
         return trained_tokenizer(text, data.vocabulary)
     return tokenizer_named(data.tokenizer)

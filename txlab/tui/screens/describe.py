@@ -99,7 +99,9 @@ def shape_rows(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]
     if model is None or data is None or train is None:
         return []
     text = visible(data.text) if data.source == "text" else f"induction, {count(data.vocabulary)} symbols"
-    tokens = {"bpe": f"{count(data.vocabulary)} tokens of byte pair encoding"}.get(data.tokenizer, data.tokenizer)
+    tokens = {"bpe": f"{count(data.vocabulary)} tokens of byte pair encoding"}.get(
+        data.tokenizer, visible(data.tokenizer)
+    )
     return [
         ("Model", f"{model.layers} layers, {model.heads} heads, width {model.width}, context {model.context}"),
         ("Text", f"{text}, {tokens}" if data.source == "text" else text),

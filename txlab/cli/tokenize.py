@@ -1,0 +1,235 @@
+"""`txlab tokenize`: a text as tokens: ids, bytes and places, or only the ids.
+
+Notable: what comes in is bytes, whatever they are; only where they are UTF-8 is there a text with characters to count.
+The ids are found the fast way, and the table is of the first tokens unless all are asked for, so that a pipe of
+megabytes is answered at once.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import os
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.tokenizers.pieces import Piece
+    from txlab.engine.tokenizers.statistics import Statistics
+    from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
+
+ROWS = 200  # of the table, unless all are asked for
+BLOCK = 1 << 16  # ids written at once
+LONGEST_LABEL = 40  # cells
+
+
+def tokenize(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="the text; - or nothing at all is standard input")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="take the text from a file")] = None,
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            "--tokenizer",
+            metavar="NAME",
+            help="bytes, python-docs (4096 byte pairs, learnt from Python's documentation), a saved one, or a file",
+            show_default=True,
+        ),
+    ] = "python-docs",
+    ids: Annotated[bool, typer.Option("--ids", help="only the ids, in one line")] = False,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    special: Annotated[
+        bool,
+        typer.Option("--special", help="the texts of special tokens become these tokens; else they are plain text"),
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help=f"every token, not only the first {ROWS}")] = False,
+) -> None:
+    """A text as tokens: ids, bytes, places."""
+    if ids and json:
+        raise LabError("--ids and --json are two forms of the same answer; give one of them")
+    from txlab.experiments.shelf import tokenizer_named
+
+    chosen = tokenizer_named(tokenizer)
+    given = given_bytes(text, file)
+    assert given is not None
+    found = ids_of(chosen, given, special)
+    if ids:
+        write_ids(found)
+        return
+    totals = counted(given, found)
+    pieces = first_pieces(chosen, given, special, None if every else ROWS)
+    if json:
+        print(json_.dumps(answer(tokenizer, chosen, found, pieces, totals)))
+        return
+    if pieces:
+        print_table(pieces)
+        if left := len(found) - len(pieces):
+            print(f"\nand {spaced(left)} more; --all shows them, --ids prints the ids alone")
+        print()
+    print_totals(tokenizer, chosen, totals)
+
+
+def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> bytes | None:
+    """What a person gave: the argument, a file, or standard input; None if nothing, where nothing is needed."""
+    if text not in (None, "-") and file is not None:
+        raise LabError("give either a text or --file, not both")
+    if file is not None:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise LabError(f"--file {str(file)!r} cannot be read: {error.strerror or error}") from None
+    if text == "-" or (text is None and needed):
+        return standard_input()
+    return None if text is None else os.fsencode(text)
+
+
+def standard_input() -> bytes:
+    """All of standard input; a person at a keyboard is told that it is waited for."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise LabError("there is no standard input")
+    if sys.stdin.isatty():
+        print("reading the text from the keyboard; end it with ctrl-d", file=sys.stderr)
+    # In blocks: between two of them Python looks for ctrl-c, within one long read it may miss it.
+    source: Any = sys.stdin.buffer
+    return b"".join(iter(lambda: source.read1(BLOCK), b""))
+
+
+def as_text(data: bytes) -> str | None:
+    """The text, or None where the bytes are not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def spaced(number: float) -> str:
+    """A whole number with its thousands apart."""
+    from txlab.cli.terminal import ascii_only
+    from txlab.drawing.numerals import count, plain
+
+    return plain(count(number)) if ascii_only() else count(number)
+
+
+def write_ids(ids: Ids) -> None:
+    """All in one line, written a block at a time."""
+    for start in range(0, len(ids), BLOCK):
+        sys.stdout.write((" " if start else "") + " ".join(map(str, ids[start : start + BLOCK].tolist())))
+    sys.stdout.write("\n")
+
+
+def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
+    """The tokens of any bytes, the fast way where they are text. `special`: texts of special tokens become these."""
+    import numpy as np
+
+    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+
+    text = as_text(data)
+    if special and isinstance(tokenizer, BytePairTokenizer) and tokenizer.special:
+        if text is None:
+            raise LabError("--special is for text, and these bytes are not UTF-8")
+        return np.array(tokenizer.encode(text, special=True), dtype=np.uint32)
+    if special:
+        raise LabError("--special: this tokenizer has no special tokens that a text could become")
+    return np.array(tokenizer.encode_bytes(data), dtype=np.uint32) if text is None else tokenizer.encode_long(text)
+
+
+def first_pieces(tokenizer: Tokenizer, data: bytes, special: bool, most: int | None) -> list[Piece]:
+    """The first tokens with their places; no more of the text is looked at than they need."""
+    from txlab.engine.tokenizers.pieces import between
+
+    text = data.decode(errors="surrogateescape")
+    return list(islice(between(tokenizer, text, 0, len(text), special), most))
+
+
+def counted(data: bytes, ids: Ids) -> Statistics:
+    """What there is to count in bytes that became these tokens; a byte that is not UTF-8 counts as a character."""
+    import numpy as np
+
+    from txlab.engine.tokenizers.statistics import Statistics, words
+
+    text = data.decode(errors="surrogateescape")
+    count, unspaced = words(text)
+    return Statistics(len(ids), len(data), len(text), count, unspaced, len(np.unique(ids)))
+
+
+def numbers(totals: Statistics) -> dict[str, float | None]:
+    """Statistics as JSON has them: nothing for a ratio without anything to divide by."""
+    ratios = {"bytes_per_token": totals.bytes_per_token, "tokens_per_word": totals.tokens_per_word}
+    counts = {
+        name: getattr(totals, name) for name in ("tokens", "distinct", "bytes", "characters", "words", "unspaced")
+    }
+    return counts | {name: value if isfinite(value) else None for name, value in ratios.items()}
+
+
+def answer(name: str, tokenizer: Tokenizer, ids: Ids, pieces: Sequence[Piece], totals: Statistics) -> dict[str, Any]:
+    """All of it as JSON; bytes of a token that are not UTF-8 are \\xe2 in its text."""
+    from txlab.engine.tokenizers.tokenizer import legible
+    from txlab.experiments.shelf import kind_of
+
+    return {
+        "tokenizer": {"name": name, "kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary},
+        **numbers(totals),
+        "ids": ids.tolist(),
+        "pieces": [
+            {
+                "id": piece.token,
+                "text": legible(piece.data),
+                "bytes": piece.data.hex(),
+                "start": piece.start,
+                "stop": piece.stop,
+                "byte_start": piece.byte_start,
+                "byte_stop": piece.byte_stop,
+                "special": piece.special,
+            }
+            for piece in pieces
+        ],
+        "pieces_left_out": len(ids) - len(pieces),
+    }
+
+
+def print_table(pieces: Sequence[Piece]) -> None:
+    """id, the token with the invisible made visible, its bytes, and its places as slices."""
+    from txlab.cli.terminal import Column, ascii_only, table
+    from txlab.drawing.text import cut, label
+    from txlab.engine.tokenizers.tokenizer import legible
+
+    head = [Column("id", "right"), Column("token"), Column("bytes", loose=True)]
+    head += [Column("characters", "right"), Column("bytes at", "right")]
+    rows = [
+        [
+            str(piece.token),
+            cut(label(legible(piece.data), ascii_only()), LONGEST_LABEL) + (" (special)" if piece.special else ""),
+            piece.data.hex(" "),
+            f"{piece.start}:{piece.stop}",
+            f"{piece.byte_start}:{piece.byte_stop}",
+        ]
+        for piece in pieces
+    ]
+    print(table(head, rows))
+
+
+def print_totals(name: str, tokenizer: Tokenizer, totals: Statistics) -> None:
+    from txlab.cli.terminal import numeral, shown
+    from txlab.experiments.shelf import kind_of
+
+    print(
+        f"{plural(totals.tokens, 'token')}, {plural(totals.bytes, 'byte')}, {plural(totals.characters, 'character')}, "
+        f"{plural(totals.words, 'word')}"
+    )
+    if totals.tokens:
+        per_word = f", {numeral(totals.tokens_per_word)} tokens per word" if totals.words else ""
+        print(f"{numeral(totals.bytes_per_token)} bytes per token{per_word}")
+    print(shown(f"tokenizer {name}: {kind_of(tokenizer)}, {spaced(tokenizer.vocabulary)} tokens"))
+
+
+def plural(number: int, noun: str) -> str:
+    """ "1 token", "2 tokens"."""
+    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"

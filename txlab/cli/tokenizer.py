@@ -1,0 +1,308 @@
+"""`txlab tokenizer train`, `export` and `list`: byte pair encodings of one's own, and the forms that others read.
+
+Notable: everything that can be wrong with the words of the command is found before the learning begins, and a file is
+complete or absent, so that ctrl-c at any time leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json as json_
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.cli.tokenize import spaced
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.tokenizers.training import Trainer
+    from txlab.experiments.corpora import Corpus
+
+
+class Pattern(StrEnum):
+    gpt4 = "gpt4"
+    gpt2 = "gpt2"
+    none = "none"
+
+
+class BaseVocabulary(StrEnum):
+    bytes = "bytes"
+    alphabet = "alphabet"
+
+
+class Form(StrEnum):
+    huggingface = "huggingface"
+    tiktoken = "tiktoken"
+    gpt2 = "gpt2"
+    txlab = "txlab"
+
+
+Replace = Annotated[bool, typer.Option("--replace", help="replace what is there already")]
+
+
+def train(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE", help="python-docs, python-source, a file, a folder, or - for standard input"),
+    ],
+    vocabulary: Annotated[
+        int, typer.Option("--vocabulary", metavar="N", help="tokens in all, with the base and the special ones", min=1)
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="save it under a name, for scenarios and commands")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="write it to this file instead")] = None,
+    base: Annotated[
+        BaseVocabulary, typer.Option("--base", help="what is merged: bytes, or the letters of the text (alphabet)")
+    ] = BaseVocabulary.bytes,
+    pattern: Annotated[
+        Pattern | None,
+        typer.Option(
+            "--pattern",
+            help="how the text is cut into what merges never cross: gpt4, gpt2 or none; else gpt4 for bytes, none for "
+            "an alphabet, whose words end by themselves",
+        ),
+    ] = None,
+    special: Annotated[
+        list[str] | None, typer.Option("--special", metavar="TEXT", help="a special token, e.g. '<|endoftext|>'")
+    ] = None,
+    replace: Replace = False,
+) -> None:
+    """Learn a byte pair encoding from texts."""
+    specials = special or []
+    path = place(name, out, replace)
+    check_specials(specials)
+    corpora = read_sources(sources)
+    texts = [document for corpus in corpora for document in corpus.documents]
+    cut = pattern or (Pattern.gpt4 if base is BaseVocabulary.bytes else Pattern.none)
+
+    from txlab.engine.tokenizers.bases import BYTES, Alphabet
+    from txlab.engine.tokenizers.training import Trainer, count_chunks
+
+    start = BYTES if base is BaseVocabulary.bytes else Alphabet.of(texts)
+    smallest = start.size + len(specials) + 1
+    if vocabulary < smallest:
+        what = "256 bytes" if base is BaseVocabulary.bytes else f"{start.size} tokens of the alphabet"
+        extra = f" and {len(specials)} special" if specials else ""
+        raise LabError(
+            f"--vocabulary {vocabulary} leaves no room for a merge beside the {what}{extra}; at least {smallest}"
+        )
+    began = time.monotonic()
+    line = Line()
+    try:
+        trainer = Trainer(count_chunks(line.counted(texts), cut.value, [*start.special, *specials]), start)
+        line.learn(trainer, vocabulary - len(specials))
+    finally:
+        line.close()
+    from txlab.engine.tokenizers.files import save_tokenizer
+    from txlab.experiments.shelf import save_named
+
+    tokenizer = trainer.tokenizer(cut.value, specials)
+    if name is not None:
+        save_named(tokenizer, name, overwrite=replace)
+    else:
+        with unwritable(path):
+            save_tokenizer(tokenizer, path)
+    report(trainer, tokenizer.vocabulary, corpora, time.monotonic() - began)
+    if tokenizer.vocabulary < vocabulary:
+        print(f"fewer than the {spaced(vocabulary)} asked for: no pair is left that occurs twice")
+    tell_where(path, name)
+
+
+def place(name: str | None, out: Path | None, replace: bool) -> Path:
+    """Where the tokenizer will be written, found out before it is learnt."""
+    if (name is None) == (out is None):
+        raise LabError("give either --name NAME, which scenarios and commands then know, or --out FILE")
+    if name is not None:
+        from txlab.experiments.shelf import place_for
+
+        return place_for(name, overwrite=replace)
+    assert out is not None
+    return free_place(out, replace)
+
+
+def free_place(out: Path, replace: bool) -> Path:
+    """A path that can be written to; LabError says why one cannot."""
+    if not out.parent.is_dir():
+        raise LabError(f"--out {str(out)!r} lies in a folder that is not there")
+    if out.exists() and not replace:
+        raise LabError(f"--out {str(out)!r} is there already; --replace replaces it")
+    return out
+
+
+def check_specials(specials: Sequence[str]) -> None:
+    if "" in specials or len(set(specials)) < len(specials):
+        raise LabError("--special needs different texts, none of them empty")
+
+
+def read_sources(sources: Sequence[str]) -> list[Corpus]:
+    """The texts to learn from; LabError names the one that is wrong."""
+    from txlab.cli.tokenize import standard_input
+    from txlab.experiments.corpora import Corpus, load_corpus
+
+    if sources.count("-") > 1:
+        raise LabError("standard input can be read only once; give - one time")
+    corpora = []
+    for source in sources:
+        if source != "-":
+            corpora.append(load_corpus(source, "SOURCE"))
+            continue
+        data = standard_input()
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
+        if not text.strip():
+            raise LabError("standard input is empty; SOURCE - takes the text from it")
+        corpora.append(Corpus("standard input", ["-"], [text]))
+    return corpora
+
+
+class Line:
+    """One line on a terminal that says how far the learning is; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        from txlab.cli.terminal import can_redraw
+
+        self.draws, self.drawn = can_redraw(), 0.0
+
+    def counted(self, texts: Sequence[str]) -> Iterator[str]:
+        whole, seen = sum(map(len, texts)), 0
+        for text in texts:
+            self.draw(seen / whole, "counting")
+            yield text
+            seen += len(text)
+
+    def learn(self, trainer: Trainer, vocabulary: int) -> None:
+        """Merge until there are so many tokens, or no pair occurs twice."""
+        from txlab.tui.words import duration
+
+        first, began = trainer.vocabulary, time.monotonic()
+        while trainer.vocabulary < vocabulary and trainer.step() is not None:
+            share = (trainer.vocabulary - first) / (vocabulary - first)
+            left = duration((time.monotonic() - began) * (1 - share) / share)
+            self.draw(share, f"{spaced(trainer.vocabulary)} of {spaced(vocabulary)} tokens, {left} left")
+
+    def draw(self, share: float, words: str) -> None:
+        from txlab.cli.terminal import ascii_only, columns
+        from txlab.drawing.text import cut
+
+        now = time.monotonic()
+        if not self.draws or now - self.drawn < 0.12:  # as fast as one reads numbers
+            return
+        self.drawn = now
+        full, empty = ("#", ".") if ascii_only() else ("━", "╌")
+        done = round(30 * share)
+        sys.stdout.write("\r" + cut(f"{full * done}{empty * (30 - done)}  {words}", columns() - 1) + "\x1b[K")
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        if self.draws and self.drawn:
+            sys.stdout.write("\r\x1b[K")
+            sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def unwritable(path: Path) -> Iterator[None]:
+    """Say in one sentence that a file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise LabError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+
+
+def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
+    """What was learnt, from what, and what it makes of it."""
+    from txlab.cli.terminal import numeral, shown
+    from txlab.tui.words import duration
+
+    size = sum(len(document.encode()) for corpus in corpora for document in corpus.documents)
+    names = ", ".join(corpus.name for corpus in corpora)
+    took = duration(seconds) if seconds >= 1 else "less than a second"
+    what = f"{spaced(vocabulary)} tokens, {spaced(len(trainer.merges))} of them merged"
+    print(shown(f"{what}, learnt from {names} ({spaced(size)} bytes) in {took}"))
+    print(f"of that text   {spaced(trainer.length())} tokens, {numeral(size / trainer.length())} bytes each")
+
+
+def tell_where(path: Path, name: str | None) -> None:
+    from txlab.cli.terminal import shown
+
+    said = shlex.quote(name or str(path))
+    print(shown(f"file           {path}"))
+    print(shown(f"look at it     txlab tokenize --tokenizer {said} 'some text'"))
+    print(shown(f"learn with it  txlab run gpt-tiny --set data.tokenizer={said}"))
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a saved tokenizer, or a file")],
+    form: Annotated[Form, typer.Option("--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab")],
+    out: Annotated[Path, typer.Option("--out", metavar="PATH", help="the file, or for gpt2 the folder")],
+    replace: Replace = False,
+) -> None:
+    """Write a tokenizer in a form that other programs read."""
+    from txlab.cli.terminal import shown
+    from txlab.experiments.shelf import tokenizer_named
+
+    tokenizer = tokenizer_named(name)
+    path = free_place(out, replace)
+    from txlab.engine.tokenizers.files import export_tokenizer
+
+    with unwritable(path):
+        lost = export_tokenizer(tokenizer, path, form.value)
+    print(shown(f"{path} {lost}" if lost else str(path)))
+
+
+def listed(json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False) -> None:
+    """The saved tokenizers."""
+    from txlab.cli.terminal import Column, shown, table
+    from txlab.experiments.shelf import files_by_name, tokenizers_folder
+
+    rows = [described(name, path) for name, path in sorted(files_by_name().items())]
+    if json:
+        for row in rows:
+            print(json_.dumps(row))
+        return
+    if not rows:
+        where = shown(str(tokenizers_folder()))
+        print(f"no tokenizer is saved in {where}; txlab tokenizer train SOURCE --vocabulary N --name NAME makes one")
+        return
+    head = [Column("name"), Column("kind"), Column("tokens", "right"), Column("special", "right")]
+    head += [Column("pattern"), Column("file", loose=True)]
+    cells = [
+        [
+            shown(row["name"]),
+            shown(row.get("kind", "unreadable")),
+            spaced(row["vocabulary"]) if "vocabulary" in row else "",
+            spaced(row["special"]) if row.get("special") else "",
+            shown(cut_pattern(row.get("pattern", ""))),
+            shown(row.get("error", row["file"])),
+        ]
+        for row in rows
+    ]
+    print(table(head, cells))
+
+
+def described(name: str, path: Path) -> dict[str, Any]:
+    """What the list says of one file; of a broken one, why."""
+    from txlab.engine.tokenizers.files import load_tokenizer
+    from txlab.experiments.shelf import kind_of
+
+    row: dict[str, Any] = {"name": name, "file": str(path)}
+    try:
+        tokenizer = load_tokenizer(path)
+    except LabError as error:
+        return row | {"error": str(error)}
+    row |= {"kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary}
+    return row | {"special": len(getattr(tokenizer, "special", ())), "pattern": getattr(tokenizer, "pattern", "")}
+
+
+def cut_pattern(pattern: str) -> str:
+    """A name as it is; a regular expression of others is too long for a table."""
+    return pattern if len(pattern) <= 12 else "its own"

@@ -1,0 +1,254 @@
+"""`txlab tokenizer compare`: two to four tokenizers on the same text, language by language, and where they differ.
+
+Notable: two tokenizers differ between two places that all of them cut at, if one of them cuts there again; so what is
+shown is never longer than it must be, and what they have in common stays out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json as json_
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.cli.tokenize import counted, given_bytes, ids_of, numbers, spaced
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from txlab.engine.tokenizers.statistics import Statistics
+    from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
+
+MOST = 4
+PLACES = 20  # shown, unless all are asked for
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Bytes start … stop of the text, and what each tokenizer makes of them."""
+
+    start: int
+    stop: int
+    parts: list[list[bytes]]
+
+
+def compare(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="two to four: bytes, python-docs, saved ones, or files")
+    ],
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="also on this text; - is standard input")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="also on the text of a file")] = None,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    every: Annotated[bool, typer.Option("--all", help=f"every place where they differ, not only {PLACES}")] = False,
+) -> None:
+    """Tokenizers side by side: tokens, bytes per token, tokens per word."""
+    if not 2 <= len(names) <= MOST:
+        raise LabError(
+            f"compare takes two to {MOST} tokenizers, and {len(names)} {'is' if len(names) == 1 else 'are'} given"
+        )
+    from txlab.experiments.shelf import tokenizer_named
+
+    tokenizers = [tokenizer_named(name) for name in names]
+    given = given_bytes(text, file, needed=False)
+    rows = by_language(tokenizers)
+    data = sentences() if given is None else given
+    ids = [ids_of(each, data) for each in tokenizers]
+    whole = [counted(data, each) for each in ids]
+    found = None if given is None else differences(tokenizers, ids, given, None if every else PLACES)
+    if json:
+        print(json_.dumps(answer(names, tokenizers, whole, found, rows)))
+        return
+    what = "the same sentences in all languages below" if given is None else "the given text"
+    print_totals(names, tokenizers, whole, what)
+    if found is not None:
+        print_differences(names, found, whole[0].bytes)
+    print_languages(names, rows)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A language, and what each tokenizer makes of its sentences."""
+
+    language: str
+    script: str
+    statistics: list[Statistics]
+
+
+def by_language(tokenizers: Sequence[Tokenizer]) -> list[Row]:
+    from txlab.engine.tokenizers.statistics import statistics
+    from txlab.experiments.sentences import languages
+
+    return [
+        Row(language.name, language.script, [statistics(tokenizer, language.text) for tokenizer in tokenizers])
+        for language in languages()
+    ]
+
+
+def sentences() -> bytes:
+    """The sentences of all languages as one text."""
+    from txlab.experiments.sentences import languages
+
+    return "\n".join(language.text for language in languages()).encode()
+
+
+@dataclass(frozen=True)
+class Differences:
+    """All the places where tokenizers cut differently, as (start, stop) in bytes, and the first of them spelt out."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    shown: list[Difference]
+
+    def share(self, size: int) -> float:
+        return float((self.stops - self.starts).sum()) / size if size else 0.0
+
+
+def differences(tokenizers: Sequence[Tokenizer], ids: Sequence[Ids], data: bytes, most: int | None) -> Differences:
+    """Where the tokenizers cut differently, from left to right; `most`: spell out so many.
+
+    Between two neighbouring cuts that all have in common either nobody cuts again, and they agree, or somebody does.
+    """
+    from functools import reduce
+
+    import numpy as np
+
+    cuts = [cuts_of(tokenizer, each, data) for tokenizer, each in zip(tokenizers, ids, strict=True)]
+    shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), cuts)
+    places = [np.searchsorted(cut, shared) for cut in cuts]
+    differs = np.flatnonzero(np.any([np.diff(place) > 1 for place in places], axis=0))
+    shown = []
+    for i in differs[:most].tolist():
+        inside = [cut[place[i] : place[i + 1] + 1].tolist() for cut, place in zip(cuts, places, strict=True)]
+        parts = [[data[a:b] for a, b in itertools.pairwise(ends)] for ends in inside]
+        shown.append(Difference(int(shared[i]), int(shared[i + 1]), parts))
+    return Differences(shared[differs], shared[differs + 1], shown)
+
+
+def cuts_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
+    """Where the tokens begin and end, in bytes: 0, …, the whole length; tokens of no bytes of their own cut nothing."""
+    import numpy as np
+
+    from txlab.engine.tokenizers.foreign import ForeignTokenizer
+
+    if isinstance(tokenizer, ForeignTokenizer):  # its tokens are not made of the bytes that are there
+        from txlab.engine.tokenizers.pieces import pieces_of_bytes
+
+        places = ((piece.byte_start, piece.byte_stop) for piece in pieces_of_bytes(tokenizer, data))
+        return np.array(sorted({0, len(data), *itertools.chain.from_iterable(places)}), np.int64)
+    digits = getattr(tokenizer, "digits", None)
+    if digits is None:
+        lengths = np.fromiter((len(tokenizer.token_bytes(t)) for t in range(tokenizer.vocabulary)), np.int64)[ids]
+    else:  # a byte that is spelt out lies in the second of two tokens
+        from txlab.engine.tokenizers.spelling import parts
+
+        lengths = np.fromiter(map(len, parts(ids.tolist(), tokenizer.token_bytes, digits)), np.int64, len(ids))
+    return np.concatenate([[0], np.cumsum(lengths)[lengths > 0]])
+
+
+def answer(
+    names: Sequence[str],
+    tokenizers: Sequence[Tokenizer],
+    whole: Sequence[Statistics],
+    found: Differences | None,
+    rows: Sequence[Row],
+) -> dict[str, Any]:
+    """All of it as JSON; the parts of a difference are text where they are UTF-8, \\xe2 where not."""
+    from txlab.engine.tokenizers.tokenizer import legible
+    from txlab.experiments.shelf import kind_of
+
+    said: dict[str, Any] = {
+        "tokenizers": [
+            {"name": name, "kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary} | numbers(statistics)
+            for name, tokenizer, statistics in zip(names, tokenizers, whole, strict=True)
+        ]
+    }
+    if found is not None:
+        said["differences"] = [
+            {"start": one.start, "stop": one.stop, "tokens": [[legible(part) for part in parts] for parts in one.parts]}
+            for one in found.shown
+        ]
+        said["differences_left_out"] = len(found.starts) - len(found.shown)
+        said["differing_share"] = found.share(whole[0].bytes)
+    said["languages"] = [
+        {"name": row.language, "script": row.script, "tokenizers": [numbers(each) for each in row.statistics]}
+        for row in rows
+    ]
+    return said
+
+
+def print_totals(names: Sequence[str], tokenizers: Sequence[Tokenizer], whole: Sequence[Statistics], what: str) -> None:
+    from txlab.cli.terminal import Column, numeral, shown, table
+
+    head = [Column("tokenizer", loose=True), Column("vocabulary", "right"), Column("tokens", "right")]
+    head += [Column("bytes per token", "right"), Column("tokens per word", "right")]
+    rows = [
+        [
+            shown(name),
+            spaced(tokenizer.vocabulary),
+            spaced(each.tokens),
+            numeral(each.bytes_per_token),
+            numeral(each.tokens_per_word),
+        ]
+        for name, tokenizer, each in zip(names, tokenizers, whole, strict=True)
+    ]
+    print(f"on {what}: {spaced(whole[0].bytes)} bytes, {spaced(whole[0].words)} words\n")
+    print(table(head, rows))
+
+
+def print_differences(names: Sequence[str], found: Differences, size: int) -> None:
+    from txlab.cli.terminal import Column, ascii_only, columns, shown, table
+    from txlab.drawing.text import cut, label
+    from txlab.engine.tokenizers.tokenizer import legible
+
+    if not len(found.starts):
+        print("\nthey cut it alike everywhere")
+        return
+    count = "one place" if len(found.starts) == 1 else f"{spaced(len(found.starts))} places"
+    print(f"\nthey cut it differently in {count}, {100 * found.share(size):.0f} % of its bytes\n")
+    bar, room = "|" if ascii_only() else "│", max(12, (columns() - 12) // len(names) - 2)
+    head = [Column("byte", "right"), *(Column(cut(shown(name), room)) for name in names)]
+    rows = [
+        [
+            spaced(one.start),
+            *(cut(bar.join(label(legible(part), ascii_only()) for part in parts), room) for parts in one.parts),
+        ]
+        for one in found.shown
+    ]
+    print(table(head, rows))
+    if left := len(found.starts) - len(found.shown):
+        print(f"\nand {spaced(left)} more; --all shows them")
+
+
+def print_languages(names: Sequence[str], rows: Sequence[Row]) -> None:
+    """Tokens of the same sentences, and tokens per word, for each language."""
+    from txlab.cli.terminal import Column, columns, numeral, shown, table
+    from txlab.drawing.text import cut
+
+    room = max(6, (columns() - 20) // len(names) - 9)
+    head = [Column("language"), Column("script", loose=True)]
+    for name in names:
+        head += [Column(cut(shown(name), room), "right"), Column("/word", "right")]
+    cells = [
+        [
+            row.language,
+            row.script,
+            *itertools.chain.from_iterable((spaced(s.tokens), numeral(s.tokens_per_word)) for s in row.statistics),
+        ]
+        for row in rows
+    ]
+    print(f"\ntokens of the same {len(sentences_of_one())} sentences, and tokens per word (/word)\n")
+    print(table(head, cells))
+
+
+def sentences_of_one() -> tuple[str, ...]:
+    from txlab.experiments.sentences import languages
+
+    return languages()[0].sentences
