@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
@@ -27,6 +28,7 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
+from txlab.tui import garbage
 from txlab.tui.rooms import ROOMS
 from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.theme import DARK, THEMES
@@ -91,6 +93,7 @@ class TxlabApp(App[None]):
         self.given_root, self.first_run = root, run
         self._readers: OrderedDict[Path, RunReader] = OrderedDict()
         self._readers_lock = threading.Lock()
+        self.last_input = 0.0
         for theme in THEMES:
             self.register_theme(theme)
         if settings.theme in self.available_themes:
@@ -135,8 +138,26 @@ class TxlabApp(App[None]):
                 loop.add_signal_handler(getattr(signal, name), self.exit)
         if self.first_run is not None:
             self.look_at(self.first_run)
+        self.call_after_refresh(self.warm_up)
         if self.complaint:
             self.notify(visible(self.complaint), severity="warning", markup=False, timeout=10)
+
+    def warm_up(self) -> None:
+        from txlab.tui.warming import warm
+
+        self.run_worker(warm(self), group="warming", exit_on_error=False)
+        if not self.is_headless:
+            self.set_timer(2.0, garbage.take_over)
+            self.set_interval(garbage.LOOK, self.tidy_up)
+
+    def tidy_up(self) -> None:
+        if time.monotonic() - self.last_input > garbage.PAUSE:
+            garbage.search()
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent):
+            self.last_input = time.monotonic()
+        await super().on_event(event)
 
     def look_at(self, run: Path, room: str = "train") -> None:
         """Make `run` the one that is looked at, and go where it is shown."""

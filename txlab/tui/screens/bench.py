@@ -207,8 +207,9 @@ class RunScreen(BenchScreen):
 
     @on(events.ScreenResume)
     def seen(self) -> None:
-        self.visible_now = True
-        self.wants_read()
+        if self in self.app.screen_stack:  # else it is only made ready
+            self.visible_now = True
+            self.wants_read()
 
     @on(events.ScreenSuspend)
     def unseen(self) -> None:

@@ -17,6 +17,7 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
+from textual.widget import Widget
 
 from txlab.tui.widgets.settled import Settled
 
@@ -57,6 +58,13 @@ class Front(ModalScreen[Answer], Settled[Answer]):
             strips = [dimmed(strip, drawn.color, {}) for strip in drawn.screen._compositor.render_strips()]
             self.behind, self.taken = Behind(strips), now
         return self.behind
+
+    def on_screen_suspend(self) -> None:
+        """Let go of what was painted: Textual keeps the style caches of up to a thousand widgets that are no more (it
+        remembers a method's results, and with them whose they are), 5 000 objects for each dialog that was opened."""
+        for widget in self.walk_children(Widget, with_self=True):
+            for each in (widget, *widget._get_virtual_dom()):  # the bars at its sides
+                each._styles_cache.clear()
 
 
 def dimmed(strip: Strip, tint: Color, known: dict[RichStyle, RichStyle]) -> Strip:
