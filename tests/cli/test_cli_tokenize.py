@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -299,6 +300,8 @@ class TestTrain:
             (["text.txt", "--vocabulary", "300", "--name", "x", "--special", "a", "--special", "a"], ["--special"]),
             (["text.txt", "--vocabulary", "300", "--name", "x", "--pattern", "gpt3"], ["'gpt3'", "gpt4"]),
             (["text.txt", "--vocabulary", "300", "--name", "x", "--base", "byte"], ["'byte'", "nearest: bytes"]),
+            (["text.txt", "--vocabulary", "300", "--name", "x", "--special", "\udcff"], ["surrogate"]),
+            (["text.txt", "--vocabulary", "300", "--name", "x", "--special", "★", "--base", "alphabet"], ["already"]),
             (["text.text", "--vocabulary", "300", "--name", "x"], ["SOURCE 'text.text'"]),
             (["python-doc", "--vocabulary", "300", "--name", "x"], ["nearest: python-docs"]),
             (["picture", "--vocabulary", "300", "--name", "x"], ["not UTF-8"]),
@@ -318,6 +321,15 @@ class TestTrain:
         for part in parts:
             assert part in line
         assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
+
+    def test_a_shelf_that_cannot_be_written_is_found_before_the_learning(
+        self, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "shelf").write_text("a file stands in the way")
+        (tmp_path / "text.txt").write_text(TEXT)
+        monkeypatch.setattr("txlab.engine.tokenizers.training.Trainer.step", lambda self: pytest.fail("it learnt"))
+        words = ["tokenizer", "train", "text.txt", "--vocabulary", "300", "--name", "x"]
+        assert "cannot be written" in call(*words).refused()
 
     def test_replaces_when_told(self, call: Call, animals: BytePairTokenizer, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text(TEXT)
@@ -446,6 +458,40 @@ class TestCompare:
         assert part in call("tokenizer", "compare", *words).refused()
 
 
+class TestATokenizerOfOthers:
+    @pytest.fixture
+    def lower(self, call: Call, tmp_path: Path) -> str:
+        """A WordPiece that drops cases, as only its library can run it."""
+        tokenizers = pytest.importorskip("tokenizers")
+        words = {"[UNK]": 0, "the": 1, "cat": 2, "##s": 3, ".": 4}
+        inner = tokenizers.Tokenizer(tokenizers.models.WordPiece(words, unk_token="[UNK]"))
+        inner.normalizer = tokenizers.normalizers.Lowercase()
+        inner.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+        inner.save(str(tmp_path / "lower.json"))
+        return "lower.json"
+
+    def test_is_shown_with_its_places(self, call: Call, lower: str) -> None:
+        answer = json.loads(call("tokenize", "--tokenizer", lower, "--json", "The cats. Öl").out)
+        assert answer["ids"] == [1, 2, 3, 4, 0]
+        assert [(piece["start"], piece["stop"]) for piece in answer["pieces"]] == [
+            (0, 3),
+            (4, 7),
+            (7, 8),
+            (8, 9),
+            (10, 12),
+        ]
+        assert answer["tokenizer"]["kind"] == "WordPiece"
+
+    def test_is_compared_by_its_places_too(self, call: Call, lower: str) -> None:
+        words = ["tokenizer", "compare", lower, "bytes", "--text", "The cat", "--json"]
+        answer = json.loads(call(*words).out)
+        assert [place["tokens"][0] for place in answer["differences"]] == [["The"], ["cat"]]
+
+    def test_reads_text_only(self, call: Call, lower: str) -> None:
+        assert "not UTF-8" in call("tokenize", "--tokenizer", lower, stdin=b"\xff").refused()
+        assert "--special" in call("tokenize", "--tokenizer", lower, "--special", "x").refused()
+
+
 class TestExport:
     @pytest.mark.parametrize("form", ["txlab", "huggingface", "gpt2", "tiktoken"])
     def test_writes_what_can_be_read_again(self, call: Call, tmp_path: Path, form: str) -> None:
@@ -514,3 +560,19 @@ def test_the_help_needs_nothing_heavy() -> None:
     for words in (["--help"], ["tokenize", "--help"], ["tokenizer", "--help"], ["tokenizer", "train", "--help"]):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
         assert done.stdout.endswith("heavy: set()\n"), words
+
+
+@pytest.mark.parametrize(
+    "words", [["tokenize"], ["tokenizer"], *(["tokenizer", c] for c in ("train", "compare", "export", "list"))]
+)
+def test_the_help_speaks_no_types_and_cuts_nothing_off(call: Call, words: list[str]) -> None:
+    said = call(*words, "--help")
+    usage, *rest = said.out.splitlines()
+    assert not re.search(r"[{}<>|]|\[\[", usage)
+    assert "<str>" not in "".join(rest)
+    assert "..." not in said.out.partition("Commands:")[2]
+
+
+def test_a_wrong_subcommand_is_one_sentence(call: Call) -> None:
+    assert "'train'" in call("tokenizer", "tran").refused()
+    assert "tokenizer --help" in call("tokenizer").refused()

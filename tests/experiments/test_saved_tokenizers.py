@@ -310,6 +310,16 @@ class TestAScenario:
         save_tokenizer(animals, tmp_path / "shelf" / "animals.json")
         assert execute(run, rewind_to=2).status == "done"
 
+    def test_goes_on_from_a_checkpoint_of_before_tokenizers_were_remembered(
+        self, animals: BytePairTokenizer, tiny_scenario: Path
+    ) -> None:
+        from txlab.experiments.registry import kind_named
+
+        experiment = kind_named("language-model").build(load_scenario(tiny_scenario).scenario)
+        state = dict(experiment.state_dict())
+        assert state.pop("tokenizer") == fingerprint(ByteTokenizer())
+        experiment.load_state_dict(state)
+
     def test_runs_detached_with_a_relative_shelf(
         self, animals: BytePairTokenizer, tiny_scenario: Path, small: list[str], tmp_path: Path
     ) -> None:

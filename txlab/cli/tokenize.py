@@ -130,21 +130,27 @@ def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
     import numpy as np
 
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+    from txlab.engine.tokenizers.foreign import ForeignTokenizer
 
     text = as_text(data)
     if special and isinstance(tokenizer, BytePairTokenizer) and tokenizer.special:
         if text is None:
             raise LabError("--special is for text, and these bytes are not UTF-8")
         return np.array(tokenizer.encode(text, special=True), dtype=np.uint32)
-    if special:
-        raise LabError("--special: this tokenizer has no special tokens that a text could become")
+    if special and isinstance(tokenizer, ForeignTokenizer):
+        raise LabError(
+            f"--special is for byte pair encodings; here, a tokenizer of the kind {tokenizer.kind} makes none"
+        )
     return np.array(tokenizer.encode_bytes(data), dtype=np.uint32) if text is None else tokenizer.encode_long(text)
 
 
 def first_pieces(tokenizer: Tokenizer, data: bytes, special: bool, most: int | None) -> list[Piece]:
     """The first tokens with their places; no more of the text is looked at than they need."""
-    from txlab.engine.tokenizers.pieces import between
+    from txlab.engine.tokenizers.foreign import ForeignTokenizer
+    from txlab.engine.tokenizers.pieces import between, pieces_of_bytes
 
+    if isinstance(tokenizer, ForeignTokenizer):  # its library looks at all of a text or at nothing
+        return pieces_of_bytes(tokenizer, data)[:most]
     text = data.decode(errors="surrogateescape")
     return list(islice(between(tokenizer, text, 0, len(text), special), most))
 

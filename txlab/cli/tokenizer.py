@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json as json_
+import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,7 +79,7 @@ def train(
     """Learn a byte pair encoding from texts."""
     specials = special or []
     path = place(name, out, replace)
-    check_specials(specials)
+    check_specials(specials, ())
     corpora = read_sources(sources)
     texts = [document for corpus in corpora for document in corpus.documents]
     cut = pattern or (Pattern.gpt4 if base is BaseVocabulary.bytes else Pattern.none)
@@ -87,6 +88,7 @@ def train(
     from txlab.engine.tokenizers.training import Trainer, count_chunks
 
     start = BYTES if base is BaseVocabulary.bytes else Alphabet.of(texts)
+    check_specials(specials, start.special)
     smallest = start.size + len(specials) + 1
     if vocabulary < smallest:
         what = "256 bytes" if base is BaseVocabulary.bytes else f"{start.size} tokens of the alphabet"
@@ -123,7 +125,11 @@ def place(name: str | None, out: Path | None, replace: bool) -> Path:
     if name is not None:
         from txlab.experiments.shelf import place_for
 
-        return place_for(name, overwrite=replace)
+        path = place_for(name, overwrite=replace)
+        there = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise LabError(f"{str(path)!r} cannot be written: {str(there)!r} is no folder that one may write to")
+        return path
     assert out is not None
     return free_place(out, replace)
 
@@ -132,14 +138,23 @@ def free_place(out: Path, replace: bool) -> Path:
     """A path that can be written to; LabError says why one cannot."""
     if not out.parent.is_dir():
         raise LabError(f"--out {str(out)!r} lies in a folder that is not there")
+    if not os.access(out.parent, os.W_OK):
+        raise LabError(f"--out {str(out)!r} lies in a folder that one may not write to")
     if out.exists() and not replace:
         raise LabError(f"--out {str(out)!r} is there already; --replace replaces it")
     return out
 
 
-def check_specials(specials: Sequence[str]) -> None:
+def check_specials(specials: Sequence[str], taken: Collection[str]) -> None:
+    """LabError for special tokens that no tokenizer can have, or that its base has already."""
+    from txlab.engine.tokenizers.tokenizer import utf8
+
     if "" in specials or len(set(specials)) < len(specials):
         raise LabError("--special needs different texts, none of them empty")
+    for special in specials:
+        utf8(special)
+        if special in taken:
+            raise LabError(f"--special {special!r} is a special token of the alphabet already")
 
 
 def read_sources(sources: Sequence[str]) -> list[Corpus]:
@@ -200,13 +215,18 @@ class Line:
         self.drawn = now
         full, empty = ("#", ".") if ascii_only() else ("━", "╌")
         done = round(30 * share)
-        sys.stdout.write("\r" + cut(f"{full * done}{empty * (30 - done)}  {words}", columns() - 1) + "\x1b[K")
-        sys.stdout.flush()
+        self.write("\r" + cut(f"{full * done}{empty * (30 - done)}  {words}", columns() - 1) + "\x1b[K")
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:  # nobody reads any more; the learning goes on
+            self.draws = False
 
     def close(self) -> None:
         if self.draws and self.drawn:
-            sys.stdout.write("\r\x1b[K")
-            sys.stdout.flush()
+            self.write("\r\x1b[K")
 
 
 @contextlib.contextmanager

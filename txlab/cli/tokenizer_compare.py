@@ -49,7 +49,7 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
     every: Annotated[bool, typer.Option("--all", help=f"every place where they differ, not only {PLACES}")] = False,
 ) -> None:
-    """Tokenizers side by side: tokens, bytes per token, tokens per word."""
+    """Two to four tokenizers side by side."""
     if not 2 <= len(names) <= MOST:
         raise LabError(
             f"compare takes two to {MOST} tokenizers, and {len(names)} {'is' if len(names) == 1 else 'are'} given"
