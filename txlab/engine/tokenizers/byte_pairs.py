@@ -92,13 +92,13 @@ class BytePairTokenizer:
                 spelt[claimed(token, spelt)] = data
         room = ALL_TOKENS
         for rank, ((left, right), token) in enumerate(zip(self.merges, self.made, strict=True)):
-            if left not in spelt or right not in spelt or min(left, right) < self.base.fixed:
+            if left not in spelt or right not in spelt:
                 there = (
-                    f"only 0 … {token - 1} are there by then"
-                    if token == self.base.after + rank
-                    else ("one of them is not there by then or may not merge")
+                    f"only 0 … {token - 1} are there by then" if token == self.base.after + rank else "one is not there"
                 )
                 raise LabError(f"merge {rank} joins tokens {left} and {right}; {there}")
+            if min(left, right) < self.base.fixed:
+                raise LabError(f"merge {rank} joins tokens {left} and {right}, of which one never merges")
             size = len(spelt[left]) + len(spelt[right])
             room -= size
             if size > LONGEST_TOKEN or room < 0:

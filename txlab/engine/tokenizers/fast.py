@@ -9,7 +9,7 @@ fails, the plain way is taken.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,6 +100,14 @@ def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
     return ranks
 
 
+@cache
+def probe(name: str) -> tiktoken.Encoding:
+    """What a tiktoken pattern does not match it leaves out; what this leaves are the characters of the class."""
+    return tiktoken.Encoding(
+        "class", pat_str=name, mergeable_ranks={bytes([byte]): byte for byte in range(256)}, special_tokens={}
+    )
+
+
 ALIKE: dict[str, set[str]] = {}  # of each class, the characters that were found to be alike
 
 
@@ -116,11 +124,8 @@ def same_classes(text: str, pattern: str = PATTERNS["gpt4"]) -> bool:
         asked = "".join(sorted(characters - alike))
         if not asked:
             continue
-        # What a tiktoken pattern does not match it leaves out; what is left are the characters of the class.
-        probe = tiktoken.Encoding(
-            "class", pat_str=name, mergeable_ranks={bytes([b]): b for b in range(256)}, special_tokens={}
-        )
-        if probe.decode(probe.encode(asked, disallowed_special=())) != "".join(regex.findall(name, asked)):
+        theirs = probe(name)
+        if theirs.decode(theirs.encode(asked, disallowed_special=())) != "".join(regex.findall(name, asked)):
             return False
         alike.update(asked)
     return True

@@ -39,14 +39,15 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
     except BaseException as error:  # the library panics with an exception that is no Exception
         raise LabError(f"it {why}, and the library tokenizers cannot read it: {shown(str(error))}") from None
     inner.encode_special_tokens = True  # the texts of special tokens are text
-    return ForeignTokenizer(inner, str(content.get("model", {}).get("type")))
+    byte_level = '"ByteLevel"' in json.dumps([content.get("decoder"), content.get("pre_tokenizer")])
+    return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
 
 
 class ForeignTokenizer:
-    """`inner`: the library's tokenizer; `kind`: its model's type."""
+    """`inner`: the library's tokenizer; `kind`: its model's type; `byte_level`: names are of letters for bytes."""
 
-    def __init__(self, inner: Any, kind: str) -> None:
-        self.inner, self.kind = inner, kind
+    def __init__(self, inner: Any, kind: str, byte_level: bool) -> None:
+        self.inner, self.kind, self.byte_level = inner, kind, byte_level
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -59,11 +60,6 @@ class ForeignTokenizer:
     @cached_property
     def special(self) -> tuple[str, ...]:
         return tuple(token.content for token in self.inner.get_added_tokens_decoder().values())
-
-    @cached_property
-    def byte_level(self) -> bool:
-        """Whether names are made of the letters that stand for bytes."""
-        return all(bytes_named(name) is not None for name in self.names.values() if name not in self.special)
 
     def encoding(self, text: str) -> Any:
         utf8(text)
@@ -102,7 +98,7 @@ class ForeignTokenizer:
         if name in self.special:
             return name.encode()
         if self.byte_level:
-            return bytes_named(name) or b""
+            return bytes_named(name) or name.encode()
         if len(name) == 6 and name.startswith("<0x") and name.endswith(">"):
             try:
                 return bytes([int(name[3:5], 16)])

@@ -22,10 +22,13 @@ MOST_VALUES = 4_000_000
 def read_bytes(path: Path) -> bytes:
     """The bytes of a regular file; LabError, without its name, for anything else."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise LabError("it is not a regular file")
+        if status.st_size > LARGEST_FILE:
+            raise LabError(f"it is larger than {LARGEST_FILE >> 20} MiB")
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
+            data = file.read(LARGEST_FILE + 1)  # it may have grown, or have a size of 0 and never end
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
