@@ -239,6 +239,17 @@ class TestTrain:
         assert "--set data.tokenizer=mine" in said.out
         assert f"{len(expected.encode(TEXT))} tokens" in said.out
 
+    def test_learns_nothing_of_what_special_tokens_are_written_with(self, call: Call, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("<|end|>ab★" * 50)
+        words = ["tokenizer", "train", "text.txt", "--vocabulary", "300", "--special", "<|end|>", "--out", "x.json"]
+        assert call(*words).status == 0
+        learnt = tokenizer_named("x.json")
+        assert [data for data in map(learnt.token_bytes, range(256, 258)) if b"<" in data] == []
+        assert call(*words, "--base", "alphabet", "--replace").status == 0
+        letters = tokenizer_named("x.json")
+        assert isinstance(letters, BytePairTokenizer)
+        assert [letters.token_bytes(token) for token in letters.made] == [b"ab"]
+
     def test_the_counts_of_the_merges_are_kept(self, call: Call, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text(TEXT)
         call("tokenizer", "train", "text.txt", "--vocabulary", "270", "--name", "mine")
