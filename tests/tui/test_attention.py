@@ -65,6 +65,7 @@ async def test_the_newest_frame_is_seen_with_its_labels_and_numbers(tmp_path: Pa
         assert "head 1.1" in text
         for word in ("·cat", "·mice", "·tire"):
             assert word in text
+        screen.query_one(Heatmap).move_to(0, 0)
         for _ in range(6):
             await pilot.press("down")
         await pilot.press("right", "l", "j")
@@ -128,11 +129,34 @@ async def test_a_growing_run_is_followed_and_a_rewound_one_too(tmp_path: Path) -
         await until(pilot, lambda: screen.attention is not None and screen.attention.step == 40)
 
 
+async def test_the_cursor_begins_where_the_last_token_looks_most_and_is_the_persons_from_then_on(
+    tmp_path: Path,
+) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, 400)
+        heatmap = screen.query_one(Heatmap)
+        weights = FRAMES[-1].tensors["attention/pattern"][0, 0]
+        last = len(weights) - 1
+        assert heatmap.cursor == (last, int(weights[last].argmax()))
+        assert "next after" in text_of(app)
+        await pilot.press("up", "l", "left_square_bracket")
+        cursor = heatmap.cursor
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step < 400)
+        assert heatmap.cursor == cursor
+        assert cursor[0] == last - 1
+        other = make_run(tmp_path, "other", frames=FRAMES[:2])
+        app.current_run = other
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == FRAMES[1].step)
+        assert heatmap.cursor[0] == last
+
+
 async def test_leaving_out_the_first_token_hides_it_and_says_what_remains(tmp_path: Path) -> None:
     app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
     async with app.run_test(size=(140, 40)) as pilot:
         screen = await opened(pilot, 400)
         heatmap = screen.query_one(Heatmap)
+        heatmap.move_to(0, 0)
         await pilot.press("f")
         await pilot.pause()
         assert np.isnan(heatmap.weight)  # the cursor is in the first column
@@ -163,6 +187,7 @@ async def test_why_asks_about_the_cell_and_about_the_next_token(
     app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, 400)
+        screen.query_one(Heatmap).move_to(0, 0)
         await pilot.press("down", "down", "down", "right", "l", "w")
         await until(pilot, lambda: asked and "y = x" in text_of(app))
         assert asked[-1][:3] == (400, "attention/pattern", (0, 1, 3, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from textual.screen import Screen
 
 from txlab.tui import garbage
 from txlab.tui.rooms import ROOMS
+from txlab.tui.warming import build
 
 
 async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
@@ -47,6 +49,17 @@ async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -
         assert app._screen_stacks["train"][0].visible_now
         await pilot.press("4")
         await settle(pilot, lambda: app.screen.visible_now)
+
+
+@pytest.mark.parametrize("moment", range(0, 40, 4))
+async def test_leaving_while_screens_are_made_ready_is_no_bug(tmp_path: Path, moment: int) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        for room in ROOMS:
+            build(app, room.name)
+        for _ in range(moment):
+            await asyncio.sleep(0)
 
 
 async def test_a_switch_paints_the_screen_once_and_lays_it_out_not_at_all(

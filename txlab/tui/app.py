@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
 from textual.reactive import reactive
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
@@ -94,6 +95,7 @@ class TxlabApp(App[None]):
         self._readers: OrderedDict[Path, RunReader] = OrderedDict()
         self._readers_lock = threading.Lock()
         self.last_input = 0.0
+        self.leaving = False
         for theme in THEMES:
             self.register_theme(theme)
         if settings.theme in self.available_themes:
@@ -201,6 +203,15 @@ class TxlabApp(App[None]):
         self.notify(
             visible(f"{type(error).__name__}: {error} (details in {where})"), severity="error", markup=False, timeout=8
         )
+
+    async def _shutdown(self) -> None:
+        self.leaving = True
+        await super()._shutdown()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """While it leaves, screens are taken apart under their own timers; what those do not find then is no bug."""
+        if not (self.leaving and isinstance(error, (NoMatches, ScreenStackError))):
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         """A bug ends the program with one line; Textual's own page of local variables goes into the log instead."""

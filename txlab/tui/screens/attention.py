@@ -74,6 +74,7 @@ class AttentionScreen(RunScreen):
         self.status = ""
         self.run_name = ""
         self.without_first = False
+        self.placed = False  # whether the cursor has been put somewhere in this run
 
     def compose_body(self) -> ComposeResult:
         yield HeadLine(id="headline")
@@ -97,7 +98,7 @@ class AttentionScreen(RunScreen):
     # Reading, in a thread, and showing.
 
     def run_changed(self) -> None:
-        self.attention, self.frames, self.run_name = None, 0, ""
+        self.attention, self.frames, self.run_name, self.placed = None, 0, "", False
         self.query_one(TimeLine).at = None
         self.query_one(TimeLine).set_frames(np.empty(0, np.int64))
         self.query_one(HeadLine).say("", "", "", "")
@@ -128,7 +129,17 @@ class AttentionScreen(RunScreen):
             self.remove_class("-empty")
             self.show_heads()
             self.show_pattern()
+            self.place_cursor()
         self.show_words()
+
+    def place_cursor(self) -> None:
+        """Where a run's first look begins: the last token, from which the model guesses what comes next, and what it
+        looks at most. From then on the cursor is the person's, over steps and heads."""
+        pattern = self.query_one(Heatmap)
+        if not self.placed and len(pattern.values):
+            self.placed = True
+            last = len(pattern.values) - 1
+            pattern.move_to(last, pattern.strongest(last))
 
     def say_empty(self, sentences: Sequence[str]) -> None:
         """In place of the panels: why there is nothing to see, and what would change that."""

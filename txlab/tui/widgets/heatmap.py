@@ -137,6 +137,11 @@ class Heatmap(Painted, can_focus=True):
             return float("nan")
         return float(self.values[row, column])
 
+    def strongest(self, row: int) -> int:
+        """The column with the largest value of a row, of those that are not masked; 0 where all are."""
+        allowed = np.where(self.levels[row] == MASKED, -np.inf, self.values[row])
+        return int(allowed.argmax())
+
     def ramp(self) -> Ramp:
         return heat(self.colours, self.dark, self.ascii)
 
