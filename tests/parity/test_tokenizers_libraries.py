@@ -161,7 +161,7 @@ def test_the_merges_are_recovered_from_rustbpes_ranks(source: str, tmp_path: Pat
 SHORT = st.text("abc", min_size=2, max_size=6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=120)
 @given(st.lists(SHORT, unique=True, max_size=25), st.randoms(use_true_random=False), st.text("abcd", max_size=40))
 def test_ranks_that_nobody_learnt_mean_what_they_mean_to_tiktoken(words: list[str], rng, text: str) -> None:  # type: ignore[no-untyped-def]
     # Tokens that no merge reaches, that are made of tokens of higher rank, or only as a whole chunk.
@@ -202,7 +202,7 @@ def named_encodings(draw: st.DrawFn) -> dict[str, object]:
     return {"version": "1.0", "added_tokens": [], "pre_tokenizer": byte_level, "decoder": byte_level, "model": model}
 
 
-@settings(max_examples=150)
+@settings(max_examples=120)
 @given(named_encodings(), st.text("abcd ", max_size=40))
 def test_merges_that_nobody_learnt_mean_what_they_mean_to_hugging_face(content: dict[str, object], text: str) -> None:
     from txlab.engine.tokenizers.huggingface import huggingface_tokenizer

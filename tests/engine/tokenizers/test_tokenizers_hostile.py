@@ -341,7 +341,7 @@ def tried(path: Path) -> None:
         pass
 
 
-FUZZ = settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", JSON_FILES)

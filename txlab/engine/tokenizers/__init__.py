@@ -15,6 +15,6 @@ trees             how a token grew out of its base
 pieces            where each token of a text lies
 statistics        how much text a token holds
 one_hot           tokens as an orthonormal basis
-files             a tokenizer from a file, whoever made it: own_files, huggingface, rank_files, gpt2_files; foreign: those
-                  that only Hugging Face's library can run
+files             a tokenizer from a file, whoever made it: own_files, huggingface, rank_files, gpt2_files;
+                  foreign: those that only Hugging Face's library can run
 """

@@ -22,7 +22,7 @@ from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
 from txlab.errors import LabError
 
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
-LONGEST_TOKEN = 512
+LONGEST_TOKEN = 2048
 ALL_TOKENS = 16 << 20
 
 
@@ -61,6 +61,8 @@ class BytePairTokenizer:
         self.spelt = dict(tokens or {})
         start = self.base.after
         self.made = list(range(start, start + len(self.merges))) if ids is None else list(ids)
+        if len(self.made) != len(self.merges):
+            raise LabError(f"there are {len(self.merges)} merges and {len(self.made)} ids of theirs")
         if self.counts and len(self.counts) != len(self.merges):
             raise LabError(f"there are {len(self.merges)} merges and the counts of {len(self.counts)}")
         self.given = special if isinstance(special, Mapping) else self.placed(special)

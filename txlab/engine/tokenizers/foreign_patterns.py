@@ -7,6 +7,7 @@ optional but not repeated, so no pattern is exponential; for the powers that rem
 
 import re
 
+from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
 
 LONGEST_PATTERN = 4000
@@ -21,6 +22,7 @@ def check_pattern(pattern: str) -> None:
     """LabError, with the place and what stands there, unless the pattern belongs to that language."""
     if len(pattern) > LONGEST_PATTERN:
         raise LabError(f"a splitting pattern has at most {LONGEST_PATTERN} characters, this one {len(pattern)}")
+    utf8(pattern)
     place, depth = 0, 0
     # What a quantifier may follow: nothing, one character or class, or a group.
     before = ""

@@ -105,15 +105,13 @@ def byte_pairs_of(content: dict[str, Any]) -> BytePairTokenizer:
     whole = content.get("whole", False)
     if not isinstance(whole, bool):
         raise LabError(f"whole must be true or false, not {shown(whole)}")
-    if ids is not None and len(listed(ids, "ids")) != len(pairs):
-        raise LabError(f"there are {len(pairs)} merges and {len(ids)} ids of theirs")
     return BytePairTokenizer(
         pairs,
         text(content["pattern"], "pattern"),
         special,
         base=base_of(content["base"]) if "base" in content else None,
         counts=[whole_number(count, "a count") for count in listed(content.get("counts", []), "counts")],
-        ids=None if ids is None else [whole_number(token, "an id") for token in ids],
+        ids=None if ids is None else [whole_number(token, "an id") for token in listed(ids, "ids")],
         tokens=dict(known_token(entry) for entry in listed(content.get("tokens", []), "tokens")),
         whole=whole,
     )
