@@ -176,6 +176,7 @@ class TokensScreen(AnsweringScreen):
         self.query_one({"text": "#view", "training": "#pairs", "languages": "#languages"}[name]).focus()
         if name == "training":
             self.show_training()
+            self.train("look")  # the text may be another one than the merges were last shown with
         elif name == "languages":
             self.count_languages()
         else:

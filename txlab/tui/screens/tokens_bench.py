@@ -48,7 +48,7 @@ class TrainingScreen(EncodingScreen):
     # Commands.
 
     def train(self, *command: Any) -> None:
-        """Put a command in the row: ("prepare", recipe), ("step", n), ("back", n), ("run", pace), ("sizes",)."""
+        """Put a command in the row: ("prepare", recipe), ("step", n), ("back", n), ("run", pace), sizes, look."""
         self.running = False
         self.todo.append(command)
         self.begin_learning()

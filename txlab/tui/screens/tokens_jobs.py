@@ -38,6 +38,11 @@ An invisible no\u00a0break, a family 👩\u200d👧 of three characters, an end 
 """
 
 
+def lines_of(pasted: str) -> str:
+    """A paste with its own line ends: terminals send what enter would, a carriage return."""
+    return pasted.replace("\r\n", "\n").replace("\r", "\n")
+
+
 class EncodingScreen(BenchScreen):
     """A screen with a TokensView `#view` whose text and tokenizers change."""
 
@@ -45,8 +50,8 @@ class EncodingScreen(BenchScreen):
         super().__init__()
         self.choices: list[Choice] = [Choice("trained")]
         self.special = False
-        self.source: tuple[str, bytes | None] | None = ("sample", SAMPLE.encode())
-        """(name, bytes) of a text that is wanted; None as bytes: the name is a path to be read."""
+        self.source: tuple[str, bytes | str | None] | None = ("sample", SAMPLE)
+        """(name, text) that is wanted; None as text: the name is a path to be read."""
         self.document: Document | None = None
         self.lanes: list[Lane] = []
         self.shown: list[Choice] = []
@@ -61,8 +66,8 @@ class EncodingScreen(BenchScreen):
 
     # What is wanted.
 
-    def look_at_text(self, name: str, data: bytes | None) -> None:
-        """Another text: its bytes, or None where `name` is a path."""
+    def look_at_text(self, name: str, data: bytes | str | None) -> None:
+        """Another text: its bytes, what was pasted, or None where `name` is a path."""
         self.source = (name, data)
         self.wish()
 
@@ -111,6 +116,8 @@ class EncodingScreen(BenchScreen):
                 if data is None:
                     data = read_text(name, progress("reading"))
                     name = Path(name).name
+                elif isinstance(data, str):
+                    data = lines_of(data).encode(errors="replace")
                 document = document_of(name, data, progress("counting"))
             assert document is not None
             lanes, failed = [], []
@@ -210,7 +217,7 @@ class EncodingScreen(BenchScreen):
     def take_paste(self, text: str) -> None:
         """A paste is the new text; one that can be edited goes in at the caret instead (see TokensView)."""
         self.query_one("#view", TokensView).edit(False)
-        self.look_at_text("pasted", text.encode(errors="replace"))
+        self.look_at_text("pasted", text)
 
     def action_edit(self) -> None:
         view = self.query_one("#view", TokensView)

@@ -91,7 +91,7 @@ def card(document: Document, lane: Lane, token: int, ascii: bool) -> Content:
         rows.append(("special", "a token of its own"))
     elif tree is not None and tree.rank is not None:
         times = f", found {count(tree.count)} times" if tree.count is not None else ""
-        rows.append(("learnt as", f"merge {count(tree.rank + 1)}{times}"))
+        rows.append(("learnt as", f"merge {count(tree.rank)}{times}"))
     parts = [Content.styled(label + "\n", "bold $accent")]
     for name, value in rows:
         parts += [Content.styled(f"{name:<10}", "$quiet"), Content(value + "\n")]
@@ -165,7 +165,7 @@ def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> li
             lines.append(("", "… and more below" if not ascii else "... and more below", ""))
             break
         times = f" {'x' if ascii else '×'}{count(node.count)}" if node.count is not None else ""
-        note = f"{count(node.rank + 1)}{times}" if node.rank is not None else ""
+        note = f"{count(node.rank)}{times}" if node.rank is not None else ""
         lines.append((before, shown_bytes(node.data, ascii), note))
         if node.left is not None and node.right is not None:
             stack.append((node.right, below + corner, below + "   "))
@@ -243,15 +243,15 @@ def training_header(look: Look | None, doing: str, pace: float, ascii: bool) -> 
         return Content.styled(doing or "nothing to learn from yet: press o", "$quiet")
     recipe = look.recipe
     name = visible(Path(recipe.text).name, ascii) if recipe.text else "the text on the screen"
+    state = doing or ("done" if look.done else "paused")
     parts = [
         Content.styled(name, "bold"),
-        Content(f"   vocabulary {count(look.vocabulary)} of {count(recipe.target)}"),
+        Content(f"   vocabulary {count(look.vocabulary)} of {count(recipe.target)}   "),
+        Content.styled(state, "bold $accent" if doing else "$quiet"),
         Content(f"   {count(look.length)} tokens, {ratio(look.size / max(1, look.length))} bytes/token"),
         Content.styled(f"   pattern {visible(recipe.pattern)}", "$quiet"),
+        Content.styled(f"   {f'{pace:.0f} merges/s' if pace else 'full speed'}", "$quiet"),
     ]
-    state = doing or ("done" if look.done else "paused")
-    parts.append(Content.styled(f"   {state}", "bold $accent" if doing else "$quiet"))
-    parts.append(Content.styled(f"   {f'{pace:.0f} merges/s' if pace else 'full speed'}", "$quiet"))
     return Content.assemble(*parts)
 
 
@@ -268,7 +268,7 @@ def merge_table(rows: Sequence[Row], first: int, ascii: bool) -> Cells:
     columns = [Column("made", right=False), Column("becomes", right=False), Column("found")]
     columns += [Column("token"), Column("merge")]
     return columns, [
-        [*merged(row, ascii), count(row.count), count(row.token), count(first - place)]
+        [*merged(row, ascii), count(row.count), count(row.token), count(first - place - 1)]
         for place, row in enumerate(rows)
     ]
 

@@ -151,13 +151,16 @@ class TokenLines(Painted):
 
     def seen(self) -> list[Row]:
         """The lines of text on the screen, from the top."""
-        key = (self.top, self.size, self.document, self.lanes, self.with_strokes, self.with_ids)
+        key = (self.top, self.size, self.document, self.lanes, self.with_strokes, self.with_ids, self.editing)
         if self.page[0] != key:
+            # After a last line feed there is an empty line: nothing to be seen, only a place to write.
+            empty = len(self.document.starts) > 1 and self.document.starts[-1] == len(self.document.data)
+            last = len(self.document.starts) - 1 if empty else -1
             rows, place = [], self.top
             for _ in range(max(1, -(-self.size.height // self.tall))):
                 rows.append(self.row(place))
                 following = self.after(place)
-                if following is None:
+                if following is None or (following[0] == last and not self.editing):
                     break
                 place = following
             self.page = (key, rows)

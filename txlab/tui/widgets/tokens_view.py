@@ -186,7 +186,7 @@ class TokensView(TokenLines, can_focus=True):
         event.stop()
         event.prevent_default()
         if self.editing and len(event.text) + len(self.text) <= EDITABLE // 4:
-            self.insert(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+            self.insert(event.text.replace("\r\n", "\n").replace("\r", "\n"))  # terminals send what enter would
         else:
             self.post_message(self.Pasted(event.text))
 
