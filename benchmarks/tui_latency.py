@@ -75,7 +75,7 @@ GROUPS = [
     ("help, and closed with ?", "3", ("?", "?")),
     ("why, and closed with q", "3", ("w", "q")),
     ("palette, and closed with ctrl+p", "3", (":", "\x10")),
-    # Textual waits 100 ms whether an escape character begins another key: below that no esc can be.
+    # An escape is an Esc only when nothing follows for 25 ms (txlab/tui/keyboard.py).
     ("help, and closed with esc", "3", ("?", ESCAPE)),
 ]
 
@@ -224,11 +224,13 @@ def main() -> None:
         console.leave()
 
         settings = ["train.steps=1000000", "compute.threads=2", "record.frame_every=10", "record.sample_every=0"]
+        settings.append("compute.compile=false")  # for so many steps it would be tried, for a minute
         run = prepare(load_scenario(options.scenario, settings), root=root)
         pid = start_detached(run)
         try:
             console = Console(root, run)
             console.until(" of 1 000 000", 120)
+            console.until("tokens/s", 120)
             time.sleep(3)
             loads = psutil.cpu_percent(interval=1.0, percpu=True)
             rate, share = console.watch(options.seconds)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import gc
 
 LOOK = 5.0  # seconds between two questions whether it is time
-PAUSE = 2.0  # seconds without a key or the mouse that count as a pause
-DUE = 20  # middle searches since the last full one, of 7 000 objects each, that make one worth its time
+PAUSE = 10.0  # seconds without a key or the mouse that count as a pause
+DUE = 40  # middle searches since the last full one, of 7 000 objects each, that make one worth its time
 AT_LAST = 1000  # as many and it is done in the middle of whatever goes on, so that memory stays bounded
 
 

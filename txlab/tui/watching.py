@@ -192,7 +192,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     add("memory", "memory_mb", "MB", text=count(values.get("memory_mb", 0)))
     frames = len(reader.frames)
     if frames:
-        facts.append(Fact("frames", count(frames), f"· {megabytes(frames_size(reader))}", "frames"))
+        facts.append(Fact("frames", count(frames), megabytes(frames_size(reader)), "frames"))
     known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm", "memory_mb"}
     known |= {"tokens_per_second", "share_of_peak", "seconds_left", "steps_per_second"}
     for name in [name for name in values if name not in known][:OTHERS_SHOWN]:

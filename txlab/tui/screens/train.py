@@ -178,7 +178,7 @@ class TrainScreen(ChartScreen):
         if snap is None:
             return
         self.put("header", header(snap, self.at, signs))
-        self.put("brief", brief(snap))
+        self.put("brief", brief(snap, self.size.width - 2))
         room = self.query_one("#samples").scrollable_content_region
         cells = max(10, room.width - 1)
         self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs, room.height))

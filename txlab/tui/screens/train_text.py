@@ -64,10 +64,13 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
     return Content.assemble(name, *words, looking)
 
 
-def brief(snap: Snapshot) -> Content:
-    """The numbers in one line, where there is no room for the column of facts."""
+def brief(snap: Snapshot, cells: int) -> Content:
+    """As many of the numbers as fit whole into one line, where there is no room for the column of facts."""
     parts = []
     for fact in snap.facts:
+        if (cells := cells - width(fact.name) - width(fact.value) - 1) < 0:
+            break
+        cells -= 3
         parts += [Content.styled(f"{fact.name} ", "$quiet"), Content.styled(fact.value, "bold"), Content("   ")]
     return Content.assemble(*parts)
 

@@ -147,9 +147,9 @@ class Thumbnails(Painted, can_focus=True):
         layers, heads = self.patterns.shape[:2]
         for tall in HEIGHTS[2:]:
             wanted = LEFT + 1 + heads * (2 * tall + 1)
-            if wanted <= max(24, container.width * 2 // 7) and layers * self.pitch(tall) < max(8, container.height):
+            if wanted <= max(24, container.width * 3 // 10) and layers * self.pitch(tall) < max(8, container.height):
                 return wanted
-        return min(LEFT + 1 + heads * 3, max(24, container.width * 2 // 7))
+        return min(LEFT + 1 + heads * 3, max(24, container.width * 3 // 10))
 
     def follow(self) -> None:
         """Let the chosen one be seen."""
