@@ -195,7 +195,7 @@ class Trainer:
         """Take the last merge away, so that all is as before it; None when there is none.
 
         A symbol lies at the place of its first part, and what it swallowed is still there, so each of its places is
-        parted again, from the right, the mirror image of `merge_at`.
+        parted again: the mirror image of `merge_at`.
         """
         if not self.merges:
             return None
