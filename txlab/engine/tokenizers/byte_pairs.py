@@ -179,7 +179,7 @@ class BytePairTokenizer:
     def simplified(self) -> BytePairTokenizer:
         """The same, told as one of ours where it is laid out like one: what follows from the merges is not kept."""
         after = self.base.after
-        if self.loose or self.whole or self.made != list(range(after, after + len(self.merges))):
+        if self.loose or self.whole or not self.in_order or self.made != list(range(after, after + len(self.merges))):
             return self
         special = self.given if self.given != self.placed(list(self.given)) else list(self.given)
         return BytePairTokenizer(self.merges, self.pattern, special, base=self.base, counts=self.counts)
