@@ -102,6 +102,16 @@ async def test_what_is_typed_becomes_tokens_and_digits_are_text(tmp_path: Path) 
         assert app.current_mode == "lab"
 
 
+async def test_what_arrives_in_one_piece_with_the_key_that_begins_editing_is_text(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen, _ = await opened(pilot)
+        for key in "n1q2e?":  # as a slow line delivers them: all at once
+            app.post_message(events.Key(key, key))
+        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"1q2e?")  # type: ignore[union-attr]
+        assert app.screen is screen
+
+
 async def test_letters_are_taken_out_whole(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:

@@ -16,6 +16,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from txlab.engine.tokenizers.bases import Bytes
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import DIGITS, CharacterTokenizer
@@ -109,7 +110,7 @@ def pieces(data: bytes) -> Iterator[tuple[int, str]]:
 def cuttable(tokenizer: Tokenizer) -> bool:
     """Whether the tokens of the pieces are those of the whole, whatever the text."""
     if isinstance(tokenizer, BytePairTokenizer):
-        return getattr(tokenizer, "base", None) in (None, BYTES) and tokenizer.pattern in ("gpt2", "gpt4")
+        return isinstance(tokenizer.base, Bytes) and tokenizer.pattern in ("gpt2", "gpt4")
     return isinstance(tokenizer, (ByteTokenizer, CharacterTokenizer))
 
 
@@ -255,6 +256,3 @@ def by_language(tokenizers: Sequence[Tokenizer], progress: Progress) -> list[tup
         counts = [Counts(len(tokenizer.encode_long(language.text)), size, words) for tokenizer in tokenizers]
         found.append((language.name, language.script, counts))
     return found
-
-
-BYTES: Any = None  # the base of all 256 bytes in their order

@@ -17,6 +17,7 @@ from txlab.tui.widgets.tokens_layout import EDITABLE, Document, Lane
 from txlab.tui.widgets.tokens_lines import TokenLines
 
 UNDO = 200
+BEGIN = ("tokens.edit", "tokens.new")  # the keys after which letters are text
 
 
 class TokensView(TokenLines, can_focus=True):
@@ -162,6 +163,12 @@ class TokensView(TokenLines, can_focus=True):
 
     async def _on_key(self, event: events.Key) -> None:
         if self.caret is None:
+            # Done here and not when the key has come up to the screen: what was typed right after it is text already.
+            active = self.screen.active_bindings.get(event.key)
+            if active is not None and active.enabled and active.binding.id in BEGIN:
+                event.stop()
+                event.prevent_default()
+                await self.screen.run_action(active.binding.action)
             return
         if event.is_printable and event.character is not None:
             self.insert(event.character)
