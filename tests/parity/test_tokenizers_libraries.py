@@ -23,6 +23,7 @@ from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save
 from txlab.engine.tokenizers.foreign import ForeignTokenizer
 from txlab.engine.tokenizers.huggingface import huggingface_tokenizer
 from txlab.engine.tokenizers.named_merges import LETTERS, merge_names
+from txlab.engine.tokenizers.own_files import content_of, tokenizer_of
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, expression
 from txlab.engine.tokenizers.pieces import pieces
 from txlab.engine.tokenizers.rank_files import read_ranks
@@ -180,6 +181,7 @@ def same_as_tiktoken(tokens: list[bytes], text: str) -> list[str]:
     assert ours.encode(text) == expected
     assert ours.fast.encode(text).tolist() == expected
     assert [piece.token for piece in pieces(ours, text)] == expected
+    assert tokenizer_of(json.loads(content_of(ours))).encode(text) == expected
     return [ours.label(token) for token in expected]
 
 
@@ -229,6 +231,7 @@ def same_as_hugging_face(content: dict[str, object], text: str) -> list[str]:
     assert ours.encode(text) == expected
     assert ours.fast.encode(text).tolist() == expected
     assert [token for chunk in merges_of(ours, text) for token in chunk.tokens] == expected
+    assert tokenizer_of(json.loads(content_of(ours))).encode(text) == expected
     return [ours.label(token) for token in expected]
 
 

@@ -63,6 +63,12 @@ def test_the_pieces_of_a_window_are_those_of_the_whole(name: str, text: str, sta
     assert pieces(tokenizer, text, start, start + length) == whole
 
 
+def test_a_window_begins_nowhere_inside_a_chunk() -> None:
+    # GPT-4o's pattern has one chunk for a sign, a line's end and a slash; the others cut before the slash.
+    tokenizer = BytePairTokenizer([(10, 47)], O200K)
+    assert [piece.data for piece in pieces(tokenizer, "a!\n/b", 3, 4)] == [b"\n/"]
+
+
 def test_a_window_deep_in_a_long_text_looks_only_at_its_neighbourhood() -> None:
     tokenizer = TOKENIZERS["gpt4"]
     text = LEARN * 20_000
