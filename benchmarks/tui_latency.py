@@ -67,7 +67,8 @@ GROUPS = [
     ("Train: frames [ ]", "3", ("[", "[", "]", "]")),
     ("Train: frames { }", "3", ("{", "}")),
     ("Train: tab to another curve", "3", ("\t",)),
-    ("Attention: cursor", "4", (DOWN, RIGHT, UP, LEFT)),
+    # The cursor begins in the last row, where down would change nothing.
+    ("Attention: cursor", "4" + UP + UP + RIGHT, (UP, RIGHT, DOWN, LEFT)),
     ("Attention: heads h l, layers j k", "4", ("l", "j", "h", "k")),
     ("Attention: frames [ ]", "4", ("[", "[", "]", "]")),
     ("screens 1 3", "1", ("3", "1")),

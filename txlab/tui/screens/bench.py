@@ -29,8 +29,6 @@ from txlab.tui.theme import glyphs
 from txlab.tui.widgets.settled import Settled
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from txlab.runs.reader import RunReader
 
 
@@ -198,7 +196,6 @@ class RunScreen(BenchScreen):
         self.run_path: Path | None = None
         self.at: int | None = None
         self.visible_now = False
-        self.ticking: Timer | None = None
         self._reading = False
         self._again = False
         self._catching_up = False
@@ -206,23 +203,17 @@ class RunScreen(BenchScreen):
 
     def on_mount(self) -> None:
         self.watch(self.app, "current_run", self._run_changed)
-        self.ticking = self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self._tick, pause=True)
-        if self.visible_now:
-            self.ticking.resume()
+        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self._tick)
 
     @on(events.ScreenResume)
     def seen(self) -> None:
         if self in self.app.screen_stack:  # else it is only made ready
             self.visible_now = True
-            if self.ticking is not None:
-                self.ticking.resume()
             self.wants_read()
 
     @on(events.ScreenSuspend)
     def unseen(self) -> None:
         self.visible_now = False
-        if self.ticking is not None:
-            self.ticking.pause()
 
     def _run_changed(self, path: Path | None) -> None:
         if path != self.run_path:
