@@ -269,10 +269,10 @@ def test_json_that_swells_or_sinks_is_one_sentence(data: bytes, said: str, tmp_p
 
 def test_a_rank_file_of_tokens_that_nothing_makes_does_not_take_for_ever(tmp_path: Path) -> None:
     rng = random.Random(1)
-    lines = [b64encode(rng.randbytes(500)) + f" {256 + i}\n".encode() for i in range(4_000)]
+    lines = [b64encode(rng.randbytes(500)) + f" {256 + i}\n".encode() for i in range(1_000)]
     path = tmp_path / "random.tiktoken"
     path.write_bytes(ALL_BYTES + b"".join(lines))
-    refused(path, "4000 tokens, the first of rank 256, are not made by any merge")
+    refused(path, "1000 tokens, the first of rank 256, are not made by any merge")
 
 
 # Fuzzing: valid files, changed at random; a tokenizer or a LabError comes out, nothing else.
@@ -341,7 +341,7 @@ def tried(path: Path) -> None:
         pass
 
 
-FUZZ = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", JSON_FILES)
