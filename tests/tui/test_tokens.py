@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from picture import strips_of, text_of
+from picture import text_of
 from recorded import settle
 from textual import events
 from tokens_screen import MAIN, app_on, notices, opened, quiet, show
@@ -81,6 +81,25 @@ async def test_why_tells_which_merges_made_the_token(tmp_path: Path) -> None:
         found = app.screen.query_one(WhyPanel).explanation
         assert found == explain_token(tokenizer, token)
         assert found.math == "K2"
+
+
+async def test_on_a_narrow_terminal_the_tree_is_a_page_of_its_own(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 20)) as pilot:
+        _, view = await opened(pilot)
+        await show(pilot, b" that characters")
+        assert "merge tree" not in text_of(app)
+        await pilot.press("v", "right")
+        await settle(pilot, lambda: "merge tree" in text_of(app))
+        assert view.cursor == 1
+        before = text_of(app)
+        await pilot.press("down", "down", "shift+down")
+        await pilot.pause()
+        assert text_of(app) != before
+        await pilot.press("v", "left")
+        await pilot.pause()
+        assert "merge tree" not in text_of(app)
+        assert view.cursor == 0
 
 
 async def test_what_is_typed_becomes_tokens_and_digits_are_text(tmp_path: Path) -> None:
@@ -327,59 +346,6 @@ async def test_languages_are_compared_by_every_tokenizer_that_is_shown(tmp_path:
         assert rows["English"][3] == "1.00"
         await pilot.press("escape")
         assert screen.looked_at == "text"
-
-
-# Without colour.
-
-
-async def test_tokens_are_told_apart_without_colour(tmp_path: Path) -> None:
-    app = app_on(tmp_path)
-    app.colours = "none"  # type: ignore[attr-defined]
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen, view = await opened(pilot)
-        await show(pilot, b"the cat that")
-        ends = [view.lanes[0].start(token) for token in range(len(view.lanes[0]))]
-        line = next(line for line in text_of(app).splitlines() if "│the" in line)
-        assert line.count("│") == len(ends)
-        await pilot.press("b")
-        await pilot.pause()
-        row = next(strip for strip in strips_of(app) if "the·c" in strip.text)
-        lined = [
-            bool(style and style.underline) for text, style, _ in row if text.strip() and not text.strip().isdigit()
-        ]
-        assert lined == [bool(token % 2) and token != view.cursor for token in range(len(ends))]
-        assert screen.looked_at == "text"
-
-
-async def test_neighbours_have_different_colours(tmp_path: Path) -> None:
-    for colours in ("truecolor", "256", "16"):
-        app = app_on(tmp_path)
-        app.colours = colours  # type: ignore[attr-defined]
-        async with app.run_test(size=(80, 24)) as pilot:
-            _, view = await opened(pilot)
-            await show(pilot, b"the cat that chased the mice")
-            row = next(strip for strip in strips_of(app) if "│·that│" in strip.text)
-            looks = [(style.color, style.bgcolor) for text, style, _ in row if style and text.strip(" 0│▐")]
-            assert len(looks) == len(view.lanes[0])
-            assert all(a != b for a, b in itertools.pairwise(looks))
-
-
-@pytest.mark.parametrize("ascii", [False, True])
-async def test_no_size_breaks_any_view(tmp_path: Path, ascii: bool) -> None:
-    app = app_on(tmp_path, ascii=ascii)
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen, _ = await opened(pilot)
-        screen.choices = [Choice("trained"), Choice("bytes")]
-        screen.wish()
-        await settle(pilot, lambda: quiet(screen))
-        for keys in (["right", "i"], ["t"], ["m"], ["t", "l"], ["l", "v", "e"]):
-            await pilot.press(*keys)
-            for size in ((20, 5), (59, 19), (80, 24), (200, 60), (1, 1), (120, 40)):
-                await pilot.resize_terminal(*size)
-                await pilot.pause()
-                text = text_of(app)
-                assert not ascii or text.isascii(), [c for c in text if not c.isascii()]
-        assert app._exception is None
 
 
 def test_every_key_can_be_changed() -> None:

@@ -147,6 +147,16 @@ def test_special_tokens_are_plain_text_unless_allowed() -> None:
     assert allowed.special == {257}
 
 
+def test_a_long_text_says_how_far_it_is() -> None:
+    text = b"the cat that " * 60_000
+    for kind in KINDS:
+        said: list[int] = []
+        lane_of("", kind, index(text), False, lambda done, total: said.append(done))  # noqa: B023
+        assert said == sorted(said)
+        assert len(said) > len(text) // (2 * PIECE)
+        assert said[-1] == len(text)
+
+
 def test_encoding_stops_when_nobody_waits() -> None:
     def stop(done: int, total: int) -> None:
         raise Stopped

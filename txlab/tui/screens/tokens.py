@@ -69,6 +69,10 @@ class TokensScreen(AnsweringScreen):
         Binding("plus,equals_sign", "pace(1)", "faster", id="tokens.faster", key_display="+", show=False),
         Binding("left_curly_bracket", "first", "first", id="tokens.first", key_display="{ }"),
         Binding("right_curly_bracket", "last", "to the end", id="tokens.last", key_display="}", show=False),
+        Binding("up,shift+up", "card(-1)", "tree up", id="tokens.card-up", key_display="shift+up", show=False),
+        Binding("down,shift+down", "card(1)", "tree down", id="tokens.card-down", key_display="shift+down", show=False),
+        Binding("left", "beside(-1)", "token before", id="tokens.card-left", show=False),
+        Binding("right", "beside(1)", "next token", id="tokens.card-right", show=False),
         Binding("escape", "leave", "done", id="tokens.leave", key_display="esc"),
     ]
 
@@ -200,7 +204,17 @@ class TokensScreen(AnsweringScreen):
             self.action_cancel()
 
     def action_side(self) -> None:
+        """On a narrow terminal: what is said about the token, or the curves, in the place of the text or the tables."""
         self.toggle_class("-side")
+        if not self.has_class("-side"):
+            self.query_one("#pairs" if self.looked_at == "training" else "#view").focus()
+
+    def action_card(self, by: int) -> None:
+        self.query_one("#card", Page).scroll_lines(by)
+
+    def action_beside(self, by: int) -> None:
+        """The next token while the text itself is folded away."""
+        self.query_one("#view", TokensView).action_across(by)
 
     def word_for(self, binding: Binding) -> str:
         editing = self.query_one("#view", TokensView).editing
@@ -232,6 +246,8 @@ class TokensScreen(AnsweringScreen):
             return where != "languages"
         if action == "side":
             return where != "languages" and (self.has_class("-narrow") or self.has_class("-tiny"))
+        if action in ("card", "beside"):
+            return where == "text"
         if action == "cancel":
             return self.encoding or self.learning
         return True
