@@ -25,7 +25,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
 from picture import picture  # noqa: E402
 
 from txlab.errors import LabError  # noqa: E402
-from txlab.runs.directory import RunInfo, list_runs  # noqa: E402
+from txlab.runs.directory import RunInfo  # noqa: E402
+from txlab.runs.finding import list_runs  # noqa: E402
 from txlab.tui.app import TxlabApp  # noqa: E402
 from txlab.tui.screens.attention import AttentionScreen  # noqa: E402
 from txlab.tui.screens.lab import LabScreen  # noqa: E402

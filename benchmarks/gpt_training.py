@@ -148,7 +148,8 @@ class Turns:
 def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> None:
     """The loop of `txlab run`: requests, rows, heartbeat, frames, and checkpoints at the cadence of the schema."""
     from txlab.runs.control import Inbox
-    from txlab.runs.directory import create_run_directory, new_info
+    from txlab.runs.directory import new_info
+    from txlab.runs.finding import create_run_directory
     from txlab.runs.loop import drive
     from txlab.runs.recorder import Recorder
 

@@ -19,7 +19,8 @@ import numpy as np
 from txlab.experiments.protocol import Adjustable, Frame, Sample
 from txlab.experiments.schema import Record
 from txlab.runs.control import Inbox
-from txlab.runs.directory import create_run_directory, new_info
+from txlab.runs.directory import new_info
+from txlab.runs.finding import create_run_directory
 from txlab.runs.loop import drive
 from txlab.runs.recorder import Recorder
 

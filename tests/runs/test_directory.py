@@ -11,16 +11,9 @@ from pathlib import Path
 import pytest
 
 from txlab.errors import LabError
-from txlab.runs.directory import (
-    RunDirectory,
-    RunInfo,
-    atomic_write,
-    create_run_directory,
-    find_run,
-    list_runs,
-    new_info,
-    state_of,
-)
+from txlab.runs.atomic import atomic_write
+from txlab.runs.directory import RunDirectory, RunInfo, new_info, state_of
+from txlab.runs.finding import create_run_directory, find_run, list_runs
 
 
 def made(root: Path, name: str, created: float, **said: object) -> RunDirectory:

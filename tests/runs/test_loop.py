@@ -14,8 +14,9 @@ from regression_kind import RegressionScenario, Train, register
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.control import Request, send
-from txlab.runs.directory import RunDirectory, RunInfo, find_run, state_of
+from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import Row, live_branch, read_rows
+from txlab.runs.finding import find_run
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario

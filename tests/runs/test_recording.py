@@ -10,8 +10,9 @@ import pytest
 import txlab
 from txlab.errors import LabError
 from txlab.runs.control import Request, send
-from txlab.runs.directory import RunDirectory, RunInfo, find_run, state_of
+from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import live_branch, read_rows
+from txlab.runs.finding import find_run
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute
 from txlab.runs.reader import RunReader

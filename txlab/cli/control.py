@@ -43,7 +43,8 @@ Json = Annotated[bool, typer.Option("--json", help="print the answer as the JSON
 def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
     """Let a run write a checkpoint and end, and wait for it."""
     from txlab.runs.control import Request
-    from txlab.runs.directory import find_run, state_of
+    from txlab.runs.directory import state_of
+    from txlab.runs.finding import find_run
 
     directory = find_run(name)
     deadline = time.monotonic() + timeout
@@ -70,7 +71,7 @@ def control(
     json: Json = False,
 ) -> None:
     """Pause, resume, step or change a run, and print its answer."""
-    from txlab.runs.directory import find_run
+    from txlab.runs.finding import find_run
 
     made = request_of(request, argument)
     ask(find_run(name), made, timeout, json)

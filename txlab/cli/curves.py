@@ -85,8 +85,8 @@ def export(
 ) -> None:
     """Metrics for other programs: CSV, or event files of TensorBoard."""
     from txlab.cli.terminal import shown
-    from txlab.runs.directory import find_run
     from txlab.runs.export import write_csv, write_tensorboard
+    from txlab.runs.finding import find_run
 
     directory = find_run(name)
     names = None if metric is None else [m.strip() for m in metric.split(",") if m.strip()]
@@ -151,7 +151,7 @@ def between(stroke: Stroke, first: float | None, last: float | None) -> Stroke:
 
 def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
     """Readers of these runs; `whole` reads all rows of long ones as well."""
-    from txlab.runs.directory import find_run
+    from txlab.runs.finding import find_run
     from txlab.runs.reader import RunReader
 
     readers = [RunReader(path) for path in dict.fromkeys(find_run(name) for name in names)]

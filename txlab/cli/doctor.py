@@ -125,7 +125,7 @@ def memory() -> Finding:
 
 def disk() -> Finding:
     """Room where runs are written, and whether one may write there."""
-    from txlab.runs.directory import default_root
+    from txlab.runs.finding import default_root
 
     root = default_root().absolute()
     there = next(folder for folder in (root, *root.parents) if folder.exists())

@@ -24,7 +24,7 @@ def attach(
 ) -> None:
     """Look at a run; it goes on when you leave."""
     from txlab.cli.terminal import ascii_only, is_terminal
-    from txlab.runs.directory import find_run
+    from txlab.runs.finding import find_run
 
     directory = find_run(name)
     if is_terminal() and not lines and not json:

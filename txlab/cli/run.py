@@ -45,7 +45,7 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a scenario: watched here, or detached."""
-    from txlab.runs.directory import default_root
+    from txlab.runs.finding import default_root
     from txlab.runs.process import prepare
     from txlab.runs.scenario import load_scenario
 
@@ -81,7 +81,8 @@ def resume(
 
     Interrupted, stopped, failed, killed or lost: it goes on from its last checkpoint.
     """
-    from txlab.runs.directory import RunDirectory, find_run, state_of
+    from txlab.runs.directory import RunDirectory, state_of
+    from txlab.runs.finding import find_run
     from txlab.runs.recovery import info_of
 
     directory = find_run(name)
@@ -166,7 +167,7 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.cli.curves import loss_chart
     from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
     from txlab.drawing.text import cut, visible_lines
-    from txlab.runs.directory import default_root
+    from txlab.runs.finding import default_root
     from txlab.runs.reader import RunReader
     from txlab.tui.words import duration
 
@@ -283,7 +284,8 @@ def kept_input(directory: Path) -> Path:
 
 def keep_standard_input(directory: Path, text: bytes) -> None:
     """Store the text in the run, so that resuming it reads the same, and make its scenario name that file."""
-    from txlab.runs.directory import RunDirectory, atomic_write
+    from txlab.runs.atomic import atomic_write
+    from txlab.runs.directory import RunDirectory
     from txlab.runs.scenario import dump_scenario, load_scenario
 
     run = RunDirectory(directory)

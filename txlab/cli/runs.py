@@ -21,7 +21,7 @@ def runs(
 ) -> None:
     """The runs, newest first: state, step, loss and its curve."""
     from txlab.cli.terminal import shown
-    from txlab.runs.directory import default_root, list_runs
+    from txlab.runs.finding import default_root, list_runs
 
     found = list_runs()
     chosen = found[:limit] if limit else found

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import State
-from txlab.runs.directory import RunDirectory, atomic_write, sync_directory
+from txlab.runs.atomic import atomic_write, sync_directory
+from txlab.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     import torch

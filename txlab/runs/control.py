@@ -22,7 +22,8 @@ from typing import Any, TypeGuard
 import orjson
 
 from txlab.errors import LabError, nearest
-from txlab.runs.directory import RunDirectory, atomic_write, user_name
+from txlab.runs.atomic import atomic_write
+from txlab.runs.directory import RunDirectory, user_name
 
 REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
 BYTES = 64 * 1024  # of one request

@@ -21,7 +21,7 @@ import orjson
 from safetensors.numpy import save as encode_safetensors
 
 from txlab.experiments.protocol import Frame
-from txlab.runs.directory import atomic_write
+from txlab.runs.atomic import atomic_write
 
 _CHUNK = 1 << 22
 _HEADER_LIMIT = 100_000_000  # safetensors' own

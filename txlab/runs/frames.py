@@ -20,7 +20,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs.directory import atomic_write
+from txlab.runs.atomic import atomic_write
 from txlab.runs.frame_files import (
     DAMAGE,
     PACK,

@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError, one_line
 from txlab.runs import checkpoints
+from txlab.runs.atomic import atomic_write
 from txlab.runs.control import Inbox
-from txlab.runs.directory import RunDirectory, RunInfo, atomic_write, create_run_directory, new_info, user_name
+from txlab.runs.directory import RunDirectory, RunInfo, new_info, user_name
 from txlab.runs.events import Row, read_rows
+from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import Outcome, drive, write_traceback
 from txlab.runs.recorder import Listener, Recorder, is_disk_full

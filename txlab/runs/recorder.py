@@ -19,8 +19,9 @@ import orjson
 
 from txlab.experiments.protocol import Frame, Metrics, Sample, State
 from txlab.runs import checkpoints
+from txlab.runs.atomic import atomic_write, write_whole
 from txlab.runs.control import Request
-from txlab.runs.directory import RunDirectory, RunInfo, atomic_write, write_whole
+from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import EventWriter, Row
 from txlab.runs.frames import FrameWriter
 

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame, Sample
+from txlab.runs.atomic import atomic_write
 from txlab.runs.control import Inbox
-from txlab.runs.directory import RunDirectory, atomic_write, create_run_directory, new_info
+from txlab.runs.directory import RunDirectory, new_info
+from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import write_traceback
 from txlab.runs.process import begin

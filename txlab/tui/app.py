@@ -126,7 +126,7 @@ class TxlabApp(App[None]):
     @property
     def root(self) -> Path:
         """The folder of runs."""
-        from txlab.runs.directory import default_root
+        from txlab.runs.finding import default_root
 
         return self.given_root or default_root()
 

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from txlab.errors import LabError
-from txlab.runs.directory import is_run, state_of
+from txlab.runs.directory import state_of
+from txlab.runs.finding import is_run
 from txlab.tui.glance import ENDED
 
 

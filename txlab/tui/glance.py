@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from txlab.errors import LabError
-from txlab.runs.directory import RunDirectory, list_runs
+from txlab.runs.directory import RunDirectory
+from txlab.runs.finding import list_runs
 from txlab.runs.reader import RunReader
 
 POINTS = 64  # of the little curve

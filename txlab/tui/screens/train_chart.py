@@ -108,7 +108,7 @@ class ChartScreen(RunScreen):
 
     def action_overlay(self) -> None:
         """Choose other runs to be drawn beside this one; choosing one again takes it away."""
-        from txlab.runs.directory import list_runs
+        from txlab.runs.finding import list_runs
         from txlab.tui.screens.dialogs import Choose
 
         root: Path = self.app.root  # type: ignore[attr-defined]

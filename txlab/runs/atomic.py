@@ -1,0 +1,53 @@
+"""Files that are complete or absent.
+
+Notable: every file of a run that is not a log is written aside and renamed, so a reader on another machine sees the old
+or the new one and never half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def atomic_write(path: Path, data: bytes | Iterable[bytes], durable: bool = False) -> None:
+    """Write bytes, or pieces of them, beside `path` and rename onto it.
+
+    `durable` also waits until file and directory are on the disk. After an OSError the old file is as it was.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            for piece in [data] if isinstance(data, bytes) else data:
+                write_whole(descriptor, piece)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        aside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """os.write until all of it is written: one call but for huge data and disks that fill up."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames inside a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,112 @@
+"""The folder full of runs: a new directory in it, all of them by age, and the one that a person means.
+
+Notable: a directory is a run by what lies in it; its name is only a date and the scenario, for people.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from txlab.errors import LabError, nearest
+from txlab.runs.directory import RunDirectory, RunInfo
+
+
+def default_root() -> Path:
+    """$TXLAB_RUNS, or ./runs."""
+    return Path(os.environ.get("TXLAB_RUNS") or "runs")
+
+
+def create_run_directory(root: Path | None, scenario_name: str, out: Path | None = None) -> RunDirectory:
+    """Make `out`, or root/2026-11-20_143012_name (with -2, -3 … where two begin within a second), and its folders.
+
+    Raises LabError if `out` exists and is not an empty directory, or a directory cannot be made.
+    """
+    try:
+        if out is not None:
+            if out.exists() and (not out.is_dir() or any(out.iterdir())):
+                raise LabError(f"{out} exists already and is not an empty directory; name another one with --out")
+            out.mkdir(parents=True, exist_ok=True)
+            run = RunDirectory(out.resolve())
+        else:
+            run = RunDirectory(_unused(Path(root or default_root()).resolve(), scenario_name))
+        for folder in (run.frames, run.checkpoints, run.inbox):
+            folder.mkdir()
+    except OSError as error:
+        raise LabError(f"the run directory {error.filename} cannot be made: {error.strerror}") from None
+    return run
+
+
+def _unused(root: Path, scenario_name: str) -> Path:
+    name = f"{time.strftime('%Y-%m-%d_%H%M%S')}_{_plain(scenario_name)}"
+    root.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        path = root / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+            return path
+        except FileExistsError:
+            number += 1
+
+
+def _plain(name: str) -> str:
+    """A scenario's name as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path."""
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-")[:80] or "run"
+
+
+def list_runs(root: Path | None = None) -> list[Path]:
+    """The runs directly under `root`, the newest first; an absent root has none."""
+    return [path for _, _, path in sorted(_dated(Path(root or default_root())), reverse=True)]
+
+
+def _dated(root: Path) -> list[tuple[float, str, Path]]:
+    """(created, name, path) of every run; one whose run.json is garbled is dated by its directory."""
+    try:
+        entries = [entry for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError:
+        return []
+    runs = []
+    for entry in entries:
+        path = Path(entry.path)
+        if is_run(path):
+            try:
+                created = RunInfo.load(path).created
+            except LabError:
+                created = path.stat().st_mtime
+            runs.append((created, entry.name, path))
+    return runs
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory has what makes it a run; any string may be asked about."""
+    try:
+        return (path / "run.json").is_file() or (path / "events.jsonl").is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a NUL
+        return False
+
+
+def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
+    """The run meant by a path, a directory name under `root`, "latest", or a scenario's name (its newest run).
+
+    Raises LabError with the nearest name.
+    """
+    given = str(name_or_path)
+    root = Path(root or default_root())
+    if given and is_run(Path(given)):
+        return Path(given).resolve()
+    runs = list_runs(root)
+    by_name: Mapping[str, Path] = {path.name: path for path in runs}
+    if given in by_name:
+        return by_name[given].resolve()
+    if given == "latest" and runs:
+        return runs[0].resolve()
+    for path in runs:
+        if re.fullmatch(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(given)}(-\d+)?", path.name):
+            return path.resolve()
+    if not runs:
+        raise LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")
+    raise LabError(f"there is no run {given!r} in {root}{nearest(given, [*by_name, 'latest'])}")
