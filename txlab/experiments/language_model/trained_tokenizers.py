@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from txlab.experiments.language_model.schema import Data
 
 PATTERN = "gpt4"
-RULES = 1  # goes up when the same text would give other merges
+RULES = 2  # goes up when the same text would give other merges
 
 
 def tokenizer_for(data: Data, text: str) -> Tokenizer:
