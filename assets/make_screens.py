@@ -4,6 +4,8 @@
     train.png       the newest gpt-docs run (else gpt-tiny): curves, numbers, samples
     attention.png   the newest gpt-copy run, its strongest induction head, where it looks furthest back
     why.png         the same, asked why
+    tokens.png      a text by the byte pair encoding learnt here and by bytes, beside each other
+    training.png    that encoding, as it is learnt
 
 They are written to assets/screens (a second argument names another folder).
 Notable: they are drawn from the program itself on runs that exist, so a picture cannot show what is not there.
@@ -24,6 +26,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
 
 from picture import picture  # noqa: E402
 
+from txlab.engine.tokenizers.trees import merge_tree  # noqa: E402
 from txlab.errors import LabError  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402
 from txlab.runs.finding import list_runs  # noqa: E402
@@ -31,10 +34,12 @@ from txlab.tui.app import TxlabApp  # noqa: E402
 from txlab.tui.screens.attention import AttentionScreen  # noqa: E402
 from txlab.tui.screens.lab import LabScreen  # noqa: E402
 from txlab.tui.screens.rows import Rows  # noqa: E402
+from txlab.tui.screens.tokens import TokensScreen  # noqa: E402
 from txlab.tui.screens.train import TrainScreen  # noqa: E402
 from txlab.tui.settings import Settings  # noqa: E402
 from txlab.tui.widgets.heatmap import Heatmap  # noqa: E402
 from txlab.tui.widgets.thumbnails import Thumbnails  # noqa: E402
+from txlab.tui.widgets.tokens_view import TokensView  # noqa: E402
 from txlab.tui.widgets.why import WhyPanel, WhyScreen  # noqa: E402
 
 SIZE = (120, 36)
@@ -112,6 +117,26 @@ async def draw(root: Path, folder: Path) -> None:
         await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
         save(app, folder, "why")
+        await pilot.press("escape")
+        await draw_tokens(app, pilot, folder)
+
+
+async def draw_tokens(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
+    """The text beside itself by bytes, the cursor on the token with the most merges; then how it is learnt."""
+    await pilot.press("2")
+    screen = app.screen
+    assert isinstance(screen, TokensScreen)
+    await until(pilot, lambda: screen.ready() and screen.lanes)
+    await pilot.press("c", *"bytes", "enter", "escape")
+    await until(pilot, lambda: screen.ready() and len(screen.lanes) == 2)
+    tokenizer, ids = screen.lanes[0].tokenizer, screen.lanes[0].ids
+    deepest = max(range(len(ids)), key=lambda place: merge_tree(tokenizer, int(ids[place])).depth())
+    screen.query_one("#view", TokensView).to_token(deepest)
+    await pilot.pause(0.5)
+    save(app, folder, "tokens")
+    await pilot.press("t")
+    await pilot.pause(1.0)
+    save(app, folder, "training")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -256,6 +256,9 @@ class TestDrawing:
 
 class TestTheShellsChart:
     @given(CURVES, st.integers(16, 120), st.integers(5, 30), st.booleans(), st.booleans())
+    @example([(0, 0.0), (0, 5e-324)], 16, 5, False, False)
+    @example([(1, 5e-324)], 16, 5, False, True)
+    @example([(1, 1.7e308)], 16, 5, False, True)
     @settings(max_examples=100, deadline=None)
     def test_it_fits_its_frame(
         self, curve: list[tuple[int, float]], columns: int, height: int, ascii: bool, log: bool

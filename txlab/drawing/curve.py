@@ -99,13 +99,17 @@ def window_of(
     return Window(left, right, low, high, log_x, log_y)
 
 
+TINY = 1e-300  # what is smaller is 0 to an axis: below 2.2e-308 numbers lose their digits, and halves of them vanish
+
+
 def apart(low: float, high: float, log: bool) -> tuple[float, float]:
     """Two bounds that differ, around the value if they do not."""
-    if low < high:
-        return low, high
     if log:
-        return low / 2, low * 2
-    margin = abs(low) / 2 or 0.5
+        low, high = max(low, TINY), max(high, TINY)
+        return (low, high) if low < high else (low / 2, low * 2)
+    if high / 2 - low / 2 > TINY:
+        return low, high
+    margin = abs(low) / 2 if abs(low) > TINY else 0.5
     return low - margin, low + margin
 
 

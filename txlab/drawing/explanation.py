@@ -140,7 +140,7 @@ def explanation_lines(
             entry(step.name, step.result, step.expression, step.note)
     lines += row_table(explanation, cells, style, ascii)
     lines.append(Text())
-    say(("result  ", "heading"), (written(float(explanation.result), room, ascii)[0], "asked"), indent=0)
+    say(("result  ", "heading"), (written(explanation.result, room, ascii)[0], "asked"), indent=0)
     return lines
 
 

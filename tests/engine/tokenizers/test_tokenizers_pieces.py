@@ -174,9 +174,9 @@ def test_a_token_is_explained_by_its_merges_in_the_order_in_which_they_were_lear
     assert tokenizer.merges[:3] == [(97, 97), (97, 98), (256, 257)]
     found = explain_token(tokenizer, 258)
     assert [(step.name, step.expression, step.result, step.note) for step in found.steps] == [
-        ("aa", "a + a", 256, "merge 0, found 4 times"),
-        ("ab", "a + b", 257, "merge 1, found 2 times"),
-        ("aaab", "aa + ab", 258, "merge 2, found 2 times"),
+        ("'aa'", "'a' + 'a'", 256, "merge 0, found 4 times"),
+        ("'ab'", "'a' + 'b'", 257, "merge 1, found 2 times"),
+        ("'aaab'", "'aa' + 'ab'", 258, "merge 2, found 2 times"),
     ]
     assert (found.result, found.math) == (258, "K2")
     assert merge_tree(tokenizer, 258).count == 2

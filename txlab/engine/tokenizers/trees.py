@@ -125,11 +125,11 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
     for node in sorted(merges.values(), key=lambda node: node.rank or 0):
         assert node.left is not None
         assert node.right is not None
-        times = "" if node.count is None else f", found {node.count:,} times"
+        times = "" if node.count is None else f", found {node.count} times"
         steps.append(
             Step(
-                name=tokenizer.label(node.token),
-                expression=f"{tokenizer.label(node.left.token)} + {tokenizer.label(node.right.token)}",
+                name=repr(tokenizer.label(node.token)),
+                expression=f"{tokenizer.label(node.left.token)!r} + {tokenizer.label(node.right.token)!r}",
                 result=node.token,
                 note=f"merge {node.rank}{times}",
             )
