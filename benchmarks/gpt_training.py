@@ -2,10 +2,11 @@
 
     python benchmarks/gpt_training.py [--shape 4x128x64|6x384x256] [--steps N] [--repeats N] [--busy N]
 
-Four loops on the same text take turns, so that whatever else the machine does meets all of them alike, each in a
+Three loops on the same text take turns, so that whatever else the machine does meets all of them alike, each in a
 process of its own, as in life (several pools of OpenMP threads in one process slow each other down, by half here): the
 lean loop in float32; the experiment in float32 with the same attention; the experiment with what the probe chose,
-recorded; and the same without recording. Printed are medians over the repeats and medians of the ratios within a
+recorded, and, in the same process on the same weights (two processes of one program differ by some per cent here, as
+their memory happens to lie), its steps alone without recording. Printed are medians over the repeats and medians of the ratios within a
 repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a frame each ten steps
 and a checkpoint each 500, as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT and the allocator are
 as they come. --busy N starts N processes that do nothing but spin.
@@ -112,18 +113,11 @@ def turns(segment: Segment) -> None:
         print(time.perf_counter() - began, flush=True)
 
 
-def bare_loop(scenario: LanguageModelScenario) -> Segment:
-    experiment = build(scenario)
-
-    def segment(steps: int) -> None:
-        for _ in range(steps):
-            experiment.step()
-
-    return segment
-
-
 class Turns:
-    """An experiment that waits for its turn before a step, so that one `drive` runs through with its own cadences."""
+    """An experiment that waits for its turn before a step, so that one `drive` runs through with its own cadences.
+
+    A turn of "bare N" is done here, by steps that nobody records.
+    """
 
     steps = 10**9
 
@@ -138,6 +132,12 @@ class Turns:
             if self.began:  # all that belongs to the step before, its recording too, is done by now
                 print(time.perf_counter() - self.began, flush=True)
             line = sys.stdin.readline()
+            while line.startswith("bare"):
+                began = time.perf_counter()
+                for _ in range(int(line.split()[1])):
+                    self.experiment.step()
+                print(time.perf_counter() - began, flush=True)
+                line = sys.stdin.readline()
             if not line:
                 sys.exit()
             self.left, self.began = int(line), time.perf_counter()
@@ -162,8 +162,6 @@ def child(loop: str, scenario: LanguageModelScenario, folder: Path) -> None:
     if loop == "lean":
         text = torch.from_numpy(build(scenario).data.train.astype("int64"))  # type: ignore[union-attr]
         turns(lean_loop(scenario, text, scenario.compute.threads))
-    elif loop == "bare":
-        turns(bare_loop(scenario))
     else:
         recorded_loop(scenario, folder)
 
@@ -183,11 +181,11 @@ class Loop:
             env={key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"},
         )
 
-    def segment(self, steps: int) -> float:
+    def segment(self, steps: int, bare: bool = False) -> float:
         """Seconds that so many steps take."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.write(f"bare {steps}\n" if bare else f"{steps}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
@@ -222,7 +220,7 @@ def main() -> None:
             probed = resolve(scenario)
             plain = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": threads, "compile": False}
             fp32 = scenario.model_copy(update={"compute": type(scenario.compute)(**plain)})
-            for name in LOOPS:
+            for name in ("lean", "fp32", "probed"):
                 loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
             measure(loops, probed, threads, steps, asked.repeats, asked.busy)
             for loop in loops.values():
@@ -238,11 +236,12 @@ def measure(
 ) -> None:
     for loop in loops.values():
         loop.segment(max(2, steps // 10))  # warm-up
-    taken: dict[str, list[float]] = {name: [] for name in loops}
+    taken: dict[str, list[float]] = {name: [] for name in LOOPS}
     for repeat in range(repeats):
-        order = list(loops)[repeat % len(loops) :] + list(loops)[: repeat % len(loops)]
+        order = list(LOOPS)[repeat % len(LOOPS) :] + list(LOOPS)[: repeat % len(LOOPS)]
         for name in order:
-            taken[name].append(loops[name].segment(steps) / steps)
+            loop = loops["probed" if name == "bare" else name]
+            taken[name].append(loop.segment(steps, bare=name == "bare") / steps)
     m, compute = scenario.model, scenario.compute
     print(f"{m.layers} layers, width {m.width}, T {m.context}, batch {scenario.train.batch}; torch {torch.__version__}")
     print(f"{threads} threads for the lean loop; {repeats} × {steps} steps; {busy} busy processes")

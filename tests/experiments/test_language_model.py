@@ -18,7 +18,6 @@ from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
 from txlab.experiments.language_model import build
 from txlab.experiments.language_model.experiment import LanguageModelExperiment
-from txlab.experiments.language_model.optimizer import LongAdamW
 from txlab.experiments.language_model.schedule import factor
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import NotFinite
@@ -110,7 +109,7 @@ def test_only_matrices_decay(corpus: Path) -> None:
     """Updates without a gradient: what changes is what decays, and by how much is AdamW's own 1 − ηλ."""
     experiment = build(scenario(corpus, train={"weight_decay": 0.3}))
     before = {name: parameter.detach().clone() for name, parameter in experiment.model.named_parameters()}
-    experiment.optimizer.set(lr=0.1)
+    experiment.optimizer.lr = 0.1
     experiment.optimizer.step()
     for name, parameter in experiment.model.named_parameters():
         wanted = before[name] * (1 - 0.1 * 0.3) if parameter.dim() >= 2 else before[name]
@@ -267,7 +266,7 @@ def test_what_a_person_changed_is_put_back(corpus: Path) -> None:
     assert one.step() == other.step()
     assert_same_bits(weights(one), weights(other))
     assert one.learning_rate(5) == 1e-4  # the peak is what was set, and update 5 is the peak
-    assert one.optimizer.adamw.param_groups[0]["weight_decay"] == 0.7
+    assert one.optimizer.weight_decay == 0.7
 
 
 def test_an_unknown_name_is_refused_with_the_nearest(corpus: Path) -> None:
@@ -331,4 +330,4 @@ def test_facts_are_json_and_count_what_is_there(corpus: Path) -> None:
     assert facts["units_per_step"] == 4 * 24
     assert facts["peak_flops"] > 1e8
     assert facts["compute"]["threads"] == 1
-    assert LongAdamW(experiment.model, experiment.scenario.train, 0.1).adamw.defaults["betas"] == (0.9, 0.99)
+    assert (experiment.optimizer.beta1, experiment.optimizer.beta2) == (0.9, 0.99)

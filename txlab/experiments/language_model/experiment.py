@@ -8,16 +8,16 @@ GPU by a flag that the optimizer reads there (see `optimizer.LateGuard`), told t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import isfinite, log
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, repeat_exactly
+from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT
@@ -26,6 +26,7 @@ from txlab.engine.transformer.masks import CAUSAL
 from txlab.errors import LabError, nearest
 from txlab.experiments.language_model.batch import NOT_SCORED, Batch
 from txlab.experiments.language_model.data import Data, build_data
+from txlab.experiments.language_model.loss import summed_loss
 from txlab.experiments.language_model.optimizer import (
     LateGuard,
     LongAdamW,
@@ -59,7 +60,9 @@ class LanguageModelExperiment:
             generator = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
             self.model = GPT(self.shape, generator).to(self.device)
         self.optimizer = LongAdamW(self.model, train, train.weight_decay)
-        self.forward = torch.compile(self.model) if compute.compile is True else self.model
+        # Compiled is what training does, for its shape; evaluation and generation have others, and are seldom.
+        self.training_loss = torch.compile(summed_loss) if compute.compile is True else summed_loss
+        self.how: tuple[Kernel, torch.dtype] = (compute.attention, DTYPES[compute.dtype])  # type: ignore[assignment]
         self.guard = LateGuard(self.device)
         self.why = reasons(scenario)
         self.adjusted = {
@@ -91,10 +94,11 @@ class LanguageModelExperiment:
         loss, right = self._gradients(update)
         norm = self.optimizer.collect()
         rate = self.learning_rate(update)
-        self.optimizer.set(lr=rate)
+        self.optimizer.lr = rate
         metrics: dict[str, float | Tensor]
+        refused = None
         if self.tells_late:
-            self.guard.look(update, loss, norm, self.optimizer)
+            refused = self.guard.look(update, loss, norm)
             self.optimizer.clip_late(norm, self.adjusted["clip"])
             metrics = {"loss": loss, "lr": rate, "grad_norm": norm}
         else:
@@ -105,7 +109,7 @@ class LanguageModelExperiment:
             self.optimizer.clip_now(length, self.adjusted["clip"])
         if right is not None:
             metrics["copy_accuracy"] = right if self.tells_late else right.item()
-        self.optimizer.step()
+        self.optimizer.step(refused)
         self._updates = update
         return metrics
 
@@ -125,8 +129,8 @@ class LanguageModelExperiment:
         total = torch.zeros((), device=self.device)
         right = torch.zeros((), device=self.device)
         for inputs, targets in self._micro_batches(batch):
-            logits = self._logits(self.forward, inputs)
-            loss = _summed_loss(logits, targets) / scored
+            loss, logits = self.training_loss(self.model, inputs, targets, *self.how)
+            loss = loss / scored
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
             if copying:
@@ -144,13 +148,6 @@ class LanguageModelExperiment:
         if self.device.type != "cuda":
             return ids.to(self.device)
         return ids.pin_memory().to(self.device, non_blocking=True)  # pinned, or the copy would wait for the GPU
-
-    def _logits(self, forward: Callable[..., Tensor], inputs: Tensor) -> Tensor:
-        """`forward` is the model, or the compiled one, which only the shape and the mode of training are made for."""
-        compute = self.scenario.compute
-        dtype = DTYPES[compute.dtype]
-        with torch.autocast(self.device.type, dtype, enabled=dtype != torch.float32):
-            return forward(inputs, compute.attention)  # (B, T, V)
 
     # What must never reach the weights
 
@@ -186,8 +183,8 @@ class LanguageModelExperiment:
         try:
             total, scored = 0.0, 0
             for batch in self._validation:
-                logits = self._logits(self.model, self._on_device(batch.inputs))
-                total += float(_summed_loss(logits, self._on_device(batch.targets)))
+                inputs, targets = self._on_device(batch.inputs), self._on_device(batch.targets)
+                total += float(summed_loss(self.model, inputs, targets, *self.how)[0])
                 scored += int((batch.targets != NOT_SCORED).sum())
         finally:
             self.model.train(training)
@@ -305,7 +302,7 @@ class LanguageModelExperiment:
         if name == "dropout":
             self.model.set_dropout(self.adjusted["dropout"])
         elif name == "weight_decay":
-            self.optimizer.set(weight_decay=self.adjusted["weight_decay"])
+            self.optimizer.weight_decay = self.adjusted["weight_decay"]
 
     # Saving and putting back
 
@@ -347,8 +344,3 @@ class LanguageModelExperiment:
             self.adjust(name, value)
         self._updates = int(state["step"])
         self.why = list(state["why"]) or self.why
-
-
-def _summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Σ −log softmax(logits)[target] over the scored targets, in float32: bfloat16 has 8 bits, a loss needs more."""
-    return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=NOT_SCORED, reduction="sum")

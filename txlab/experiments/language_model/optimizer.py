@@ -42,15 +42,11 @@ class LongAdamW:
             self.gradient_of[name] = self.gradients[place].view(shape)
             values[place].view(shape).copy_(named[name].data)
             named[name].data = values[place].view(shape)
-        self.groups = [nn.Parameter(values[:end]), nn.Parameter(values[end:])]
-        self.groups[0].grad, self.groups[1].grad = self.gradients[:end], self.gradients[end:]
-        self.adamw = torch.optim.AdamW(
-            [{"params": self.groups[:1], "weight_decay": weight_decay}, {"params": self.groups[1:], "weight_decay": 0}],
-            lr=train.learning_rate,
-            betas=(train.beta1, train.beta2),
-            eps=train.epsilon,
-            fused=True,
-        )
+        self.values, self.first, self.second = values, torch.zeros_like(values), torch.zeros_like(values)
+        self.updates = torch.zeros((), device=like.device)  # n of the bias corrections; a refused update has none
+        self.parts = [(slice(0, end), True), (slice(end, total), False)]  # and whether they decay
+        self.lr, self.weight_decay = train.learning_rate, weight_decay
+        self.beta1, self.beta2, self.epsilon = train.beta1, train.beta2, train.epsilon
 
     def _lay_out(self, parameters: dict[str, nn.Parameter], start: int, size: int) -> int:
         """Give each parameter its place; what is left free between two stays zero, and so do its moments."""
@@ -58,13 +54,6 @@ class LongAdamW:
             self.places[name] = slice(start, start + parameter.numel())
             start = -(-(start + parameter.numel()) * size // ALIGNED) * ALIGNED // size
         return start
-
-    def set(self, *, lr: float | None = None, weight_decay: float | None = None) -> None:
-        """Change the learning rate, or the decay of the matrices."""
-        for group in self.adamw.param_groups:
-            group["lr"] = group["lr"] if lr is None else lr
-        if weight_decay is not None:
-            self.adamw.param_groups[0]["weight_decay"] = weight_decay
 
     def collect(self) -> Tensor:
         """Take over the gradients of the backward passes since the last time; ‖g‖, a scalar on their device."""
@@ -92,9 +81,33 @@ class LongAdamW:
         if clip:
             self.gradients.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
 
-    def step(self) -> None:
-        """θ ← θ − η (m̂ / (√v̂ + ε) + λ θ), with the gradients collected. MATH F3; Loshchilov & Hutter 2019."""
-        self.adamw.step()
+    def step(self, refused: Tensor | None = None) -> None:
+        """θ ← θ − η (m̂ / (√v̂ + ε) + λ θ), with the gradients collected. MATH F3; Loshchilov & Hutter 2019.
+
+        `refused`, 1 or 0 on the device, holds the update back there. What torch.optim.AdamW does around the same
+        fused operation takes three times as long as the operation itself: 0.8 ms against 0.2.
+        """
+        self.updates += 1
+        with torch.no_grad():
+            for part, decays in self.parts:
+                torch._fused_adamw_(
+                    [self.values[part]],
+                    [self.gradients[part]],
+                    [self.first[part]],
+                    [self.second[part]],
+                    [],
+                    [self.updates],
+                    lr=self.lr,
+                    beta1=self.beta1,
+                    beta2=self.beta2,
+                    weight_decay=self.weight_decay if decays else 0.0,
+                    eps=self.epsilon,
+                    amsgrad=False,
+                    maximize=False,
+                    found_inf=refused,
+                )
+        if refused is not None:
+            self.updates -= refused
 
     def first_not_finite(self) -> tuple[str, str] | None:
         """(tensor, value) of the first collected gradient that is not finite; None if all are."""
@@ -104,34 +117,25 @@ class LongAdamW:
         return None
 
     def state(self) -> dict[str, dict[str, Tensor]]:
-        """{parameter name: {"step", "exp_avg", "exp_avg_sq"}}, each in its parameter's shape; {} before the first."""
-        return {name: self._moments(name) for name in self.places if self.adamw.state}
+        """{parameter name: {"step", "exp_avg", "exp_avg_sq"}}, each in its parameter's shape."""
+        return {
+            name: {
+                "step": self.updates,
+                "exp_avg": self.first[place].view(self.gradient_of[name].shape),
+                "exp_avg_sq": self.second[place].view(self.gradient_of[name].shape),
+            }
+            for name, place in self.places.items()
+        }
 
     def load(self, state: dict[str, dict[str, Tensor]]) -> None:
-        """Put back what `state` gave."""
+        """Put back what `state` gave; nothing at all is the state before the first update."""
         self.forget()
-        self.adamw.state.clear()
-        if not state:
-            return
-        for group in self.groups:
-            self.adamw.state[group] = {
-                "step": next(iter(state.values()))["step"].to(group.device, copy=True),
-                "exp_avg": torch.zeros_like(group),
-                "exp_avg_sq": torch.zeros_like(group),
-            }
-        for name in self.places:
-            for moment, view in self._moments(name).items():
-                view.copy_(state[name][moment])
-
-    def _moments(self, name: str) -> dict[str, Tensor]:
-        """Views of what AdamW remembers about one parameter."""
-        place, end = self.places[name], self.groups[0].numel()
-        group, first = (self.groups[0], 0) if place.start < end else (self.groups[1], end)
-        shape = self.gradient_of[name].shape
-        return {
-            key: value if key == "step" else value[place.start - first : place.stop - first].view(shape)
-            for key, value in self.adamw.state[group].items()
-        }
+        for name, here in self.state().items():
+            for key, value in here.items():
+                if name in state:
+                    value.copy_(state[name][key])
+                else:
+                    value.zero_()
 
 
 def spell(value: float) -> str:
@@ -157,13 +161,12 @@ class LateGuard:
         self.refused = torch.zeros((), device=device)  # 0 or 1; once 1 it stays
         self.update = torch.full((), -1, device=device)  # number of the first refused update
 
-    def look(self, update: int, loss: Tensor, norm: Tensor, optimizer: LongAdamW) -> None:
-        """Raise the flag if loss or norm is not finite, and hand it to the optimizer. No host sync."""
+    def look(self, update: int, loss: Tensor, norm: Tensor) -> Tensor:
+        """Raise the flag if loss or norm is not finite; the flag, for the optimizer. No host sync."""
         bad = ~(loss.isfinite() & norm.isfinite())
         self.update = torch.where(bad & (self.refused == 0), update, self.update)
         self.refused = torch.maximum(self.refused, bad.float())
-        optimizer.adamw.grad_scale = None  # type: ignore[attr-defined]
-        optimizer.adamw.found_inf = self.refused  # type: ignore[attr-defined]
+        return self.refused
 
     def first(self) -> int | None:
         """Number of the first refused update, None if all went through. Waits for the device."""

@@ -10,20 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from statistics import median
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from txlab.engine.device import DTYPES, choose_device, cores, describe
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.experiments.language_model.compiling import worth_compiling
+from txlab.experiments.language_model.loss import summed_loss
 from txlab.experiments.language_model.optimizer import LongAdamW
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.schema import Compute
@@ -198,17 +196,11 @@ class _Trial:
             self.ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=generator)
         self.optimizer = LongAdamW(self.model, train, train.weight_decay)
 
-    @cached_property
-    def compiled(self) -> Callable[[Tensor, Kernel], Tensor]:
-        """The model through torch's compiler, which begins when this is first called."""
-        return torch.compile(self.model)
-
     def step(self, setting: Setting) -> None:
         """One training step; what it learns is thrown away."""
-        forward = self.compiled if setting.compiled else self.model
-        with torch.autocast("cpu", DTYPES[setting.dtype], enabled=setting.dtype != "float32"):
-            logits = forward(self.ids, setting.attention)
-        F.cross_entropy(logits.float().flatten(0, 1), self.ids.flatten()).backward()  # type: ignore[no-untyped-call]
+        loss_of = torch.compile(summed_loss) if setting.compiled else summed_loss
+        loss, _ = loss_of(self.model, self.ids, self.ids, setting.attention, DTYPES[setting.dtype])
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.collect().item()
         self.optimizer.step()
 
