@@ -6,10 +6,10 @@ Three loops on the same text take turns, so that whatever else the machine does 
 process of its own, as in life (several pools of OpenMP threads in one process slow each other down, by half here): the
 lean loop in float32; the experiment in float32 with the same attention; the experiment with what the probe chose,
 recorded, and, in the same process on the same weights (two processes of one program differ by some per cent here, as
-their memory happens to lie), its steps alone without recording. Printed are medians over the repeats and medians of the ratios within a
-repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a frame each ten steps
-and a checkpoint each 500, as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT and the allocator are
-as they come. --busy N starts N processes that do nothing but spin.
+their memory happens to lie), its steps alone without recording. Printed are medians over the repeats and medians of the
+ratios within a repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a
+frame and a checkpoint as often as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT
+and the allocator are as they come. --busy N starts N processes that do nothing but spin.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def main() -> None:
         {
             "model": {"layers": layers, "heads": max(4, width // 64), "width": width, "context": context},
             "train": {"batch": BATCH[asked.shape], "steps": 10**6},
-            "record": {"evaluate_every": 0, "sample_every": 0, "frame_every": 10},
+            "record": {"evaluate_every": 0, "sample_every": 0},
             "compute": {"device": "cpu"},
         }
     )

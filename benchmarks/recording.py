@@ -2,7 +2,7 @@
 
 A step here is 13 ms of arithmetic (GPT of 809 k parameters on two cores: 13.6 ms). The same steps run bare and with
 everything `txlab run` does around them: requests polled, a metrics row, machine rows, heartbeat, fdatasync, a frame
-every 10 steps and a checkpoint of 10 MB every 500. Bare and recorded blocks alternate, so that a busy machine slows
+every 20 steps and a checkpoint of 10 MB every 500. Bare and recorded blocks alternate, so that a busy machine slows
 both. On a machine that is busy otherwise the ratio says little; then read the processor time spent outside `step()`.
 """
 
@@ -101,8 +101,8 @@ def main() -> None:
     given = parser.parse_args()
     settings = {
         "rows alone": Record(evaluate_every=0, sample_every=0, frame_every=0, checkpoint_every=0),
-        "rows and frames": Record(evaluate_every=0, sample_every=0, frame_every=10, checkpoint_every=0),
-        "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=10, checkpoint_every=500),
+        "rows and frames": Record(evaluate_every=0, sample_every=0, frame_every=20, checkpoint_every=0),
+        "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=20, checkpoint_every=500),
     }
     with tempfile.TemporaryDirectory(prefix="txlab-recording-", dir=".") as folder:
         recorded(5, Path(folder), settings["rows alone"], 1)  # imports are not a step's cost

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-from safetensors.numpy import save as encode_safetensors
 
 from txlab.experiments.protocol import Frame
 from txlab.runs.atomic import atomic_write
@@ -35,6 +34,8 @@ _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
     "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
 }  # fmt: skip
+
+_NAMES = {np.dtype(code): name for name, code in _TYPES.items() if name != "BF16"}
 
 Place = tuple[str, list[int], int, int]  # type, shape, first byte in the file, byte after the last
 Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
@@ -142,7 +143,18 @@ def opened(path: Path) -> Iterator[tuple[int, Stored]]:
 
 def encode_frame(frame: Frame) -> bytes:
     """The bytes of a file with one frame."""
-    return bytes(encode_safetensors(as_arrays(frame), {f"{frame.step:08d}": said_in(frame)}))
+    entries: dict[str, Any] = {"__metadata__": {f"{frame.step:08d}": said_in(frame)}}
+    pieces: list[Any] = []
+    size = 0
+    # The widest numbers first, so that each tensor is aligned, as the format recommends.
+    for name, array in sorted(as_arrays(frame).items(), key=lambda entry: (-entry[1].itemsize, entry[0])):
+        kind = _NAMES[array.dtype.newbyteorder("<")]
+        begin, size = size, size + array.nbytes
+        entries[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, size]}
+        pieces.append(np.asarray(array, array.dtype.newbyteorder("<")).data.cast("B") if array.nbytes else b"")
+    said = orjson.dumps(entries)
+    said += b" " * (-len(said) % 8)
+    return b"".join([len(said).to_bytes(8, "little"), said, *pieces])
 
 
 def write_pack(path: Path, sources: Iterable[Path], kept: Container[int] | None = None) -> tuple[list[int], int]:

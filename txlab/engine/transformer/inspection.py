@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -30,12 +31,14 @@ class Inspection:
     probabilities: Tensor
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def inspect(model: GPT, ids: Sequence[int], mask: Mask = CAUSAL) -> Inspection:
     """Run the model on one text without dropout, in float32, and keep what attention did. The mode is put back."""
     device = model.embed.weight.device
-    training = model.training
-    model.eval()
+    # Without dropout the two modes are one, and switching walks all modules: as long as one layer takes.
+    switched = model.training and model.dropout.p > 0
+    if switched:
+        model.eval()
     try:
         trace = Trace()
         with torch.autocast(device.type, enabled=False):
@@ -44,7 +47,8 @@ def inspect(model: GPT, ids: Sequence[int], mask: Mask = CAUSAL) -> Inspection:
         allowed = mask.allowed(len(ids), len(ids), device)
         return Inspection(q, k, v, pattern(scores(q, k), allowed), logits.float().softmax(-1))
     finally:
-        model.train(training)
+        if switched:
+            model.train()
 
 
 def previous_token_scores(patterns: Tensor) -> Tensor:
@@ -59,10 +63,19 @@ def induction_scores(patterns: Tensor, ids: Sequence[int]) -> Tensor:
     occurrences, Σⱼ α[i, j] over j < i with token(j−1) = token(i). NaN where no token comes twice. On a text whose
     second half repeats its first, a perfect induction head has 1. Olsson et al. 2022 ("prefix matching").
     """
-    tokens = torch.tensor(list(ids), device=patterns.device)
-    after = torch.zeros(len(tokens), len(tokens), dtype=torch.bool, device=patterns.device)
-    after[:, 1:] = tokens[:, None] == tokens[None, :-1]  # after[i, j]: the token before j is the token at i
-    after = after.tril(-1)
-    rows = after.any(-1)  # (T)
+    after, rows = repeats(tuple(ids), patterns.device)
     looked = (patterns * after).sum(-1)  # (L, H, T)
     return looked[..., rows].mean(-1)
+
+
+@lru_cache(maxsize=8)
+def repeats(ids: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """after[i, j], the token before j < i is the token at i: (T, T); and the rows where that is so anywhere: (T).
+
+    Remembered, because one text is looked at thousands of times while a model learns.
+    """
+    tokens = torch.tensor(ids, device=device)
+    after = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
+    after[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    after = after.tril(-1)
+    return after, after.any(-1)
