@@ -74,7 +74,7 @@ def examine(torch: bool = True) -> Iterator[Finding]:
     """All findings, the quick ones first."""
     yield python()
     yield from packages()
-    yield cores()
+    yield processors()
     yield memory()
     yield disk()
     yield openmp()
@@ -97,9 +97,11 @@ def packages() -> Iterator[Finding]:
     yield Finding("good", "textual", version("textual"))
 
 
-def cores() -> Finding:
+def processors() -> Finding:
     """Cores that this process may use, and how busy they are."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from txlab.engine.cores import cores
+
+    here = cores()
     try:
         load = os.getloadavg()[0]
     except OSError:

@@ -16,11 +16,6 @@ from txlab.errors import LabError
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-def cores() -> int:
-    """How many processors this process may use (a container or taskset may allow fewer than the machine has)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def choose_device(wanted: str) -> torch.device:
     """The device of that name; "auto" is the first GPU if CUDA works here, else the CPU. LabError if it is not here."""
     if wanted == "auto":

@@ -9,6 +9,8 @@ import socket
 from functools import cache
 from pathlib import Path
 
+from txlab.engine.cores import cores
+
 
 def _cpu() -> tuple[str, set[str]]:
     """(model name without its marketing, flags)"""
@@ -36,14 +38,13 @@ def machine_line() -> str:
     """host (over SSH) · 2 × EPYC · bf16 · 24 GB; a GPU takes the place of the CPU."""
     import psutil
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         gpus = _gpus()
     except OSError:
         gpus = []
     model, flags = _cpu()
     parts = [socket.gethostname()] if "SSH_CONNECTION" in os.environ else []
-    parts.append(f"{len(gpus)} × {gpus[0]}" if gpus else f"{cores} × {model}")
+    parts.append(f"{len(gpus)} × {gpus[0]}" if gpus else f"{cores()} × {model}")
     if gpus or flags & {"avx512_bf16", "amx_bf16", "bf16"}:
         parts.append("bf16")
     parts.append(f"{psutil.virtual_memory().total / 2**30:.0f} GB")

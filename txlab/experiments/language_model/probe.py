@@ -16,7 +16,8 @@ from typing import Literal
 
 import torch
 
-from txlab.engine.device import DTYPES, choose_device, cores, describe
+from txlab.engine.cores import cores
+from txlab.engine.device import DTYPES, choose_device, describe
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape

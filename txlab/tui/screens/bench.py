@@ -1,8 +1,9 @@
 """What every screen of the bench has: the navigation line, the keys at the bottom, and the habits of the house.
 
 `BenchScreen` is for any screen; `RunScreen` adds a run that is looked at, its time line and its controls.
-Notable: a RunScreen reads in a worker thread and shows on the event loop, at most `refresh` times a second, only while
-it is the screen that one sees, and never two reads at once: what comes meanwhile is read by the next one.
+Notable: a RunScreen reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more
+often than is cheap (see `thrift`), only while it is the screen that one sees, and never two reads at once: what comes
+meanwhile is read by the next one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from txlab.tui.machine import machine_line
 from txlab.tui.rooms import ROOMS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.theme import glyphs
+from txlab.tui.thrift import Thrift
 from txlab.tui.widgets.settled import Settled
 
 if TYPE_CHECKING:
@@ -203,7 +205,12 @@ class RunScreen(BenchScreen):
 
     def on_mount(self) -> None:
         self.watch(self.app, "current_run", self._run_changed)
-        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self._tick)
+        self.thrift = Thrift()
+        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self._look_again)
+
+    def _look_again(self) -> None:
+        if self.thrift.may_look():
+            self._tick()
 
     @on(events.ScreenResume)
     def seen(self) -> None:
@@ -241,6 +248,7 @@ class RunScreen(BenchScreen):
         if self._reading or self.run_path is None or not (self.visible_now and self.is_attached):
             return
         self._reading = True
+        self.thrift.looked()
         forced, self._again = self._again, False
         path = self.run_path
         self.run_worker(lambda: self._read(path, forced), thread=True, group="read", exit_on_error=False)
