@@ -40,6 +40,19 @@ async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
         assert parsed == []
 
 
+async def test_the_cursor_is_seen_to_move_after_all_was_made_ready(tmp_path: Path) -> None:
+    """Making ready matches styles again, which makes lists forget their lines without any being painted."""
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: {room.name for room in ROOMS} <= set(app._screen_stacks))
+        await settle(pilot)
+        for name in ("gpt-tiny", "gpt-copy", "gpt-docs"):
+            (marked,) = [line for line in text_of(app).splitlines() if "▸" in line]
+            assert name in marked
+            await pilot.press("down")
+            await pilot.pause()
+
+
 async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -> None:
     app = app_on(tmp_path, make_run(tmp_path, "one"))
     async with app.run_test(size=(120, 40)) as pilot:

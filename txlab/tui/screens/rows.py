@@ -107,9 +107,10 @@ class Rows(ScrollView, can_focus=True):
 
     def redraw_items(self, keys: set[str]) -> None:
         """What is drawn of these has changed: only their lines go to the terminal."""
-        for index in [i for i in self.lines if self.items[i].key in keys]:
-            del self.lines[index]
-            self.refresh(self._region(index))
+        for index, item in enumerate(self.items):
+            if item.key in keys:  # drawn or not: Textual may keep lines on the screen that are forgotten here
+                self.lines.pop(index, None)
+                self.refresh(self._region(index))
 
     def selectable(self) -> list[str]:
         return [item.key for item in self.items if item.key is not None]
