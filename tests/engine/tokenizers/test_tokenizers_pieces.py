@@ -123,12 +123,12 @@ def test_a_lone_surrogate_is_one_clear_sentence_everywhere() -> None:
 
 def test_words_and_what_is_between_them_are_tokens_and_the_rest_falls_back() -> None:
     tokenizer = WordTokenizer.of("one two, one two, three")
-    assert tokenizer.units == (*sorted(set("one two, three")), ", ", "one", "two", "three")
+    assert tokenizer.texts == (*sorted(set("one two, three")), ", ", "one", "two", "three")
     assert [tokenizer.label(token) for token in tokenizer.encode("two, one")] == ["two", ", ", "one"]
     labels = [tokenizer.label(token) for token in tokenizer.encode("tone é")]
     assert labels == ["t", "o", "n", "e", " ", "⟨c⟩", "⟨3⟩", "⟨a⟩", "⟨9⟩"]
     small = WordTokenizer.of("one two, one two, three", 16 + 9 + 1)
-    assert small.units[9:] == (", ",)
+    assert small.texts[9:] == (", ",)
     with pytest.raises(
         LabError, match="vocabulary of 20 is too small: the digits and the characters of the text are 25"
     ):

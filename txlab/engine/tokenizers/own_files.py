@@ -49,7 +49,7 @@ def content_of(tokenizer: Tokenizer) -> bytes:
     elif isinstance(tokenizer, CharacterTokenizer):
         content |= {"kind": "characters", "characters": tokenizer.characters}
     elif isinstance(tokenizer, WordTokenizer):
-        content |= {"kind": "words", "units": list(tokenizer.units)}
+        content |= {"kind": "words", "units": list(tokenizer.texts)}
     elif isinstance(tokenizer, ByteTokenizer):
         content |= {"kind": "bytes"}
     else:

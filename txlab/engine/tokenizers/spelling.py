@@ -4,7 +4,12 @@ Notable: sixteen tokens buy that every text, and every byte string, comes back u
 would lose it and 256 bytes would often outnumber the alphabet itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+
+from txlab.engine.tokenizers.tokenizer import legible, unknown_token
 
 DIGITS = 16
 
@@ -33,3 +38,45 @@ def parts(ids: Iterable[int], token_bytes: Callable[[int], bytes], first: int | 
         else:
             yield bytes([DIGITS * high + token - first])
             high = None
+
+
+class TextVocabulary:
+    """Sixteen digits and then `texts`, in the order of their ids: what tokenizers of characters and of words share."""
+
+    digits = 0  # the token of the first digit
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+
+    @property
+    def vocabulary(self) -> int:
+        return DIGITS + len(self.texts)
+
+    @cached_property
+    def token_of(self) -> dict[str, int]:
+        return {text: DIGITS + i for i, text in enumerate(self.texts)}
+
+    def by_character(self, text: str) -> list[int]:
+        """Each character as its token, or spelled out; a byte that is no UTF-8 comes as surrogateescape writes it."""
+        ids: list[int] = []
+        for character in text:
+            token = self.token_of.get(character)
+            ids += spelled(character.encode(errors="surrogateescape")) if token is None else [token]
+        return ids
+
+    def token_bytes(self, token: int) -> bytes:
+        """A digit token alone stands for no byte: b""."""
+        if not 0 <= token < self.vocabulary:
+            raise unknown_token(token, self.vocabulary)
+        return self.texts[token - DIGITS].encode() if token >= DIGITS else b""
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return b"".join(parts(ids, self.token_bytes, self.digits))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.decode_bytes(ids).decode(errors="replace")
+
+    def label(self, token: int) -> str:
+        """A hexadecimal digit is shown as ⟨c⟩."""
+        data = self.token_bytes(token)
+        return legible(data) if token >= DIGITS else f"⟨{token:x}⟩"

@@ -8,21 +8,20 @@ character that is not there to the hexadecimal digits of its bytes: nothing is u
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import regex
 
-from txlab.engine.tokenizers.spelling import DIGITS, parts, spelled
-from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
+from txlab.engine.tokenizers.spelling import DIGITS, TextVocabulary
+from txlab.engine.tokenizers.tokenizer import Ids, utf8
 from txlab.errors import LabError
 
 UNITS = regex.compile(r"[\p{L}\p{M}\p{N}_]+|[^\p{L}\p{M}\p{N}_]+")
 INSIDE = regex.compile(r"[\p{L}\p{M}\p{N}_]")
 
 
-class WordTokenizer:
+class WordTokenizer(TextVocabulary):
     """V = 16 + the number of units; tokens 0 … 15 are the hexadecimal digits.
 
     >>> tokenizer = WordTokenizer.of("the cat the mouse")
@@ -30,14 +29,12 @@ class WordTokenizer:
     ['the', ' ', 'c', 'a', 't', 's']
     """
 
-    digits = 0  # the token of the first digit
-
     def __init__(self, units: Sequence[str]) -> None:
         """`units`: characters and units in the order of their ids, none twice; `of` makes them from a text."""
         if len(set(units)) < len(units) or "" in units:
             raise LabError("the units of a word tokenizer must be different texts, none of them empty")
         utf8("".join(units))
-        self.units = tuple(units)
+        super().__init__(tuple(units))
 
     @classmethod
     def of(cls, text: str, vocabulary: int | None = None) -> WordTokenizer:
@@ -55,14 +52,6 @@ class WordTokenizer:
                 f"{DIGITS + len(characters)} tokens"
             )
         return cls(characters + longer[:room])
-
-    @property
-    def vocabulary(self) -> int:
-        return DIGITS + len(self.units)
-
-    @cached_property
-    def token_of(self) -> dict[str, int]:
-        return {unit: DIGITS + i for i, unit in enumerate(self.units)}
 
     def encode(self, text: str) -> list[int]:
         utf8(text)
@@ -86,28 +75,4 @@ class WordTokenizer:
         for match in UNITS.finditer(text, start):
             unit = match.group()
             token = self.token_of.get(unit)
-            yield unit, self.fallen_back(unit) if token is None else [token]
-
-    def fallen_back(self, unit: str) -> list[int]:
-        ids: list[int] = []
-        for character in unit:
-            token = self.token_of.get(character)
-            ids += spelled(character.encode(errors="surrogateescape")) if token is None else [token]
-        return ids
-
-    def token_bytes(self, token: int) -> bytes:
-        """A digit token alone stands for no byte: b""."""
-        if not 0 <= token < self.vocabulary:
-            raise unknown_token(token, self.vocabulary)
-        return self.units[token - DIGITS].encode() if token >= DIGITS else b""
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return b"".join(parts(ids, self.token_bytes, self.digits))
-
-    def decode(self, ids: Iterable[int]) -> str:
-        return self.decode_bytes(ids).decode(errors="replace")
-
-    def label(self, token: int) -> str:
-        """A hexadecimal digit is shown as ⟨c⟩."""
-        data = self.token_bytes(token)
-        return legible(data) if token >= DIGITS else f"⟨{token:x}⟩"
+            yield unit, self.by_character(unit) if token is None else [token]

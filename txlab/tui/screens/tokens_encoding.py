@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from txlab.engine.tokenizers.bases import Bytes
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import DIGITS, CharacterTokenizer
+from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.spelling import DIGITS
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 from txlab.errors import LabError
 from txlab.tui.widgets.tokens_layout import Document, Lane, index
