@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.masks import Causal, Mask
 
 Kernel = Literal["matmul", "sdpa"]
@@ -48,12 +49,24 @@ def pattern(scores: Tensor, allowed: Tensor | None) -> Tensor:
     return visible.softmax(-1) * somebody.to(scores.dtype)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, kernel: Kernel = "matmul", dropout: float = 0.0) -> Tensor:
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    kernel: Kernel = "matmul",
+    dropout: float = 0.0,
+    hooks: Hooks | None = None,
+) -> Tensor:
     """softmax(QKᵀ/√K) V along rows: q (…, T, K), k and v (…, S, K) → (…, T, K). MATH T1; Vaswani et al. 2017, eq. 1.
 
-    `dropout` drops weights α (training only; the caller passes 0 otherwise).
+    `dropout` drops weights α (training only; the caller passes 0 otherwise). Where somebody waits at the places
+    `scores` (before the mask) or `pattern` (α, before dropout), both are formed whatever the kernel.
     """
     queries, keys = q.shape[-2], k.shape[-2]
+    if hooks is not None and hooks.want("scores", "pattern"):
+        alpha = pattern(hooks("scores", scores(q, k)), mask.allowed(queries, keys, q.device))
+        return F.dropout(hooks("pattern", alpha), dropout) @ v
     if isinstance(mask, Causal):
         return _causal(q, k, v, kernel, dropout)
     allowed = mask.allowed(queries, keys, q.device)

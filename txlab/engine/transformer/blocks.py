@@ -1,13 +1,13 @@
 """What a transformer is stacked from: LayerNorm, feed-forward, multi-head attention, the block (MATH T3, T5, T6, T9).
 
 Notable: LayerNorm divides by √(σ²+ε), as everybody does (one lecture text writes σ+ε), and γ, β are vectors. Modules
-hold parameters; masks, caches and the trace of what was seen are arguments, so that data flow stays in sight.
+hold parameters; masks, caches and hooks are arguments, so that data flow stays in sight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -16,40 +16,30 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel, attention
-from txlab.engine.transformer.masks import Mask
+from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.masks import NO_MASK, Mask
 from txlab.engine.transformer.positions import rotate
 
-Activation = Literal["gelu", "gelu_tanh", "relu"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "swish"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
+    "swish": F.silu,
 }
 Placement = Literal["pre", "post"]
 Order = Literal["sequential", "parallel"]
 
 
 @dataclass
-class Trace:
-    """What a block did on the way, kept only when somebody asks: one entry a layer.
-
-    queries, keys  (B, H, T, K) as they enter the product, after rotary turning
-    values         (B, H, T, K)
-    residuals      (B, T, D), the stream after the block
-    """
-
-    queries: list[Tensor] = field(default_factory=list)
-    keys: list[Tensor] = field(default_factory=list)
-    values: list[Tensor] = field(default_factory=list)
-    residuals: list[Tensor] = field(default_factory=list)
-
-
-@dataclass
 class LayerCache:
-    """Keys and values of the positions already read, (B, H, S, K) each; None before the first."""
+    """What a layer need not compute again: keys and values (B, H, S, K) of the positions already read, and those of
+    the encoder's output, which stay the same from token to token. None before the first."""
 
     keys: Tensor | None = None
     values: Tensor | None = None
+    memory_keys: Tensor | None = None
+    memory_values: Tensor | None = None
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append the newest keys and values, and return all of them."""
@@ -75,9 +65,11 @@ class LayerNorm(nn.Module):
 class FeedForward(nn.Module):
     """W₂ f(W₁ x + b₁) + b₂: (…, D) → (…, D). MATH T5.
 
-    f = "relu", max(0, x); "gelu", x Φ(x) (Hendrycks & Gimpel 2016); or "gelu_tanh", the approximation that GPT-2's
-    weights were trained with. The exact one is the default: on a CPU torch vectorises erf and not tanh, 174 against
-    748 µs for 768 × 512 numbers forward.
+    f = "relu", max(0, x); "gelu", x Φ(x) (Hendrycks & Gimpel 2016); "gelu_tanh", the approximation that GPT-2's
+    weights were trained with; "swish", x σ(x), which Marian's were. The exact gelu is the default: on a CPU torch
+    vectorises erf and not tanh, 174 against 748 µs for 768 × 512 numbers forward.
+
+    Places: neurons (…, F), after f · out (…, D).
     """
 
     def __init__(self, width: int, feed_forward: int, activation: Activation, bias: bool, dropout: float) -> None:
@@ -87,16 +79,22 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.rise(x)  # (…, F)
-        out: Tensor = self.dropout(self.fall(ACTIVATIONS[self.activation](x)))
-        return out
+    def forward(self, x: Tensor, hooks: Hooks | None = None) -> Tensor:
+        neurons = ACTIVATIONS[self.activation](self.rise(x))  # (…, F)
+        if hooks is not None:
+            neurons = hooks("neurons", neurons)
+        out: Tensor = self.dropout(self.fall(neurons))
+        return out if hooks is None else hooks("out", out)
 
 
 class MultiHeadAttention(nn.Module):
     """H heads side by side, each with its own W_Q, W_K, W_V, mixed by W_O: (B, T, D) → (B, T, D). MATH T3.
 
-    The three input maps are rows of one matrix, [W_Q; W_K; W_V] (3D, D): one product instead of three.
+    The three input maps are rows of one matrix, [W_Q; W_K; W_V] (3D, D): one product instead of three. With `memory`
+    (B, S, D) it is cross-attention: Q comes from x, K and V from the memory (MATH T8).
+
+    Places: query (B, H, T, K), key and value (B, H, S, K), as they enter the product, after rotary turning and with
+    what a cache held · scores and pattern (B, H, T, S) · heads (B, H, T, K), each head's α V · out (B, T, D).
     """
 
     def __init__(self, width: int, heads: int, bias: bool, dropout: float) -> None:
@@ -114,21 +112,39 @@ class MultiHeadAttention(nn.Module):
         kernel: Kernel,
         angles: Tensor | None = None,
         cache: LayerCache | None = None,
-        trace: Trace | None = None,
+        hooks: Hooks | None = None,
+        memory: Tensor | None = None,
     ) -> Tensor:
         B, T, D = x.shape
-        q, k, v = self.qkv(x).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
-        if angles is not None:
-            q, k = rotate(q, angles), rotate(k, angles)
-        if trace is not None:
-            trace.queries.append(q)
-            trace.keys.append(k)
-            trace.values.append(v)
-        if cache is not None:
-            k, v = cache.extend(k, v)  # (B, H, S, K)
-        mixed = attention(q, k, v, mask, kernel, self.weight_dropout if self.training else 0.0)  # (B, H, T, K)
+        if memory is None:
+            q, k, v = self.qkv(x).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
+            if angles is not None:
+                q, k = rotate(q, angles), rotate(k, angles)
+            if cache is not None:
+                k, v = cache.extend(k, v)  # (B, H, S, K)
+        else:
+            q, k, v = self._across(x, memory, cache)
+        if hooks is not None:
+            q, k, v = hooks("query", q), hooks("key", k), hooks("value", v)
+        mixed = attention(q, k, v, mask, kernel, self.weight_dropout if self.training else 0.0, hooks)  # (B, H, T, K)
+        if hooks is not None:
+            mixed = hooks("heads", mixed)
         out: Tensor = self.dropout(self.out(mixed.transpose(1, 2).reshape(B, T, D)))
-        return out
+        return out if hooks is None else hooks("out", out)
+
+    def _across(self, x: Tensor, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, H, S, K), computed once a text."""
+        D, K = x.shape[-1], x.shape[-1] // self.heads
+        bias = self.qkv.bias
+        q = F.linear(x, self.qkv.weight[:D], None if bias is None else bias[:D])  # (B, T, D)
+        q = q.view(*x.shape[:2], self.heads, K).transpose(1, 2)  # (B, H, T, K)
+        if cache is not None and cache.memory_keys is not None and cache.memory_values is not None:
+            return q, cache.memory_keys, cache.memory_values
+        both = F.linear(memory, self.qkv.weight[D:], None if bias is None else bias[D:])  # (B, S, 2D)
+        k, v = both.view(*memory.shape[:2], 2, self.heads, K).permute(2, 0, 3, 1, 4)  # (B, H, S, K) each
+        if cache is not None:
+            cache.memory_keys, cache.memory_values = k, v
+        return q, k, v
 
 
 class Block(nn.Module):
@@ -138,6 +154,10 @@ class Block(nn.Module):
     sequential, post  x ← LN₁(x + Attn x);  x ← LN₂(x + FF x)          Vaswani et al. 2017
     parallel, pre     x ← x + Attn(LN₁ x) + FF(LN₂ x)                  MATH T9; Becker-Kahn §4
     parallel, post    x ← LN₁(x + Attn x + FF x)
+
+    A decoder's block that also reads an encoder (`crosses`) has a third branch between the two, placed as they are
+    (MATH T8); it is sequential. Places: enter, middle (after attention, sequential only), crossed (after
+    cross-attention), leave, each (B, T, D); inside: attention.…, cross.…, feed_forward.….
     """
 
     def __init__(
@@ -151,13 +171,20 @@ class Block(nn.Module):
         activation: Activation = "gelu",
         bias: bool = True,
         dropout: float = 0.0,
+        epsilon: float = 1e-5,
+        crosses: bool = False,
     ) -> None:
         super().__init__()
+        if crosses and order == "parallel":
+            raise ValueError("a block that reads an encoder is sequential: its branches need one another's results")
         self.norm, self.order = norm, order
-        self.norm_attention = LayerNorm(width, bias)
+        self.norm_attention = LayerNorm(width, bias, epsilon)
         self.attention = MultiHeadAttention(width, heads, bias, dropout)
+        self.norm_cross = LayerNorm(width, bias, epsilon) if crosses else None
+        self.cross = MultiHeadAttention(width, heads, bias, dropout) if crosses else None
         # One sum, one norm: the parallel post-LN block has no second one.
-        self.norm_feed_forward = None if norm == "post" and order == "parallel" else LayerNorm(width, bias)
+        alone = norm == "post" and order == "parallel"
+        self.norm_feed_forward = None if alone else LayerNorm(width, bias, epsilon)
         self.feed_forward = FeedForward(width, feed_forward, activation, bias, dropout)
 
     def forward(
@@ -167,19 +194,35 @@ class Block(nn.Module):
         kernel: Kernel,
         angles: Tensor | None = None,
         cache: LayerCache | None = None,
-        trace: Trace | None = None,
+        hooks: Hooks | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Mask = NO_MASK,
     ) -> Tensor:
-        first, second, look, think = self.norm_attention, self.norm_feed_forward, self.attention, self.feed_forward
-        if second is None:
-            x = first(x + look(x, mask, kernel, angles, cache, trace) + think(x))
-        elif self.order == "parallel":
-            x = x + look(first(x), mask, kernel, angles, cache, trace) + think(second(x))
-        elif self.norm == "pre":
-            x = x + look(first(x), mask, kernel, angles, cache, trace)
-            x = x + think(second(x))
-        else:
-            x = first(x + look(x, mask, kernel, angles, cache, trace))
-            x = second(x + think(x))
-        if trace is not None:
-            trace.residuals.append(x)
-        return x
+        """`memory` (B, S, D), the encoder's output, of which `memory_mask` says what may be looked at."""
+        if hooks is not None:
+            x = hooks("enter", x)
+        first, second, pre = self.norm_attention, self.norm_feed_forward, self.norm == "pre"
+        seen, across, inner = (
+            (None, None, None) if hooks is None else map(hooks.within, ("attention", "cross", "feed_forward"))
+        )
+        if self.order == "parallel":
+            looked = self.attention(first(x) if pre else x, mask, kernel, angles, cache, seen)
+            if second is None:
+                x = first(x + looked + self.feed_forward(x, inner))
+            else:
+                x = x + looked + self.feed_forward(second(x), inner)
+            return x if hooks is None else hooks("leave", x)
+        looked = self.attention(first(x) if pre else x, mask, kernel, angles, cache, seen)
+        x = x + looked if pre else first(x + looked)
+        if hooks is not None:
+            x = hooks("middle", x)
+        if self.cross is not None and self.norm_cross is not None:
+            third = self.norm_cross
+            read = self.cross(third(x) if pre else x, memory_mask, kernel, None, cache, across, memory)
+            x = x + read if pre else third(x + read)
+            if hooks is not None:
+                x = hooks("crossed", x)
+        assert second is not None  # only the parallel post-LN block has no second norm
+        thought = self.feed_forward(second(x) if pre else x, inner)
+        x = x + thought if pre else second(x + thought)
+        return x if hooks is None else hooks("leave", x)

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement, Trace
+from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement
+from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.masks import CAUSAL, Mask
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
@@ -44,6 +45,7 @@ class GPTShape:
     tied: bool = True
     bias: bool = True
     dropout: float = 0.0
+    epsilon: float = 1e-5
 
     @property
     def head_width(self) -> int:
@@ -56,7 +58,10 @@ class GPTShape:
 
 
 class GPT(nn.Module):
-    """Token ids (B, T) → logits (B, T, V): row t scores every candidate for token t + 1. MATH T9."""
+    """Token ids (B, T) → logits (B, T, V): row t scores every candidate for token t + 1. MATH T9.
+
+    Places: embedding (B, T, D), with positions · blocks.0.…, see Block · logits (B, T, V).
+    """
 
     position_table: Tensor
 
@@ -84,10 +89,11 @@ class GPT(nn.Module):
                 activation=shape.activation,
                 bias=shape.bias,
                 dropout=shape.dropout,
+                epsilon=shape.epsilon,
             )
             for _ in range(shape.layers)
         )
-        self.last_norm = LayerNorm(D, shape.bias) if shape.norm == "pre" else None
+        self.last_norm = LayerNorm(D, shape.bias, shape.epsilon) if shape.norm == "pre" else None
         self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
         initialise(self, generator)
 
@@ -97,25 +103,36 @@ class GPT(nn.Module):
         kernel: Kernel = "sdpa",
         mask: Mask = CAUSAL,
         caches: Sequence[LayerCache] | None = None,
-        trace: Trace | None = None,
+        hooks: Hooks | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
-        """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions."""
+        """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions.
+
+        `places` (B, T): the position number of each token, where it is not simply its place in the row (padding on
+        the left moves a text to the right).
+        """
         read = caches[0].keys.shape[-2] if caches and caches[0].keys is not None else 0
         T = ids.shape[-1]
         if read + T > self.shape.context:
             raise ValueError(f"{read + T} positions do not fit a context of {self.shape.context}")
+        numbers = slice(read, read + T) if places is None else places
         x = self.embed(ids)  # (B, T, D)
         angles = None
         if self.positions is not None:
-            x = x + self.positions.weight[read : read + T]  # (B, T, D)
+            x = x + self.positions.weight[numbers]  # (B, T, D)
         elif self.shape.positions == "sinusoidal":
-            x = x * sqrt(self.shape.width) + self.position_table[read : read + T]  # (B, T, D)
+            x = x * sqrt(self.shape.width) + self.position_table[numbers]  # (B, T, D)
         else:
-            angles = self.position_table[read : read + T]  # (T, K/2)
+            angles = self.position_table[numbers]  # (T, K/2)
+            angles = angles if places is None else angles[:, None]  # (B, 1, T, K/2), the same for every head
+        if hooks is not None:
+            x = hooks("embedding", x)
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, kernel, angles, caches[layer] if caches else None, trace)
-        return self.logits(x)
+            inside = None if hooks is None else hooks.within(f"blocks.{layer}")
+            x = block(x, mask, kernel, angles, caches[layer] if caches else None, inside)
+        logits = self.logits(x)
+        return logits if hooks is None else hooks("logits", logits)
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""

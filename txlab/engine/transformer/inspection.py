@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from txlab.engine.transformer.attention import pattern, scores
-from txlab.engine.transformer.blocks import Trace
 from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.masks import CAUSAL, Mask
+
+KEPT = ("query", "key", "value")
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,13 @@ def inspect(model: GPT, ids: Sequence[int], mask: Mask = CAUSAL) -> Inspection:
     if switched:
         model.eval()
     try:
-        trace = Trace()
+        hooks, kept = keeping(*(f"blocks.*.attention.{name}" for name in KEPT))
         with torch.autocast(device.type, enabled=False):
-            logits = model(torch.tensor([list(ids)], device=device), "matmul", mask, trace=trace)[0]  # (T, V)
-        q, k, v = (torch.cat(kept) for kept in (trace.queries, trace.keys, trace.values))  # (L, H, T, K)
+            logits = model(torch.tensor([list(ids)], device=device), "matmul", mask, hooks=hooks)[0]  # (T, V)
+        layers = range(model.shape.layers)
+        q, k, v = (  # (L, H, T, K) each
+            torch.cat([kept[f"blocks.{layer}.attention.{name}"] for layer in layers]) for name in KEPT
+        )
         allowed = mask.allowed(len(ids), len(ids), device)
         return Inspection(q, k, v, pattern(scores(q, k), allowed), logits.float().softmax(-1))
     finally:

@@ -52,13 +52,20 @@ class Causal:
 
 @dataclass(frozen=True)
 class Padding:
-    """Nobody sees the positions past the end of its own sequence; `lengths` has one entry a sequence."""
+    """Nobody sees the positions beyond its own sequence; `lengths` has one entry a sequence.
+
+    They lie past its end, or with `left` before its beginning, where generation wants them: then the last position of
+    every row is a real one.
+    """
 
     lengths: tuple[int, ...]
+    left: bool = False
     name: str = "padding"
 
     def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
-        real = torch.arange(keys, device=device) < torch.tensor(self.lengths, device=device)[:, None]  # (B, S)
+        lengths = torch.tensor(self.lengths, device=device)[:, None]  # (B, 1)
+        place = torch.arange(keys, device=device)  # (S)
+        real = place >= keys - lengths if self.left else place < lengths  # (B, S)
         return real[:, None, None, :].expand(-1, 1, queries, -1)
 
 
