@@ -1,0 +1,208 @@
+"""Each erratum, switched on, differs from the right form in the way it is said to; off, it has left no trace."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Padding
+from txlab.engine.transformer.variants import VARIANTS, switched_on, together, unfit
+from txlab.errors import LabError
+
+OF_DECODERS = [name for name in VARIANTS if name not in ("causal-encoder", "query-from-encoder")]
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
+
+
+def randomise(module: nn.Module, seed: int = 1) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+
+
+@pytest.fixture
+def model() -> GPT:
+    made = GPT(GPTShape(2, 2, 16, 12, 11)).double()
+    randomise(made)
+    return made.eval()
+
+
+@torch.no_grad()
+def seen(model: GPT, ids: torch.Tensor, name: str = "", *places: str, **how: object) -> dict[str, torch.Tensor]:
+    """What was at the places, and the logits, with a variant on or without."""
+    hooks, kept = keeping(*places)
+    if name:
+        with switched_on(name, model) as changed:
+            logits = model(ids, hooks=together(changed, hooks), **how)
+    else:
+        logits = model(ids, hooks=hooks, **how)
+    return {**kept, "out": logits}
+
+
+@pytest.mark.parametrize("name", OF_DECODERS)
+def test_a_variant_changes_the_answer_and_leaves_no_trace(model: GPT, name: str) -> None:
+    before, members = seen(model, IDS)["out"], {id(m): dict(m.__dict__) for m in model.modules()}
+    assert (seen(model, IDS, name)["out"] - before).abs().max() > 1e-7
+    assert torch.equal(seen(model, IDS)["out"], before)
+    assert {id(m): dict(m.__dict__) for m in model.modules()} == members
+
+
+@pytest.mark.parametrize("name", OF_DECODERS)
+def test_an_exception_inside_leaves_no_trace_either(model: GPT, name: str) -> None:
+    before = seen(model, IDS)["out"]
+    with pytest.raises(ValueError, match="context"), switched_on(name, model) as hooks:
+        model(torch.zeros(1, 13, dtype=torch.long), hooks=hooks)
+    assert torch.equal(seen(model, IDS)["out"], before)
+
+
+@pytest.mark.parametrize("mask", [CAUSAL, NO_MASK, Padding((6,))])
+def test_the_softmax_over_the_matrix_makes_the_matrix_sum_to_one(model: GPT, mask: object) -> None:
+    places = ("blocks.*.attention.scores", "blocks.*.attention.pattern")
+    kept = seen(model, IDS, "softmax-over-matrix", *places, mask=mask)
+    scores, alpha = (kept[f"blocks.0.attention.{what}"] for what in ("scores", "pattern"))
+    assert torch.allclose(alpha.sum((-2, -1)), torch.ones(1, 2).double())
+    assert (alpha.sum(-1) < 0.9).all()  # no row is a distribution any more
+    allowed = mask.allowed(8, 8)  # type: ignore[attr-defined]
+    weights = scores.exp() * (1.0 if allowed is None else allowed)
+    assert torch.allclose(alpha, weights / weights.sum((-2, -1), keepdim=True))
+
+
+def test_under_the_softmax_over_the_matrix_the_future_speaks_through_the_mask(model: GPT) -> None:
+    other = IDS.clone()
+    other[0, -1] = 7
+    assert torch.equal(seen(model, IDS)["out"][0, :-1], seen(model, other)["out"][0, :-1])
+    leaked = seen(model, IDS, "softmax-over-matrix")["out"] - seen(model, other, "softmax-over-matrix")["out"]
+    assert leaked[0, 0].abs().max() > 1e-6
+
+
+def test_a_scaled_output_is_a_colder_softmax_and_a_quieter_head(model: GPT) -> None:
+    places = [f"blocks.0.attention.{what}" for what in ("query", "key", "value", "pattern", "heads")]
+    kept = seen(model, IDS, "scaled-output", *places)
+    q, k, v, alpha, heads = (kept[place] for place in places)
+    bias = torch.full((8, 8), -math.inf).double().triu(1)
+    expected = (q @ k.mT + bias).softmax(-1)
+    assert torch.allclose(alpha, expected)
+    assert torch.allclose(heads, expected @ v / math.sqrt(8))
+    assert torch.allclose(alpha.sum(-1), torch.ones(8).double())
+    right = seen(model, IDS, "", *places)
+    assert (alpha.max(-1).values >= right[places[3]].max(-1).values - 1e-12).all()
+
+
+def normed(name: str, x: torch.Tensor, norm: LayerNorm) -> torch.Tensor:
+    with torch.no_grad():
+        if not name:
+            return norm(x)
+        with switched_on(name, norm):
+            return norm(x)
+
+
+def test_sigma_plus_epsilon_shows_only_where_sigma_is_small() -> None:
+    norm = LayerNorm(64).double()
+    ordinary = torch.randn(5, 64, generator=torch.Generator().manual_seed(0)).double()
+    sigma = ordinary.std(-1, correction=0, keepdim=True)
+    changed = normed("sigma-plus-epsilon", ordinary, norm)
+    assert torch.allclose(changed, (ordinary - ordinary.mean(-1, keepdim=True)) / (sigma + 1e-5))
+    assert torch.allclose(changed, normed("", ordinary, norm), atol=1e-4)
+    tiny = 1e-6 * ordinary
+    ratio = normed("sigma-plus-epsilon", tiny, norm) / normed("", tiny, norm)
+    assert torch.allclose(ratio, (sigma * 1e-6).square().add(1e-5).sqrt() / (sigma * 1e-6 + 1e-5))
+    assert (ratio > 250).all()
+
+
+def test_a_scalar_gain_is_the_same_for_every_feature() -> None:
+    norm, x = LayerNorm(16).double(), torch.randn(5, 16, generator=torch.Generator().manual_seed(0)).double()
+    assert torch.allclose(normed("scalar-gain", x, norm), normed("", x, norm))  # γ = 1, β = 0
+    randomise(norm)
+    plain = F.layer_norm(x, (16,))
+    assert torch.allclose(normed("scalar-gain", x, norm), plain * norm.weight.mean() + norm.bias.mean())
+    assert not torch.allclose(normed("scalar-gain", x, norm), normed("", x, norm))
+
+
+def test_batch_statistics_are_those_of_batch_normalisation(model: GPT) -> None:
+    norm, x = LayerNorm(16).double(), torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(0)).double()
+    randomise(norm)
+    theirs = F.batch_norm(x.flatten(0, 1), None, None, norm.weight, norm.bias, training=True, eps=1e-5)
+    assert torch.allclose(normed("batch-statistics", x, norm), theirs.view(x.shape))
+    alone = normed("batch-statistics", x[:1, :1], norm)
+    assert torch.allclose(alone[0, 0], norm.bias)  # a text of one token is normalised to nothing
+    other = IDS.clone()
+    other[0, -1] = 7  # and a later token changes what came before it
+    leaked = seen(model, IDS, "batch-statistics")["out"] - seen(model, other, "batch-statistics")["out"]
+    assert leaked[0, 0].abs().max() > 1e-6
+
+
+class Encoder(nn.Module):
+    """An encoder as the models have it: blocks that see all, at places that begin with "encoder"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.ModuleList(Block(16, 2, 32) for _ in range(2))
+
+    def forward(self, x: torch.Tensor, hooks: Hooks) -> torch.Tensor:
+        for layer, block in enumerate(self.encoder):
+            x = block(x, NO_MASK, "sdpa", hooks=hooks.within(f"encoder.blocks.{layer}"))
+        return x
+
+
+@torch.no_grad()
+def test_a_causal_encoder_is_an_encoder_under_the_causal_mask() -> None:
+    model, x = Encoder().double(), torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double()
+    randomise(model)
+    hooks, kept = keeping("encoder.*.pattern")
+    with switched_on("causal-encoder", model) as changed:
+        out = model(x, together(changed, hooks))
+    expected = x
+    for block in model.encoder:
+        expected = block(expected, CAUSAL, "matmul")
+    assert torch.allclose(out, expected, atol=1e-12)
+    assert not torch.allclose(out, model(x, Hooks({})))
+    for alpha in kept.values():
+        assert (alpha.triu(1) == 0).all()
+        assert torch.allclose(alpha.sum(-1), torch.ones(6).double())
+
+
+@torch.no_grad()
+def test_a_query_from_the_encoder_needs_equal_lengths_and_mixes_the_decoder_alone() -> None:
+    block = Block(16, 2, 32, crosses=True).double()
+    randomise(block)
+    generator = torch.Generator().manual_seed(0)
+    x, memory = torch.randn(2, 1, 5, 16, generator=generator).double()
+    hooks, kept = keeping("cross.*")
+    with switched_on("query-from-encoder", block) as changed:
+        block(x, CAUSAL, "sdpa", memory=memory, hooks=together(changed, hooks))
+        with pytest.raises(LabError, match=r"4 × 4.*5 values"):
+            block(x, CAUSAL, "sdpa", memory=memory[:, :4])
+    assert block.cross is not None
+    weight, bias = block.cross.qkv.weight, block.cross.qkv.bias
+    asked = (memory @ weight[:16].T + bias[:16]).view(1, 5, 2, 8).transpose(1, 2)
+    assert torch.allclose(kept["cross.query"], asked)
+    # The memory's keys, but no value of it: with the same pattern, another memory would say the same.
+    plain, before = keeping("cross.*", "middle")
+    block(x, CAUSAL, "sdpa", memory=memory, hooks=plain)
+    assert torch.allclose(kept["cross.key"], before["cross.key"])
+    assert not torch.allclose(kept["cross.value"], before["cross.value"])
+    read = block.norm_cross(before["middle"]) @ weight[32:].T + bias[32:]  # type: ignore[misc]
+    assert torch.allclose(kept["cross.value"], read.view(1, 5, 2, 8).transpose(1, 2))
+
+
+def test_what_does_not_fit_says_so_in_one_sentence(model: GPT) -> None:
+    for name, reason in {"causal-encoder": "no encoder", "query-from-encoder": "cross-attention"}.items():
+        assert reason in str(unfit(name, model))
+        with pytest.raises(LabError, match=reason), switched_on(name, model):
+            pass
+    with pytest.raises(LabError, match="nearest: scalar-gain"), switched_on("scaler-gain", model):
+        pass
+    assert not any(unfit(name, model) for name in OF_DECODERS)
+
+
+def test_hooks_that_wait_at_one_place_each_get_what_the_one_before_left() -> None:
+    one, two = Hooks({"a": lambda name, x: x + 1}), Hooks({"a": lambda name, x: x * 10})
+    assert together(one, two)("a", torch.tensor(1)) == 20
+    assert together(two, one)("a", torch.tensor(1)) == 11
