@@ -41,6 +41,11 @@ class LayerCache:
     memory_keys: Tensor | None = None
     memory_values: Tensor | None = None
 
+    @property
+    def length(self) -> int:
+        """How many positions were read already."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append the newest keys and values, and return all of them."""
         if self.keys is not None and self.values is not None:
@@ -226,3 +231,12 @@ class Block(nn.Module):
         thought = self.feed_forward(second(x) if pre else x, inner)
         x = x + thought if pre else second(x + thought)
         return x if hooks is None else hooks("leave", x)
+
+
+def set_dropout(model: nn.Module, share: float) -> None:
+    """Drop this share of embeddings, weights α and branch outputs of a model from now on."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        elif isinstance(module, MultiHeadAttention):
+            module.weight_dropout = share

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement
+from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement, set_dropout
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.masks import CAUSAL, Mask
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
@@ -111,7 +111,7 @@ class GPT(nn.Module):
         `places` (B, T): the position number of each token, where it is not simply its place in the row (padding on
         the left moves a text to the right).
         """
-        read = caches[0].keys.shape[-2] if caches and caches[0].keys is not None else 0
+        read = caches[0].length if caches else 0
         T = ids.shape[-1]
         if read + T > self.shape.context:
             raise ValueError(f"{read + T} positions do not fit a context of {self.shape.context}")
@@ -145,11 +145,7 @@ class GPT(nn.Module):
 
     def set_dropout(self, share: float) -> None:
         """Drop this share of embeddings, weights α and branch outputs from now on."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = share
-        for block in self.blocks:
-            block.attention.weight_dropout = share  # type: ignore[union-attr]
+        set_dropout(self, share)
 
 
 @torch.no_grad()

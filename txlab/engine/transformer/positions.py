@@ -1,7 +1,7 @@
 """Where a token stands: fixed sinusoids, learned vectors, rotary angles (MATH T7).
 
-Notable: the sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them
-(Marian's half-and-half form is another convention). Rotary turns queries and keys, so that their product depends on
+Notable: the sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them; the
+same numbers with all sines first are another convention, that of Marian's weights. Rotary turns queries and keys, so that their product depends on
 i − j alone.
 """
 
@@ -11,15 +11,17 @@ import torch
 from torch import Tensor
 
 
-def sinusoids(positions: int, width: int) -> Tensor:
+def sinusoids(positions: int, width: int, half: bool = False) -> Tensor:
     """p[i, j] = sin(i / 10000^(j/D)) for even j, cos(i / 10000^((j−1)/D)) for odd j: (positions, width) float32.
 
-    MATH T7; Wang §5; Vaswani et al. 2017, §3.5. Computed in float64, so that far positions keep their angle.
+    With `half` the even features stand first, then the odd ones. MATH T7; Wang §5; Vaswani et al. 2017, §3.5. Computed
+    in float64, so that far positions keep their angle.
     """
     feature = torch.arange(width, dtype=torch.float64)
     even = feature - feature % 2  # j, or j − 1 where j is odd
     angle = torch.arange(positions, dtype=torch.float64)[:, None] / 10_000 ** (even / width)  # (T, D)
-    return torch.where(feature % 2 == 0, angle.sin(), angle.cos()).float()
+    table = torch.where(feature % 2 == 0, angle.sin(), angle.cos()).float()
+    return torch.cat((table[:, 0::2], table[:, 1::2]), dim=1) if half else table
 
 
 def rotary_angles(positions: int, head_width: int, base: float = 10_000.0) -> Tensor:

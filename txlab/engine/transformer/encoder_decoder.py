@@ -1,0 +1,191 @@
+"""The transformer of 2017: an encoder reads the source, a decoder writes the target (MATH T8), read top to bottom.
+
+Notable: teacher forcing is one call, with the whole target; writing step by step is the same call with caches. The
+positions are sinusoids, interleaved as Wang and Vaswani write them or sines first and cosines after (Marian's weights),
+or learned, or rotary in the self-attentions: across, source and target count from different beginnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import Activation, LayerCache, Placement, set_dropout
+from txlab.engine.transformer.encoder import Decoder, Encoder, initialise_glorot
+from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
+from txlab.engine.transformer.positions import rotary_angles, sinusoids
+
+
+@dataclass(frozen=True)
+class EncoderDecoderShape:
+    """What a model is before it has weights; letters are MATH.md's.
+
+    encoder_layers, decoder_layers N · heads H · width D · feed_forward F (0 = 4D) · context, the most positions of a
+    source and of a target
+    norm             "post" (as published) or "pre" (then each stack ends with a norm)
+    positions        "sinusoidal", "learned" or "rotary"
+    shared           source and target are looked up in one table (then their vocabularies are one)
+    tied             the unembedding is the target's table
+    scale_embedding  embeddings are multiplied by √D
+    output_bias      the logits have a bias (V)
+    half_sinusoids   all sines first, then all cosines, instead of interleaved
+    """
+
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+    width: int
+    source_vocabulary: int
+    target_vocabulary: int
+    context: int
+    feed_forward: int = 0
+    norm: Placement = "post"
+    activation: Activation = "relu"
+    positions: str = "sinusoidal"
+    shared: bool = True
+    tied: bool = True
+    scale_embedding: bool = True
+    output_bias: bool = False
+    half_sinusoids: bool = False
+    epsilon: float = 1e-5
+    dropout: float = 0.0
+    bias: bool = True
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def inner(self) -> int:
+        """F, with 0 read as 4D."""
+        return self.feed_forward or 4 * self.width
+
+
+class EncoderDecoder(nn.Module):
+    """Source ids (B, S) and target ids (B, T) → logits (B, T, V): row t scores the target's token t + 1. MATH T8.
+
+    Places: encoder.embedding (B, S, D), with positions · encoder.blocks.0.… · memory (B, S, D), the encoder's output ·
+    decoder.embedding (B, T, D) · decoder.blocks.0.attention.…, decoder.blocks.0.cross.… · logits (B, T, V).
+    """
+
+    position_table: Tensor
+
+    def __init__(self, shape: EncoderDecoderShape, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        if shape.shared and shape.source_vocabulary != shape.target_vocabulary:
+            sizes = f"{shape.source_vocabulary} and {shape.target_vocabulary}"
+            raise ValueError(
+                f"one table cannot serve vocabularies of {sizes} tokens: shared = False gives each its own"
+            )
+        self.shape = shape
+        D = shape.width
+        self.embed_target = nn.Embedding(shape.target_vocabulary, D)  # (V, D)
+        self.embed_source = None if shape.shared else nn.Embedding(shape.source_vocabulary, D)
+        learned = shape.positions == "learned"
+        self.positions_source = nn.Embedding(shape.context, D) if learned else None
+        self.positions_target = nn.Embedding(shape.context, D) if learned else None
+        # What is fixed is computed, not learned, and so not saved: sinusoids (context, D) or angles (context, K/2).
+        fixed = torch.empty(0)
+        if shape.positions == "sinusoidal":
+            fixed = sinusoids(shape.context, D, shape.half_sinusoids)
+        elif shape.positions == "rotary":
+            fixed = rotary_angles(shape.context, shape.head_width)
+        self.register_buffer("position_table", fixed, persistent=False)
+        self.dropout = nn.Dropout(shape.dropout)
+
+        def stack(kind: type[Encoder] | type[Decoder], layers: int) -> Encoder | Decoder:
+            return kind(
+                layers,
+                shape.heads,
+                D,
+                shape.inner,
+                norm=shape.norm,
+                activation=shape.activation,
+                bias=shape.bias,
+                dropout=shape.dropout,
+                epsilon=shape.epsilon,
+                crosses=kind is Decoder,
+            )
+
+        self.encoder = stack(Encoder, shape.encoder_layers)
+        self.decoder = stack(Decoder, shape.decoder_layers)
+        self.unembed = None if shape.tied else nn.Linear(D, shape.target_vocabulary, bias=False)  # W_U (V, D)
+        self.unembed_bias = nn.Parameter(torch.zeros(shape.target_vocabulary)) if shape.output_bias else None
+        initialise_glorot(self, generator)
+
+    def encode(
+        self, source: Tensor, kernel: Kernel = "sdpa", mask: Mask = NO_MASK, hooks: Hooks | None = None
+    ) -> Tensor:
+        """Source ids (B, S) → the memory (B, S, D) that every block of the decoder reads; `mask` is its padding."""
+        inside = None if hooks is None else hooks.within("encoder")
+        x, angles = self._placed(self.embed_source or self.embed_target, self.positions_source, source, 0)  # (B, S, D)
+        if inside is not None:
+            x = inside("embedding", x)
+        memory: Tensor = self.encoder(self.dropout(x), mask, kernel, angles, inside)
+        return memory if hooks is None else hooks("memory", memory)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        kernel: Kernel = "sdpa",
+        *,
+        source_mask: Mask = NO_MASK,
+        target_mask: Mask = CAUSAL,
+        hooks: Hooks | None = None,
+        caches: Sequence[LayerCache] | None = None,
+        memory: Tensor | None = None,
+    ) -> Tensor:
+        """Teacher forcing: the target begins with its start token, and row t may see its tokens up to t.
+
+        `source_mask`, the source's padding, is kept by the encoder and by whoever reads it. Step by step: `memory` from
+        `encode` and caches (one a layer), `target` then being the tokens after those already read. ValueError past the
+        context.
+        """
+        if memory is None:
+            memory = self.encode(source, kernel, source_mask, hooks)
+        read = caches[0].length if caches else 0
+        inside = None if hooks is None else hooks.within("decoder")
+        x, angles = self._placed(self.embed_target, self.positions_target, target, read)  # (B, T, D)
+        if inside is not None:
+            x = inside("embedding", x)
+        x = self.decoder(self.dropout(x), memory, target_mask, source_mask, kernel, angles, caches, inside)
+        logits = self.unembedded(x)
+        return logits if hooks is None else hooks("logits", logits)
+
+    def _placed(
+        self, table: nn.Embedding, positions: nn.Embedding | None, ids: Tensor, read: int
+    ) -> tuple[Tensor, Tensor | None]:
+        """Embeddings that know where they stand (B, T, D), and the angles (T, K/2) where attention tells it instead."""
+        upto = read + ids.shape[-1]
+        if upto > self.shape.context:
+            raise ValueError(f"{upto} positions do not fit a context of {self.shape.context}")
+        x = table(ids)
+        if self.shape.scale_embedding:
+            x = x * sqrt(self.shape.width)
+        if positions is not None:
+            return x + positions.weight[read:upto], None
+        fixed = self.position_table[read:upto]
+        return (x, fixed) if self.shape.positions == "rotary" else (x + fixed, None)
+
+    def unembedded(self, x: Tensor) -> Tensor:
+        """What the decoder gave, scored: x W_Uᵀ + b: (…, D) → (…, V)."""
+        return F.linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The unembedding of the decoder's residual stream: what one of its layers "would say" (the logit lens)."""
+        return self.unembedded(x if self.decoder.last_norm is None else self.decoder.last_norm(x))
+
+    def empty_caches(self) -> list[LayerCache]:
+        return [LayerCache() for _ in self.decoder.blocks]
+
+    def set_dropout(self, share: float) -> None:
+        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        set_dropout(self, share)
