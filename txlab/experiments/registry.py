@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
-    from txlab.experiments.protocol import Experiment
+    from txlab.experiments.opened import Opened
+    from txlab.experiments.protocol import Experiment, State
     from txlab.experiments.schema import Scenario
 
 
@@ -29,7 +30,10 @@ class Build(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of experiment: `schema` is "module:Class", `module` has `resolve(scenario, say)`, `build(scenario)`."""
+    """One kind of experiment: `schema` is "module:Class", `module` has `resolve(scenario, say)`, `build(scenario)`.
+
+    Where its models read texts, `module` has `open_model(scenario, state)` as well.
+    """
 
     name: str
     schema: str
@@ -48,6 +52,14 @@ class Kind:
     def build(self, scenario: Scenario) -> Experiment:
         build: Build = import_module(self.module).build
         return build(scenario)
+
+    def open(self, scenario: Scenario, state: State) -> Opened:
+        """The model of a checkpoint, without its data; LabError where the kind has none, or they do not fit."""
+        module = import_module(self.module)
+        if not hasattr(module, "open_model"):
+            raise LabError(f"an experiment of the kind {self.name} has no model that reads texts")
+        opened: Opened = module.open_model(scenario, state)
+        return opened
 
 
 KINDS = {

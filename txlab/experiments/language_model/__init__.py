@@ -12,6 +12,8 @@ from txlab.experiments.language_model.schema import LanguageModelScenario
 
 if TYPE_CHECKING:
     from txlab.experiments.language_model.experiment import LanguageModelExperiment
+    from txlab.experiments.opened import Opened
+    from txlab.experiments.protocol import State
 
 
 def resolve(scenario: LanguageModelScenario, say: Callable[[str], None] = lambda text: None) -> LanguageModelScenario:
@@ -29,3 +31,10 @@ def build(scenario: LanguageModelScenario) -> LanguageModelExperiment:
     from txlab.experiments.language_model.experiment import build as make
 
     return make(resolve(scenario))
+
+
+def open_model(scenario: LanguageModelScenario, state: State) -> Opened:
+    """The model of a checkpoint, to be read and looked into; needs neither corpus nor optimizer."""
+    from txlab.experiments.language_model.opening import open_model as make
+
+    return make(scenario, state)

@@ -35,6 +35,7 @@ from txlab.experiments.language_model.optimizer import (
 from txlab.experiments.language_model.probe import reasons, shape_of
 from txlab.experiments.language_model.schedule import factor
 from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.opened import kept_tokenizer
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 
@@ -310,12 +311,17 @@ class LanguageModelExperiment:
         return {
             "corpus": self.data.fingerprint,
             "tokenizer": self.data.tokenizer_fingerprint,
+            "tokenizer_file": self._tokenizer_file,
             "step": self._updates,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state(),
             "adjusted": dict(self.adjusted),
             "why": list(self.why),
         }
+
+    @cached_property
+    def _tokenizer_file(self) -> str | None:
+        return kept_tokenizer(self.data.tokenizer)
 
     def load_state_dict(self, state: State) -> None:
         """Go back to a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""

@@ -1,0 +1,274 @@
+"""Open any model by its name: a run, one of its checkpoints, or a folder with the weights of others.
+
+Notable: a run that is alive is opened at its newest complete checkpoint, while it goes on; nothing of its data is
+loaded. What is opened knows how a person's text becomes what the model reads, and how its tokens are called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txlab.errors import LabError
+from txlab.experiments.opened import ModelKind, Opened, Special
+from txlab.runs import checkpoints
+from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, state_of
+from txlab.runs.finding import find_run, is_run
+from txlab.runs.recovery import info_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from txlab.engine.interpret.sites import Text
+    from txlab.engine.tokenizers.tokenizer import Tokenizer
+    from txlab.experiments.schema import Scenario
+
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model with its words.
+
+    name     as it is shown: the run's name, or the folder's
+    origin   the run's directory, or the folder
+    step     of the checkpoint; None for a folder of others
+    steps    the checkpoints of this run that can be opened
+    example, example_target   a text to begin with; "" = none
+    """
+
+    name: str
+    kind: ModelKind
+    model: nn.Module
+    tokenizer: Tokenizer
+    target_tokenizer: Tokenizer | None = None
+    step: int | None = None
+    origin: Path = Path()
+    steps: tuple[int, ...] = ()
+    special: Special = field(default_factory=Special)
+    example: str = ""
+    example_target: str = ""
+
+    @property
+    def title(self) -> str:
+        """ "2026-11-20_143012_gpt-docs@1200" """
+        return self.name if self.step is None else f"{self.name}@{self.step}"
+
+    @property
+    def context(self) -> int | None:
+        """Positions that the model has; None where its positions have no end."""
+        return getattr(self.model.shape, "context", None)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the very weights, wherever they were read from: a digest of all parameters by name."""
+        return fingerprint(self.model)
+
+    # A text as the model reads it
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """A person's text, or source, as ids, with what this model puts around it. "[MASK]" is the mask of BERT."""
+        special = self.special
+        ids = self._encoded(text)
+        if self.kind == "encoder-decoder":
+            return (*given(special.source_begin), *ids, *given(special.source_end))
+        if self.kind == "bert":
+            return (*given(special.begin), *ids, *given(special.end))
+        return (*given(special.begin), *ids)
+
+    def _encoded(self, text: str) -> list[int]:
+        mask = self.special.names.get(self.special.mask) if self.special.mask is not None else None
+        if not mask or mask not in text:
+            return self.tokenizer.encode(text)
+        ids: list[int] = []
+        for number, part in enumerate(text.split(mask)):
+            ids += [self.special.mask] if number else []  # type: ignore[list-item]
+            ids += self.tokenizer.encode(part)
+        return ids
+
+    def target_ids(self, text: str, end: bool = True) -> tuple[int, ...]:
+        """A person's target as an encoder–decoder reads it: its start token first, and last what ends it."""
+        ids = (self.target_tokenizer or self.tokenizer).encode(text)
+        return (*given(self.special.begin), *ids, *(given(self.special.end) if end else ()))
+
+    def text(self, source: str, target: str | None = None) -> Text:
+        """What the model reads. `target` is for an encoder–decoder: without it, only the start token is."""
+        from txlab.engine.interpret.sites import Text
+
+        if self.kind == "vision":
+            raise LabError(f"{self.title} reads pictures, not texts")
+        if self.kind != "encoder-decoder":
+            if target is not None:
+                raise LabError(f"{self.title} is no encoder–decoder: it reads one text, and has no target")
+            return Text(self.ids(source))
+        return Text(self.ids(source), self.target_ids(target or "", end=False))
+
+    # Ids as a person reads them
+
+    def labels(self, ids: Iterable[int]) -> list[str]:
+        """Each token as text to show; as it is, unescaped."""
+        return [self._label(self.tokenizer, token, self.special.names) for token in ids]
+
+    def target_labels(self, ids: Iterable[int]) -> list[str]:
+        """The same for tokens of the target of an encoder–decoder, and for what any model predicts."""
+        names = self.special.target_names or self.special.names
+        return [self._label(self.target_tokenizer or self.tokenizer, token, names) for token in ids]
+
+    def _label(self, tokenizer: Tokenizer, token: int, names: Mapping[int, str]) -> str:
+        if token in names:
+            return names[token]
+        # A model may have more rows than its tokenizer has tokens: they are padding of the table.
+        return tokenizer.label(token) if token < tokenizer.vocabulary else f"[{token}]"
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of what the model wrote; special tokens, and rows that are no token, are left out."""
+        tokenizer = self.target_tokenizer or self.tokenizer
+        names = self.special.target_names or self.special.names
+        return tokenizer.decode([token for token in ids if token not in names and token < tokenizer.vocabulary])
+
+
+def given(token: int | None) -> tuple[int, ...]:
+    return () if token is None else (token,)
+
+
+def fingerprint(model: nn.Module) -> str:
+    """sha256 over names, shapes and numbers of a state dict: about half a gigabyte a second."""
+    from hashlib import sha256
+
+    import torch
+
+    digest = sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def open_model(name: str, root: Path | None = None, step: int | None = None, device: str = "cpu") -> OpenModel:
+    """The model that a person means, in eval mode.
+
+    name  "latest", a run's name or directory, "RUN@1200" (its checkpoint nearest to that step), a checkpoint's
+          directory, or a folder with config.json and *.safetensors
+    step  the same as @: the nearest checkpoint to it; None = the newest
+
+    Raises LabError in one sentence, with the nearest name.
+    """
+    place, asked = find_model(name, root)
+    step = asked if step is None else step
+    opened = open_checkpoint(RunDirectory(place), step) if is_run(place) else open_folder(place)
+    if device != "cpu":
+        opened.model.to(device)
+    return opened
+
+
+def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
+    """The run or folder that a name means, and the step that it asks for."""
+    folder = folder_named(name)
+    in_checkpoints = folder is not None and folder.parent.name == "checkpoints" and folder.name.isdecimal()
+    if folder is not None and in_checkpoints and is_run(folder.parents[1]):
+        return folder.parents[1], int(folder.name)
+    if folder is not None and not is_run(folder) and holds_model(folder):
+        return folder, None
+    try:
+        return find_run(name, root), None
+    except LabError:
+        asked = re.fullmatch(r"(.+)@(\d{1,12})", name, re.DOTALL)
+        if asked:
+            return find_run(asked[1], root), int(asked[2])
+        if folder is not None:
+            raise LabError(
+                f"{name} is a folder with neither a run (run.json) nor a model ({CONFIG} and *.safetensors)"
+            ) from None
+        raise
+
+
+def folder_named(name: str) -> Path | None:
+    """The folder of that path, if there is one; any string may be asked about."""
+    try:
+        path = Path(name).expanduser()
+        return path.resolve() if name and path.is_dir() else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder looks like weights of others; reading them says whether they are."""
+    try:
+        return any(path.name == CONFIG or path.suffix in (".safetensors", ".bin") for path in folder.iterdir())
+    except OSError:
+        return False
+
+
+def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
+    """A run's model as it was at its newest checkpoint, or at that nearest to `step`; damaged ones are passed over."""
+    from txlab.experiments.registry import kind_named
+
+    info = info_of(run)
+    if info.kind == "recorded":
+        raise LabError(f"{run.name} was recorded by another program, and has no model that can be opened")
+    scenario = scenario_of(run)
+    kind = kind_named(scenario.kind)
+    wanted = order_of(checkpoints.sound(run), step)
+    if not wanted:
+        raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice(run, info)}")
+    error: LabError | None = None
+    for found in wanted:
+        # One that a running process removes meanwhile, or that is damaged inside, is passed over like one not there.
+        try:
+            state = checkpoints.load(run, found)
+        except LabError as damage:
+            error = error or damage
+            continue
+        return opened_as(kind.open(scenario, state), run.name, run.path, found, tuple(sorted(wanted)))
+    assert error is not None
+    raise error
+
+
+def scenario_of(run: RunDirectory) -> Scenario:
+    """What a run computes. Unlike `load_scenario`, the text that it learnt from may be gone."""
+    from txlab.runs.scenario import check, parse, read_text
+
+    path = run.scenario_file
+    text = read_text(path)
+    return check(parse(text, path), text, path, {})
+
+
+def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
+    """Steps in the order in which they are tried: the newest first, or the nearest (of two as near, the earlier).
+
+    >>> order_of([100, 200, 300], None), order_of([100, 200, 300], 240)
+    ([300, 200, 100], [200, 300, 100])
+    """
+    return sorted(steps, key=lambda step: -step if wanted is None else (abs(step - wanted), step))  # type: ignore[arg-type, return-value]
+
+
+def advice(run: RunDirectory, info: RunInfo) -> str:
+    """What one can do about a run without checkpoints."""
+    if state_of(run, info).status in ALIVE:
+        return f"; it runs, and txlab control {run.name} checkpoint makes one"
+    return f"; txlab resume {run.name} goes on with it" if info.status != "failed" else ""
+
+
+def opened_as(opened: Opened, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
+    return OpenModel(
+        name=name,
+        kind=opened.kind,
+        model=opened.model,
+        tokenizer=opened.tokenizer,
+        target_tokenizer=opened.target_tokenizer,
+        step=step,
+        origin=origin,
+        steps=steps,
+        special=opened.special,
+        example=opened.example,
+        example_target=opened.example_target,
+    )
+
+
+def open_folder(folder: Path) -> OpenModel:
+    """The weights of others, with the tokenizer of the same folder."""
+    raise LabError(f"{folder} has a {CONFIG}: weights of others cannot be opened yet")
