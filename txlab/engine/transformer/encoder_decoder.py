@@ -81,9 +81,7 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         if shape.shared and shape.source_vocabulary != shape.target_vocabulary:
             sizes = f"{shape.source_vocabulary} and {shape.target_vocabulary}"
-            raise ValueError(
-                f"one table cannot serve vocabularies of {sizes} tokens: shared = False gives each its own"
-            )
+            raise ValueError(f"one table cannot serve vocabularies of {sizes} tokens; shared = False gives two")
         self.shape = shape
         D = shape.width
         self.embed_target = nn.Embedding(shape.target_vocabulary, D)  # (V, D)
@@ -125,7 +123,8 @@ class EncoderDecoder(nn.Module):
     ) -> Tensor:
         """Source ids (B, S) → the memory (B, S, D) that every block of the decoder reads; `mask` is its padding."""
         inside = None if hooks is None else hooks.within("encoder")
-        x, angles = self._placed(self.embed_source or self.embed_target, self.positions_source, source, 0)  # (B, S, D)
+        table = self.embed_target if self.embed_source is None else self.embed_source
+        x, angles = self._placed(table, self.positions_source, source, 0)  # (B, S, D)
         if inside is not None:
             x = inside("embedding", x)
         memory: Tensor = self.encoder(self.dropout(x), mask, kernel, angles, inside)

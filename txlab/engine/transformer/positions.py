@@ -1,8 +1,8 @@
 """Where a token stands: fixed sinusoids, learned vectors, rotary angles (MATH T7).
 
 Notable: the sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them; the
-same numbers with all sines first are another convention, that of Marian's weights. Rotary turns queries and keys, so that their product depends on
-i − j alone.
+same numbers with all sines first are another convention, that of Marian's weights. Rotary turns queries and keys, so
+that their product depends on i − j alone.
 """
 
 from __future__ import annotations
