@@ -1,0 +1,167 @@
+"""The vision transformer: an image is a text whose words are its patches (MATH T14; Dosovitskiy et al. 2021).
+
+Notable: cutting into patches and the linear map of each is one convolution whose stride is its size; it is written as
+the cut and the map, because that is what it means. The blocks are those of the language models, without a mask; where
+a patch lies is told by learned positions, so the model has to find out for itself that an image has two dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import Activation, Block, LayerNorm
+from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.masks import NO_MASK
+
+Pooling = Literal["class", "mean"]
+
+
+@dataclass(frozen=True)
+class VisionShape:
+    """What a model is before it has weights.
+
+    layers N · heads H · width D · feed_forward F (0 = 4D)
+    image    Y = X, pixels a side; a multiple of `patch`, the side of a patch
+    channels C · classes, how many kinds of image there are
+    pooling  "class": a learned token before the patches, read at the end · "mean": of the patches, and no such token
+    """
+
+    layers: int
+    heads: int
+    width: int
+    image: int
+    patch: int
+    classes: int
+    channels: int = 3
+    feed_forward: int = 0
+    pooling: Pooling = "class"
+    activation: Activation = "gelu"
+    dropout: float = 0.0
+    epsilon: float = 1e-6
+
+    @property
+    def side(self) -> int:
+        """R, patches a side."""
+        return self.image // self.patch
+
+    @property
+    def context(self) -> int:
+        """T, positions: R² patches, and the class token."""
+        return self.side**2 + (self.pooling == "class")
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def inner(self) -> int:
+        """F, with 0 read as 4D."""
+        return self.feed_forward or 4 * self.width
+
+    @property
+    def patch_numbers(self) -> int:
+        """C P², the numbers in a patch."""
+        return self.channels * self.patch**2
+
+
+class VisionTransformer(nn.Module):
+    """Images (B, C, Y, X) → logits (B, classes). MATH T14; Dosovitskiy et al. 2021, eq. 1–4.
+
+    Places: embedding (B, T, D), with positions · blocks.0.…, see Block · pooled (B, D), after the last LayerNorm ·
+    logits (B, classes).
+    """
+
+    def __init__(self, shape: VisionShape, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        if shape.image % shape.patch:
+            raise ValueError(f"an image of {shape.image} pixels cannot be cut into patches of {shape.patch}")
+        self.shape = shape
+        D = shape.width
+        self.embed = nn.Linear(shape.patch_numbers, D)  # (D, C P²)
+        self.class_token = nn.Parameter(torch.zeros(1, D)) if shape.pooling == "class" else None
+        self.positions = nn.Embedding(shape.context, D)  # (T, D)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(
+            Block(
+                D,
+                shape.heads,
+                shape.inner,
+                activation=shape.activation,
+                dropout=shape.dropout,
+                epsilon=shape.epsilon,
+            )
+            for _ in range(shape.layers)
+        )
+        self.last_norm = LayerNorm(D, epsilon=shape.epsilon)
+        self.head = nn.Linear(D, shape.classes)
+        initialise(self, generator)
+
+    def forward(self, images: Tensor, kernel: Kernel = "sdpa", hooks: Hooks | None = None) -> Tensor:
+        x = self.embed(patches(images, self.shape.patch))  # (B, R², D)
+        if self.class_token is not None:
+            x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)  # (B, T, D)
+        x = x + self.positions.weight
+        if hooks is not None:
+            x = hooks("embedding", x)
+        x = self.dropout(x)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, NO_MASK, kernel, hooks=None if hooks is None else hooks.within(f"blocks.{layer}"))
+        # LayerNorm works on each position alone, so the class token can be taken before it; a mean cannot.
+        pooled = self.last_norm(x[:, 0]) if self.class_token is not None else self.last_norm(x).mean(1)  # (B, D)
+        if hooks is not None:
+            pooled = hooks("pooled", pooled)
+        logits: Tensor = self.head(pooled)
+        return logits if hooks is None else hooks("logits", logits)
+
+    def set_dropout(self, share: float) -> None:
+        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = share
+        for block in self.blocks:
+            block.attention.weight_dropout = share  # type: ignore[union-attr]
+
+
+@torch.no_grad()
+def initialise(model: VisionTransformer, generator: torch.Generator | None) -> None:
+    """Weights and positions N(0, .02²), biases 0, the maps into the residual stream N(0, (.02/√(2N))²).
+
+    As the decoder's (Radford et al. 2019, §2.3), but the map of the patches is N(0, 1/(C P²)): what it reads are
+    numbers of about unit size and not rows of a table, and the positions must not be louder than the image.
+    """
+    into_stream = 0.02 / sqrt(2 * model.shape.layers)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter.zero_()
+        elif name == "embed.weight":
+            parameter.normal_(0.0, 1 / sqrt(model.shape.patch_numbers), generator=generator)
+        elif parameter.dim() >= 2:
+            deviation = into_stream if name.endswith(("attention.out.weight", "feed_forward.fall.weight")) else 0.02
+            parameter.normal_(0.0, deviation, generator=generator)
+
+
+def patches(images: Tensor, patch: int) -> Tensor:
+    """Cut images into squares, row by row: (B, C, Y, X) → (B, R², C P²), each with its channels one after the other.
+
+    >>> patches(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1].tolist()
+    [2.0, 3.0, 6.0, 7.0]
+    """
+    B, C, Y, X = images.shape
+    cut = images.reshape(B, C, Y // patch, patch, X // patch, patch)
+    return cut.permute(0, 2, 4, 1, 3, 5).reshape(B, (Y // patch) * (X // patch), C * patch * patch)
+
+
+def patch_names(shape: VisionShape) -> list[str]:
+    """What the positions are called: T names, rows and columns counted from 1.
+
+    >>> patch_names(VisionShape(1, 1, 4, image=4, patch=2, classes=2))
+    ['class', 'r1c1', 'r1c2', 'r2c1', 'r2c2']
+    """
+    names = [f"r{row}c{column}" for row in range(1, shape.side + 1) for column in range(1, shape.side + 1)]
+    return ["class", *names] if shape.pooling == "class" else names
