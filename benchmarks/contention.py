@@ -37,7 +37,7 @@ while time.perf_counter() - began < wanted["seconds"]:
     steps += 1
 speed = steps * 12 * scenario.model.context / (time.perf_counter() - began)
 compute = scenario.compute
-print(json.dumps([speed, f"{compute.dtype}, {compute.attention}, {compute.threads} threads"]))
+print(json.dumps([speed, f"{compute.dtype}, {compute.attention}, {compute.threads} threads, {compute.share}"]))
 """
 
 

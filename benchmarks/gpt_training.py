@@ -4,7 +4,7 @@
 
 Three loops on the same text take turns, so that whatever else the machine does meets all of them alike, each in a
 process of its own, as in life (several pools of OpenMP threads in one process slow each other down, by half here): the
-lean loop in float32; the experiment in float32 with the same attention; the experiment with what the probe chose,
+lean loop in float32; the experiment in float32, not compiled; the experiment with all that the probe chose,
 recorded, and, in the same process on the same weights (two processes of one program differ by some per cent here, as
 their memory happens to lie), its steps alone without recording. Printed are medians over the repeats and medians of the
 ratios within a repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a
@@ -218,8 +218,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             threads = torch.get_num_threads()
             probed = resolve(scenario)
-            plain = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": threads, "compile": False}
-            fp32 = scenario.model_copy(update={"compute": type(scenario.compute)(**plain)})
+            plain = {"device": "cpu", "dtype": "float32", "compile": False}
+            fp32 = resolve(scenario.model_copy(update={"compute": type(scenario.compute)(**plain)}))
             for name in ("lean", "fp32", "probed"):
                 loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
             measure(loops, probed, threads, steps, asked.repeats, asked.busy)
@@ -246,7 +246,9 @@ def measure(
     print(f"{m.layers} layers, width {m.width}, T {m.context}, batch {scenario.train.batch}; torch {torch.__version__}")
     print(f"{threads} threads for the lean loop; {repeats} × {steps} steps; {busy} busy processes")
     compiled = ", compiled" if compute.compile is True else ""
-    print(f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads{compiled}")
+    print(
+        f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads, {compute.share}{compiled}"
+    )
     tokens = scenario.train.batch * m.context
     for name, seconds in taken.items():
         middle = median(seconds)

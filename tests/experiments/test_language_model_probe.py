@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -34,7 +36,8 @@ def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
 def test_what_a_person_has_set_stays() -> None:
     resolved = probe.resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
     assert resolved.compute.model_dump() == {
-        "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "compile": False,
+        "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations",
+        "compile": False,
     }  # fmt: skip
 
 
@@ -91,7 +94,8 @@ def test_threads_alone_are_decided_where_the_rest_is_set(monkeypatch: pytest.Mon
     monkeypatch.setattr(probe, "cores", lambda: 2)
     resolved = probe.resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
     assert resolved.compute.threads == 2
-    assert "2 threads: 12.0 ms a step" in " ".join(probe.reasons(resolved))
+    assert resolved.compute.share == "batch"  # as fast, and tried first
+    assert "2 threads sharing the batch: 12.0 ms a step" in " ".join(probe.reasons(resolved))
 
 
 def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +108,36 @@ def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(probe._Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
     assert probe.resolve(scenario(device="cpu")).compute.threads == 1
-    assert tried.count(2) == 1
+    assert tried.count(2) == 2  # once sharing the batch and once sharing operations
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "shares"),
+    [
+        ({}, {}, {(1, "operations"), (2, "batch"), (2, "operations")}),
+        ({"share": "operations"}, {}, {(1, "operations"), (2, "operations")}),
+        ({"share": "batch", "threads": 2}, {}, {(2, "batch")}),
+        ({}, {"model": {**SMALL, "dropout": 0.1}}, {(1, "operations"), (2, "operations")}),
+        ({}, {"train": {"batch": 1}}, {(1, "operations"), (2, "operations")}),
+        ({"share": "batch", "threads": 2}, {"train": {"batch": 1}}, {(2, "operations")}),
+    ],
+)
+def test_a_batch_is_shared_where_it_can_be(
+    asked: dict[str, Any], change: dict[str, Any], shares: set[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: set[tuple[int, str]] = set()
+
+    def time(self: object, setting: probe.Setting) -> float:
+        tried.add((setting.threads, setting.share))
+        return 0.02 / setting.threads - (0.001 if setting.share == "batch" else 0)
+
+    monkeypatch.setattr(probe._Trial, "time", time)
+    monkeypatch.setattr(probe, "cores", lambda: 2)
+    given = LanguageModelScenario.model_validate({"model": SMALL, "compute": {"device": "cpu", **asked}, **change})
+    compute = probe.resolve(given).compute
+    assert (compute.threads, compute.share) == max(shares, key=lambda crew: (crew[0], crew[1] == "batch"))
+    if len(shares) > 1:
+        assert tried == shares
 
 
 def timed(milliseconds: dict[bool, float]) -> object:

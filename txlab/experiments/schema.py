@@ -65,6 +65,9 @@ class Compute(Section):
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     attention: Literal["auto", "sdpa", "matmul"] = "auto"
     threads: NonNegativeInt = Field(0, description="0 = decided by the probe")
+    share: Literal["auto", "operations", "batch"] = Field(
+        "auto", description="what the threads share: every operation, or the sequences of a batch (on a CPU)"
+    )
     compile: bool | Literal["auto"] = "auto"
 
 

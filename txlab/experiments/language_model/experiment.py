@@ -25,6 +25,8 @@ from txlab.engine.transformer.inspection import induction_scores, inspect, previ
 from txlab.engine.transformer.masks import CAUSAL
 from txlab.errors import LabError, nearest
 from txlab.experiments.language_model.batch import NOT_SCORED, Batch
+from txlab.experiments.language_model.compiling import compiled_loss
+from txlab.experiments.language_model.crew import Crew
 from txlab.experiments.language_model.data import Data, build_data
 from txlab.experiments.language_model.loss import summed_loss
 from txlab.experiments.language_model.optimizer import (
@@ -62,7 +64,9 @@ class LanguageModelExperiment:
             self.model = GPT(self.shape, generator).to(self.device)
         self.optimizer = LongAdamW(self.model, train, train.weight_decay)
         # Compiled is what training does, for its shape; evaluation and generation have others, and are seldom.
-        self.training_loss = torch.compile(summed_loss) if compute.compile is True else summed_loss
+        self.crew = Crew(self.model, self.optimizer, compute.threads if compute.share == "batch" else 1)
+        self.training_loss = compiled_loss(compute.share) if compute.compile is True else summed_loss
+        self.to_compile = compute.compile is True
         self.how: tuple[Kernel, torch.dtype] = (compute.attention, DTYPES[compute.dtype])  # type: ignore[assignment]
         self.guard = LateGuard(self.device)
         self.why = reasons(scenario)
@@ -93,7 +97,7 @@ class LanguageModelExperiment:
         """
         update = self._updates + 1
         loss, right = self._gradients(update)
-        norm = self.optimizer.collect()
+        norm = self.crew.collect()
         rate = self.learning_rate(update)
         self.optimizer.lr = rate
         metrics: dict[str, float | Tensor]
@@ -129,13 +133,24 @@ class LanguageModelExperiment:
         copying = self.scenario.data.source == "induction"
         total = torch.zeros((), device=self.device)
         right = torch.zeros((), device=self.device)
-        for inputs, targets in self._micro_batches(batch):
-            loss, logits = self.training_loss(self.model, inputs, targets, *self.how)
+
+        def learn(model: GPT, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor | None]:
+            loss, logits = self.training_loss(model, inputs, targets, *self.how)
             loss = loss / scored
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-            if copying:
-                right += (logits.argmax(-1) == targets).sum() / scored
+            loss.backward()
+            return loss.detach(), (logits.argmax(-1) == targets).sum() / scored if copying else None
+
+        for inputs, targets in self._micro_batches(batch):
+            # Dropout draws from one generator, in one order: with it the model works on the batch as a whole.
+            if self.adjusted["dropout"] > 0:
+                parts = [learn(self.model, inputs, targets)]
+            else:
+                parts = self.crew.each(learn, inputs, targets, in_turn=self.to_compile)
+            self.to_compile = False
+            for loss, copied in parts:
+                total += loss
+                if copied is not None:
+                    right += copied
         return total, right if copying else None
 
     def _micro_batches(self, batch: Batch) -> list[tuple[Tensor, Tensor]]:
@@ -166,26 +181,30 @@ class LanguageModelExperiment:
             return
         self._updates = refused - 1
         loss, _ = self._gradients(refused)
-        self.optimizer.collect()
+        self.crew.collect()
         self.guard = LateGuard(self.device)
         self._refuse(refused, loss)
 
     # Looking
 
-    @torch.no_grad()
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """The same numbers for the same weights, without dropout.
 
         val_loss           mean cross-entropy over the fixed validation batches, in nats a token
         val_bits_per_byte  val_loss / ln 2 / bytes a token, where tokens are made of bytes
         """
+
+        def measure(model: GPT, inputs: Tensor, targets: Tensor) -> float:
+            with torch.no_grad():  # which is a thread's own
+                return float(summed_loss(model, inputs, targets, *self.how)[0])
+
         training = self.model.training
         self.model.eval()
         try:
             total, scored = 0.0, 0
             for batch in self._validation:
                 inputs, targets = self._on_device(batch.inputs), self._on_device(batch.targets)
-                total += float(summed_loss(self.model, inputs, targets, *self.how)[0])
+                total += sum(self.crew.each(measure, inputs, targets))
                 scored += int((batch.targets != NOT_SCORED).sum())
         finally:
             self.model.train(training)
@@ -270,6 +289,7 @@ class LanguageModelExperiment:
                 "dtype": compute.dtype,
                 "attention": compute.attention,
                 "threads": compute.threads,
+                "share": compute.share,
                 "compile": compute.compile,
                 "why": list(self.why),
             },

@@ -9,6 +9,7 @@ up, it holds back every later update too. The weights are those before the bad s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 import torch
@@ -57,11 +58,23 @@ class LongAdamW:
 
     def collect(self) -> Tensor:
         """Take over the gradients of the backward passes since the last time; ‖g‖, a scalar on their device."""
+        self.gather(self.parameters, self.gradients)
+        return self.norm()
+
+    def gather(self, parameters: Sequence[nn.Parameter], gradients: Tensor) -> None:
+        """Move what backward passes left in parameters like ours, in our order, into a long vector."""
         torch._foreach_copy_(
-            list(self.gradient_of.values()),
-            [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters],
+            self.views(gradients), [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
         )
-        self.forget()
+        for parameter in parameters:
+            parameter.grad = None
+
+    def views(self, vector: Tensor) -> list[Tensor]:
+        """A long vector as tensors of the parameters' shapes, in our order."""
+        return [vector[self.places[name]].view(gradient.shape) for name, gradient in self.gradient_of.items()]
+
+    def norm(self) -> Tensor:
+        """‖g‖ of what was collected."""
         norm: Tensor = torch.linalg.vector_norm(self.gradients)
         return norm
 

@@ -1,7 +1,7 @@
 """Decides what is "auto" in [compute] by timing a few real training steps on this machine.
 
-Notable: nothing is looked up in tables of processors. The dtype, the attention kernel and the number of threads that
-win depend on each other and on who else is using the machine: alone, two threads in bfloat16 with matmul attention took
+Notable: nothing is looked up in tables of processors. The dtype, the attention kernel, the number of threads and what
+these share depend on each other and on who else is using the machine: alone, two threads in bfloat16 with matmul took
 13.6 ms where float32 took 30; beside three busy processes one thread beat two. So: measure, keep the fastest, say why.
 """
 
@@ -15,19 +15,23 @@ from statistics import median
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from txlab.engine.cores import cores
 from txlab.engine.device import DTYPES, choose_device, describe
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.experiments.language_model.compiling import worth_compiling
+from txlab.experiments.language_model.compiling import compiled_loss, worth_compiling
+from txlab.experiments.language_model.crew import Crew
 from txlab.experiments.language_model.loss import summed_loss
 from txlab.experiments.language_model.optimizer import LongAdamW
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.schema import Compute
 
 Dtype = Literal["float32", "bfloat16"]
+Share = Literal["operations", "batch"]
+SHARED: dict[Share, str] = {"operations": "every operation", "batch": "the batch"}
 
 BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step a setting
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
@@ -44,11 +48,12 @@ class Setting:
     dtype: Dtype
     attention: Kernel
     threads: int
+    share: Share = "operations"
     compiled: bool = False
 
     def __str__(self) -> str:
-        plural = "" if self.threads == 1 else "s"
-        return f"{self.dtype}, {self.attention} attention, {self.threads} thread{plural}"
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads sharing {SHARED[self.share]}"
+        return f"{self.dtype}, {self.attention} attention, {threads}"
 
 
 def shape_of(scenario: LanguageModelScenario, vocabulary: int) -> GPTShape:
@@ -108,7 +113,9 @@ def _on_gpu(asked: Compute, device: torch.device) -> tuple[Compute, list[str]]:
         f"{attention} attention: torch picks its fused kernel",
         f"compile {'on' if compile_it else 'off'}",
     ]
-    decided = Compute(device=str(device), dtype=dtype, attention=attention, threads=threads, compile=compile_it)
+    decided = Compute(
+        device=str(device), dtype=dtype, attention=attention, threads=threads, share="operations", compile=compile_it
+    )
     return decided, why
 
 
@@ -123,12 +130,12 @@ def _on_cpu(scenario: LanguageModelScenario, say: Callable[[str], None]) -> tupl
     seconds: dict[Setting, float] = {}
     threads_before = torch.get_num_threads()
     try:
-        # Threads first and one thread first of all: beside busy processes a step on every core can take seconds,
-        # and what is tried after it would be measured no better.
-        by_threads = [Setting(dtypes[-1], kernels[-1], threads) for threads in thread_counts]
+        # Threads first, one thread first of all, and those that share every operation last: beside busy processes
+        # such a step can take seconds, and what is tried after it would be measured no better.
+        by_threads = [Setting(dtypes[-1], kernels[-1], *crew) for crew in _crews(scenario, thread_counts, trial.batch)]
         seconds.update(trial.compare(by_threads, 0.3 * BUDGET))
-        threads = min(by_threads, key=lambda setting: seconds.get(setting, inf)).threads
-        settings = [Setting(dtype, kernel, threads) for dtype in dtypes for kernel in kernels]
+        crew = min(by_threads, key=lambda setting: seconds.get(setting, inf))
+        settings = [replace(crew, dtype=dtype, attention=kernel) for dtype in dtypes for kernel in kernels]
         seconds.update(trial.compare(settings, 0.7 * BUDGET))
         known = {setting: seconds[setting] for setting in settings if setting in seconds}
         best = _fastest(known) if known else settings[0]
@@ -148,7 +155,12 @@ def _on_cpu(scenario: LanguageModelScenario, say: Callable[[str], None]) -> tupl
     if compile_why:
         why.append(compile_why)
     decided = Compute(
-        device="cpu", dtype=best.dtype, attention=best.attention, threads=best.threads, compile=compile_it
+        device="cpu",
+        dtype=best.dtype,
+        attention=best.attention,
+        threads=best.threads,
+        share=best.share,
+        compile=compile_it,
     )
     return decided, why
 
@@ -161,6 +173,19 @@ def _thread_counts() -> list[int]:
     """1, 2, 4 … and all cores, at most 16: small matrices gain nothing from more."""
     most = min(16, cores())
     return sorted({1 << n for n in range(most.bit_length())} | {most})
+
+
+def _crews(scenario: LanguageModelScenario, counts: Sequence[int], batch: int) -> list[tuple[int, Share]]:
+    """(threads, what they share) worth timing: a batch is shared where it has a sequence for everybody, and without
+    dropout (see `crew`)."""
+    asked = scenario.compute.share
+    sharing = [threads for threads in counts if 1 < threads <= batch and scenario.model.dropout == 0]
+    crews: list[tuple[int, Share]] = [(1, "operations")] if 1 in counts else []
+    if asked != "operations":
+        crews += [(threads, "batch") for threads in sharing]
+    if asked != "batch" or len(crews) == 0:
+        crews += [(threads, "operations") for threads in counts if threads > 1]
+    return crews
 
 
 def _fastest(seconds: dict[Setting, float]) -> Setting:
@@ -195,14 +220,25 @@ class _Trial:
         with torch.random.fork_rng(devices=[]):
             self.model = GPT(shape, generator)
             self.ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=generator)
+        self.batch = batch
         self.optimizer = LongAdamW(self.model, train, train.weight_decay)
+        self.crews: dict[int, Crew[GPT]] = {}
+        self.compiled: set[Setting] = set()
 
     def step(self, setting: Setting) -> None:
         """One training step; what it learns is thrown away."""
-        loss_of = torch.compile(summed_loss) if setting.compiled else summed_loss
-        loss, _ = loss_of(self.model, self.ids, self.ids, setting.attention, DTYPES[setting.dtype])
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.collect().item()
+        loss_of = compiled_loss(setting.share) if setting.compiled else summed_loss
+        members = setting.threads if setting.share == "batch" else 1
+        if members not in self.crews:
+            self.crews[members] = Crew(self.model, self.optimizer, members)
+        crew = self.crews[members]
+
+        def learn(model: GPT, inputs: Tensor, targets: Tensor) -> None:
+            loss_of(model, inputs, targets, setting.attention, DTYPES[setting.dtype])[0].backward()
+
+        crew.each(learn, self.ids, self.ids, in_turn=setting.compiled and setting not in self.compiled)
+        self.compiled.add(setting)
+        crew.collect().item()
         self.optimizer.step()
 
     def compare(self, settings: Sequence[Setting], budget: float) -> dict[Setting, float]:
