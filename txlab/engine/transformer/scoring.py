@@ -1,0 +1,217 @@
+"""How probable a model finds a text: the log-probability of each token, their sum, perplexity (MATH R1).
+
+Notable: three kinds of model have three kinds of score, and each is called what it is. A decoder-only model has
+log p(x₁ … x_T) = Σ log p(x_t | x_<t), where the first token stands unscored unless something was put before it; an
+encoder–decoder log p(target | source), its end included; BERT has no probability of a text at all, only a
+*pseudo*-log-likelihood. A text longer than the context is read in windows that overlap. Sums are in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import exp, inf, log, nan
+
+import torch
+from torch import Tensor, nn
+
+from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.gpt import GPT
+from txlab.errors import LabError
+
+FORMULAS = {
+    "log-probability": "log p(x) = sum over t of log p(x_t | x_<t)",
+    "pseudo-log-likelihood": "PLL(x) = sum over t of log p(x_t | x without x_t)",
+    "log-probability given the source": "log p(y | x) = sum over t of log p(y_t | y_<t, x)",
+}
+AT_ONCE = 1 << 26  # logits formed at once: 256 MB in float32
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """One token, and what the model thought of it at its place.
+
+    logp      log p of it, in nats; NaN where nothing stands before it that could predict it
+    rank      1 = no token was likelier; 0 where it is not scored
+    entropy   −Σ p log p of the whole distribution, in nats: the surprise that the model itself expected
+    likeliest, likeliest_logp   the token it would have bet on
+    seen      tokens of the text that were in sight
+    """
+
+    token: int
+    logp: float
+    rank: int = 0
+    entropy: float = nan
+    likeliest: int = -1
+    likeliest_logp: float = nan
+    seen: int = 0
+
+    @property
+    def scored(self) -> bool:
+        return self.rank > 0
+
+
+@dataclass(frozen=True)
+class Score:
+    """A scored text. `name` is one of FORMULAS; `stride` 0 = all of it was read at once."""
+
+    name: str
+    tokens: tuple[TokenScore, ...]
+    stride: int = 0
+
+    @property
+    def scored(self) -> int:
+        """How many tokens have a score."""
+        return sum(token.scored for token in self.tokens)
+
+    @property
+    def total(self) -> float:
+        """Σ log p, in nats."""
+        return sum(token.logp for token in self.tokens if token.scored)
+
+    @property
+    def mean(self) -> float:
+        """Nats a token: −Σ log p / n."""
+        return -self.total / self.scored if self.scored else nan
+
+    @property
+    def perplexity(self) -> float:
+        """exp(−Σ log p / n): as unsure, on average, as among so many equally likely tokens."""
+        mean = self.mean
+        return exp(mean) if mean < 700 else inf if mean == mean else nan
+
+    def bits_per_byte(self, size: int) -> float:
+        """−Σ log₂ p / bytes of the scored tokens: can be set beside a compressor, whatever the tokens are."""
+        return -self.total / log(2) / size if size and self.scored else nan
+
+
+def window_starts(length: int, context: int, stride: int) -> list[int]:
+    """Where windows of `context` inputs begin, so that each of the tokens 1 … length−1 is predicted once.
+
+    >>> window_starts(8, 4, 2), window_starts(5, 4, 2), window_starts(1, 4, 2)
+    ([0, 2, 4], [0], [])
+    """
+    if length < 2:
+        return []
+    beyond = max(0, length - 1 - context)
+    return [stride * window for window in range(1 + -(-beyond // stride))]
+
+
+def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
+    """log p(x_t | x_<t) of each token of a text, under a decoder-only model. MATH R1.
+
+    A text of more than T + 1 tokens is read in windows of T; each goes `stride` tokens beyond the one before (0 = half
+    the context) and scores only those, so that a token always sees at least T − stride + 1 tokens before it, or all
+    that there are. stride = 1 gives every token all the sight that the model has, at T times the cost.
+    LabError for a stride outside 1 … T, or a token that is not in the vocabulary.
+    """
+    context = model.shape.context
+    check(ids, model.shape.vocabulary, "text")
+    if not 0 <= stride <= context:
+        raise LabError(f"a stride of {stride} is not allowed; allowed: 1 to {context}, this model's context")
+    stride = stride or max(1, context // 2)
+    text = torch.tensor(list(ids))
+    found = [TokenScore(token, nan) for token in ids]
+    starts = window_starts(len(ids), context, stride)
+    with reading(model) as device:
+        done = 1  # the first token is never predicted
+        for start in starts:
+            stop = min(start + context, len(ids) - 1)  # the last input; it predicts the token behind it
+            logits = model(text[None, start:stop].to(device))[0, done - 1 - start :]  # (new tokens, V)
+            asked = text[done : stop + 1]
+            seen = range(done - start, stop + 1 - start)
+            found[done : stop + 1] = scored(logits, asked, seen)
+            done = stop + 1
+    return Score("log-probability", tuple(found), stride if len(starts) > 1 else 0)
+
+
+def score_masked(model: Bert, ids: Sequence[int], mask: int, unasked: Sequence[int] = ()) -> Score:
+    """log p(x_t | all the others) of each token, hidden behind the mask in turn: PLL = Σ of them.
+
+    Salazar et al. 2020, eq. 1. It is no log-probability: the factors do not come from one distribution of texts.
+    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself). LabError past the context.
+    """
+    shape = model.shape
+    check(ids, shape.vocabulary, "text")
+    if len(ids) > shape.context:
+        raise LabError(
+            f"the text has {len(ids)} tokens; this model reads at most {shape.context}, and what it says of a token "
+            "depends on all of them"
+        )
+    places = [place for place, token in enumerate(ids) if token != mask and token not in unasked]
+    found = [TokenScore(token, nan) for token in ids]
+    text = torch.tensor(list(ids))
+    rows = max(1, AT_ONCE // max(1, len(ids) * shape.vocabulary))
+    with reading(model) as device:
+        for first in range(0, len(places), rows):
+            asked = torch.tensor(places[first : first + rows])
+            hidden = text.repeat(len(asked), 1)  # (B, T)
+            hidden[torch.arange(len(asked)), asked] = mask
+            logits = model(hidden.to(device))[torch.arange(len(asked)), asked.to(device)]  # (B, V)
+            for place, token in zip(
+                asked.tolist(), scored(logits, text[asked], [len(ids) - 1] * len(asked)), strict=True
+            ):
+                found[place] = token
+    return Score("pseudo-log-likelihood", tuple(found))
+
+
+def score_target(model: EncoderDecoder, source: Sequence[int], target: Sequence[int]) -> Score:
+    """log p(y_t | y_<t, source) of each token of a target: all but the first, which is what the decoder starts with.
+
+    Include the token that ends a target, or it is the score of everything that begins so. MATH R1, T8.
+    """
+    shape = model.shape
+    check(source, shape.source_vocabulary, "source")
+    check(target, shape.target_vocabulary, "target")
+    for what, length in (("source", len(source)), ("target", len(target) - 1)):
+        if length > shape.context:
+            raise LabError(f"the {what} has {length} tokens; this model reads at most {shape.context}")
+    found = [TokenScore(token, nan) for token in target]
+    if len(target) > 1:
+        if not source:
+            raise LabError("there is no source to translate: it has no tokens")
+        with reading(model) as device:
+            read = torch.tensor([list(source)], device=device)
+            logits = model(read, torch.tensor([list(target[:-1])], device=device))[0]  # (T, V)
+            found[1:] = scored(logits, torch.tensor(list(target[1:])), range(1, len(target)))
+    return Score("log-probability given the source", tuple(found))
+
+
+def scored(logits: Tensor, asked: Tensor, seen: Sequence[int]) -> list[TokenScore]:
+    """What rows of logits (n, V) say of the tokens (n) that were asked about; in float64, a few rows at a time."""
+    found: list[TokenScore] = []
+    step = max(1, (AT_ONCE >> 3) // logits.shape[-1])
+    for first in range(0, len(asked), step):
+        row = logits[first : first + step].double()
+        token = asked[first : first + step].to(row.device)
+        logp = row.log_softmax(-1)  # (n, V)
+        own = logp.gather(-1, token[:, None])  # (n, 1)
+        rank = (logp > own).sum(-1) + 1
+        entropy = -(logp.exp() * logp.nan_to_num(neginf=0.0)).sum(-1)
+        best, likeliest = logp.max(-1)
+        columns = (token, own[:, 0], rank, entropy, likeliest, best)
+        for entry in zip(*(column.tolist() for column in columns), seen[first : first + step], strict=True):
+            found.append(TokenScore(*entry))
+    return found
+
+
+@contextmanager
+def reading(model: nn.Module) -> Iterator[torch.device]:
+    """The model without dropout, gradients and autocast, and its device; its mode is put back."""
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode(), torch.autocast(device.type, enabled=False):
+            yield device
+    finally:
+        model.train(training)
+
+
+def check(ids: Sequence[int], vocabulary: int, what: str) -> None:
+    """LabError unless all ids are tokens of the model."""
+    for token in ids:
+        if not 0 <= token < vocabulary:
+            raise LabError(f"the {what} has the token {token}; this model's tokens are 0 … {vocabulary - 1}")
