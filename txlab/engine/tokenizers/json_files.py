@@ -19,28 +19,32 @@ LARGEST_FILE = 128 << 20
 MOST_VALUES = 4_000_000
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
     """The bytes of a regular file; LabError, without its name, for anything else."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise LabError("it is not a regular file")
-        if status.st_size > LARGEST_FILE:
-            raise LabError(f"it is larger than {LARGEST_FILE >> 20} MiB")
+        if status.st_size > largest:
+            raise LabError(f"it is larger than {largest >> 20} MiB")
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)  # it may have grown, or have a size of 0 and never end
+            data = file.read(largest + 1)  # it may have grown, or have a size of 0 and never end
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
         raise LabError("it cannot be read: no such name is possible") from None
-    if len(data) > LARGEST_FILE:
-        raise LabError(f"it is larger than {LARGEST_FILE >> 20} MiB")
+    if len(data) > largest:
+        raise LabError(f"it is larger than {largest >> 20} MiB")
     return data
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, largest: int = LARGEST_FILE) -> Any:
     """The value in a JSON file; LabError, without its name, where it is none or beyond every tokenizer."""
-    data = read_bytes(path)
+    return parse_json(read_bytes(path, largest))
+
+
+def parse_json(data: bytes) -> Any:
+    """The value in the bytes of a JSON text; LabError where they are none, or have too many values."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
         raise LabError(f"it has more than {MOST_VALUES:,} values")
     try:

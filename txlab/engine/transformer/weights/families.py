@@ -1,0 +1,79 @@
+"""What a family of models must say so that its weights can be read and written: its shape, and whose name is whose.
+
+Notable: one list of pieces serves both directions, so that what is read and what is written cannot drift apart. A piece
+is a tensor of theirs and the rows of our parameter that it is: our [W_Q; W_K; W_V] is one matrix, theirs are three, or
+one that lies on its side (GPT-2's Conv1D keeps (in, out), and a square one would load silently if nobody turned it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.weights.configs import Config
+
+Model = GPT | Bert | EncoderDecoder
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Their tensor `theirs` is our parameter `ours`, or of three equal parts of its rows the one of number `third`.
+
+    turned  theirs is the transpose
+    row     theirs has one dimension more, of one row: (1, V) for (V)
+    stream  the dimensions of ours that are features of the residual stream (D); what a change of their order permutes
+    """
+
+    theirs: str
+    ours: str
+    third: int | None = None
+    turned: bool = False
+    row: bool = False
+    stream: tuple[int, ...] = ()
+
+    def rows(self, ours: Tensor) -> Tensor:
+        """The part of our parameter that this piece is, as a view."""
+        return ours if self.third is None else ours.chunk(3)[self.third]
+
+    def shape(self, ours: Tensor) -> tuple[int, ...]:
+        """The shape that theirs must have."""
+        shape = tuple(self.rows(ours).shape)
+        return (1, *shape) if self.row else shape[::-1] if self.turned else shape
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model_type of config.json.
+
+    name       as people know it
+    kind       "gpt", "bert" or "encoder-decoder"
+    describe   config → the shape of our model; LabError where it is not one that is computed here
+    build      shape → model
+    canonical  a name of theirs as a checkpoint of today would have it (old ones lack a prefix, or say gamma)
+    pieces     shape → all that must be there
+    copies     (their name, our parameter) of what a checkpoint may say a second time; it must say the same
+    optional   a pattern of names that a checkpoint may lack, all of them together: a head, or a bias
+    without    what is said of a checkpoint that lacks them
+    harmless   patterns of names that say nothing: buffers of masks and numbers of positions
+    elsewhere  patterns of names that belong to another head than the one that predicts tokens
+    """
+
+    name: str
+    kind: str
+    describe: Callable[[Config], Any]
+    build: Callable[[Any], Model]
+    canonical: Callable[[str], str]
+    pieces: Callable[[Any], Sequence[Piece]]
+    copies: Callable[[Any], Sequence[tuple[str, str]]]
+    optional: str = ""
+    without: str = ""
+    harmless: Sequence[str] = ()
+    elsewhere: Sequence[str] = ()
+    # Keys of config.json that name a special token: our word for it → theirs.
+    special: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,73 @@
+"""GPT-2's weights (Radford et al. 2019): the map between its names and those of GPT, and its config.json.
+
+Notable: Conv1D keeps (in, out), so four maps a block are turned; q, k, v stand side by side in c_attn, as they do in
+ours; OpenAI's own files lack the prefix "transformer.", and have the causal masks among the weights.
+"""
+
+from __future__ import annotations
+
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece
+
+# theirs → ours, within a block; the maps are Conv1D, the norms are not.
+MAPS = {
+    "attn.c_attn": "attention.qkv",
+    "attn.c_proj": "attention.out",
+    "mlp.c_fc": "feed_forward.rise",
+    "mlp.c_proj": "feed_forward.fall",
+}
+NORMS = {"ln_1": "norm_attention", "ln_2": "norm_feed_forward"}
+
+
+def describe(config: Config) -> GPTShape:
+    config.must_be({"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False})
+    width = config.whole("n_embd", 1, WIDEST)
+    return GPTShape(
+        layers=config.whole("n_layer", 1, MOST_LAYERS),
+        heads=config.heads("n_head", "n_embd", width),
+        width=width,
+        context=config.whole("n_positions" if "n_positions" in config else "n_ctx", 1, LONGEST),
+        vocabulary=config.tokens("vocab_size"),
+        feed_forward=config.whole("n_inner", 1, WIDEST, 4 * width),
+        activation=config.activation("activation_function", "gelu_new"),
+        tied=config.flag("tie_word_embeddings", True),
+        dropout=config.share("resid_pdrop", 0.1),
+        epsilon=config.epsilon("layer_norm_epsilon", 1e-5),
+    )
+
+
+def pieces(shape: GPTShape) -> list[Piece]:
+    found = [
+        Piece("transformer.wte.weight", "embed.weight"),
+        Piece("transformer.wpe.weight", "positions.weight"),
+        Piece("transformer.ln_f.weight", "last_norm.weight"),
+        Piece("transformer.ln_f.bias", "last_norm.bias"),
+    ]
+    for layer in range(shape.layers):
+        for names, turned in ((MAPS, True), (NORMS, False)):
+            for theirs, ours in names.items():
+                at, here = f"transformer.h.{layer}.{theirs}", f"blocks.{layer}.{ours}"
+                found += [
+                    Piece(f"{at}.weight", f"{here}.weight", turned=turned),
+                    Piece(f"{at}.bias", f"{here}.bias"),
+                ]
+    return found if shape.tied else [*found, Piece("lm_head.weight", "unembed.weight")]
+
+
+def canonical(name: str) -> str:
+    return f"transformer.{name}" if name.startswith(("wte.", "wpe.", "ln_f.", "h.")) else name
+
+
+GPT2 = Family(
+    name="GPT-2",
+    kind="gpt",
+    describe=describe,
+    build=GPT,
+    canonical=canonical,
+    pieces=pieces,
+    copies=lambda shape: [("lm_head.weight", "embed.weight")] if shape.tied else [],
+    harmless=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",),
+    elsewhere=(r"score\.weight", r"(multiple_choice_head|classifier)\..*"),
+    special={"begin": "bos_token_id", "end": "eos_token_id", "pad": "pad_token_id"},
+)

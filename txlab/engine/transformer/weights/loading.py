@@ -1,0 +1,250 @@
+"""A model of others from a local folder: checked by its head, then read tensor by tensor into a model of ours.
+
+Notable: everything that can be wrong is found before memory is taken: the config's numbers by themselves, then names,
+kinds and shapes in the files' heads against the model that the config describes (built without memory, on the meta
+device), then the size against the memory at hand. What is then read is checked for NaN and infinities, and lies in
+memory once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor, nn
+
+from txlab.engine.tokenizers.json_files import shown
+from txlab.engine.transformer.positions import sinusoids
+from txlab.engine.transformer.weights.bert import BERT
+from txlab.engine.transformer.weights.configs import Config
+from txlab.engine.transformer.weights.families import Family, Model, Piece
+from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder, read_tensor
+from txlab.engine.transformer.weights.gpt2 import GPT2
+from txlab.engine.transformer.weights.headers import FLOATS, Place
+from txlab.engine.transformer.weights.marian import MARIAN
+from txlab.engine.transformer.weights.vocabularies import FolderTokenizers, folder_tokenizers
+from txlab.errors import LabError, nearest
+
+FAMILIES: dict[str, Family] = {"gpt2": GPT2, "bert": BERT, "marian": MARIAN}
+# Of the free memory this much stays free: a model that just fits leaves nothing for its activations.
+SPARED = 0.1
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that was read, in eval mode.
+
+    tokenizer         None where the folder has none or a library is missing: facts["tokenizer"] then says why
+    target_tokenizer  the decoder's, where it has its own
+    kind              "gpt", "bert" or "encoder-decoder"
+    special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder says
+    facts             model_type, family, architecture, parameters, stored ("F16"), files, left_out (names of tensors
+                      that belong to other heads), head and tokenizer (sentences, where one is missing)
+    """
+
+    model: Model
+    tokenizer: Any
+    target_tokenizer: Any
+    kind: str
+    special: dict[str, int] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Loaded:
+    """Read a folder with config.json and *.safetensors, and the tokenizer beside them; LabError names the folder.
+
+    `dtype`: float32, or float64 for comparisons; weights stored in 16 bits are widened.
+    """
+    if dtype not in (torch.float32, torch.float64):
+        raise LabError(f"models are read in float32 or float64, not {dtype}")
+    path = Path(folder)
+    try:
+        found = read_folder(path)
+        family = family_of(found.config)
+        config = Config(found.config)
+        shape = family.describe(config)
+        checked = check(found, family, shape, dtype)
+        tokenizers = folder_tokenizers(path, family.kind)
+        check_vocabulary(tokenizers, shape)
+        model = fill(checked, family, shape, dtype)
+    except LabError as error:
+        raise LabError(f"model folder {str(path)!r}: {error}") from None
+    sizes = vocabulary_sizes(shape)
+    special = dict(tokenizers.special)
+    for ours, theirs in family.special.items():
+        token = config.token_id(theirs, sizes[-1])
+        if token is not None:
+            special[ours] = token
+    architectures = found.config.get("architectures")
+    facts: dict[str, Any] = {
+        "model_type": found.config["model_type"],
+        "family": family.name,
+        "architecture": str(architectures[0])[:80] if isinstance(architectures, list) and architectures else "",
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "stored": ", ".join(sorted({checked.places[piece.theirs].dtype for piece in checked.pieces})),
+        "files": found.files,
+        "left_out": checked.left_out,
+    }
+    if checked.absent:
+        facts["head"] = family.without
+    if tokenizers.missing:
+        facts["tokenizer"] = tokenizers.missing
+    return Loaded(model.to(device), tokenizers.source, tokenizers.target, family.kind, special, facts)
+
+
+def family_of(config: Mapping[str, Any]) -> Family:
+    given = config.get("model_type")
+    if not isinstance(given, str) or given not in FAMILIES:
+        near = nearest(given[:40], FAMILIES) if isinstance(given, str) else ""
+        raise LabError(
+            f"config.json has model_type = {shown(given)}, an architecture that is not known here{near}; "
+            f"known: {', '.join(FAMILIES)}"
+        )
+    return FAMILIES[given]
+
+
+def vocabulary_sizes(shape: Any) -> tuple[int, ...]:
+    """The rows of the table, or of the source's and the target's."""
+    if hasattr(shape, "vocabulary"):
+        return (shape.vocabulary,)
+    return shape.source_vocabulary, shape.target_vocabulary
+
+
+def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:
+    """A token without a row in the table would be found out only when somebody types it."""
+    sizes = vocabulary_sizes(shape)
+    for tokenizer, size in ((tokenizers.source, sizes[0]), (tokenizers.target or tokenizers.source, sizes[-1])):
+        if tokenizer is not None and tokenizer.vocabulary > size:
+            raise LabError(f"its tokenizer has {tokenizer.vocabulary:,} tokens, and the model knows {size:,}")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found right by the heads alone: `places` by today's names, the pieces that are there and those that a
+    checkpoint may lack, what repeats a parameter, and what is left out."""
+
+    places: dict[str, Place]
+    pieces: Sequence[Piece]
+    absent: Sequence[Piece]
+    copies: Sequence[tuple[str, str]]
+    left_out: list[str]
+
+
+def check(folder: Folder, family: Family, shape: Any, dtype: torch.dtype) -> Checked:
+    """Names, kinds and shapes in the heads against the shape; LabError before anything is allocated."""
+    places: dict[str, Place] = {}
+    for name, place in folder.places.items():
+        if family.canonical(name) in places:
+            raise LabError(f"the tensor {shown(name)} is there twice, under an old name and today's")
+        places[family.canonical(name)] = place
+    wanted = family.pieces(shape)
+    absent = [piece for piece in wanted if family.optional and re.fullmatch(family.optional, piece.theirs)]
+    if any(piece.theirs in places for piece in absent):
+        absent = []
+    lacking = {piece.theirs for piece in absent}
+    pieces = [piece for piece in wanted if piece.theirs not in lacking]
+    for piece in pieces:
+        if piece.theirs not in places:
+            raise LabError(f"the weights have no tensor {piece.theirs}, which config.json asks for")
+    copies = [(theirs, ours) for theirs, ours in family.copies(shape) if theirs in places]
+    known = {piece.theirs for piece in pieces} | {theirs for theirs, _ in copies}
+    left_out: list[str] = []
+    for name in sorted(set(places) - known):
+        if any(re.fullmatch(pattern, name) for pattern in family.elsewhere):
+            left_out.append(name)
+        elif not any(re.fullmatch(pattern, name) for pattern in family.harmless):
+            raise LabError(f"the weights have the tensor {shown(name)}, which this {family.name} has no place for")
+    with torch.device("meta"):  # nothing is allocated; what is missing was found above, so the size is no invention
+        empty = family.build(shape)
+    ours_of = named(empty)
+    for theirs, needed in [
+        *((piece.theirs, piece.shape(ours_of[piece.ours])) for piece in pieces),
+        *((theirs, tuple(ours_of[ours].shape)) for theirs, ours in copies),
+    ]:
+        place = places[theirs]
+        if place.dtype not in FLOATS:
+            raise LabError(f"the tensor {theirs} is {place.dtype}; weights are {', '.join(FLOATS)}")
+        if place.shape != needed:
+            raise LabError(f"the tensor {theirs} has the shape {place.shape}; config.json says {needed}")
+    size = sum(tensor.numel() for tensor in ours_of.values()) * dtype.itemsize
+    free = memory_at_hand()
+    if size > free * (1 - SPARED):
+        raise LabError(f"the model needs {size / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free")
+    return Checked(places, pieces, absent, copies, left_out)
+
+
+def memory_at_hand() -> int:
+    """Bytes that can be taken without pushing anything out."""
+    return int(psutil.virtual_memory().available)
+
+
+def named(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters, and the buffers that are computed, by name."""
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+@torch.no_grad()
+def fill(checked: Checked, family: Family, shape: Any, dtype: torch.dtype) -> Model:
+    """Allocate the model and read every tensor into its place; LabError for values that are not finite."""
+    with torch.device("meta"):
+        model = family.build(shape)
+    try:
+        model = model.to(dtype).to_empty(device="cpu")
+    except (RuntimeError, MemoryError):
+        raise LabError("there is not enough memory for the model") from None
+    compute_tables(model, shape, dtype)
+    ours_of = named(model)
+    for piece in checked.pieces:
+        read_into(piece, checked.places[piece.theirs], ours_of[piece.ours])
+    for piece in checked.absent:
+        neutral(piece.ours, ours_of[piece.ours])
+    for theirs, ours in checked.copies:
+        compare(theirs, checked.places[theirs], ours, ours_of[ours])
+    return model.eval()
+
+
+def compute_tables(model: Model, shape: Any, dtype: torch.dtype) -> None:
+    """What no file has: GPT-2 and BERT learn their positions, Marian's are sinusoids."""
+    if "position_table" in dict(model.named_buffers()):
+        half = getattr(shape, "half_sinusoids", None)
+        table = torch.empty(0) if half is None else sinusoids(shape.context, shape.width, half)
+        model.register_buffer("position_table", table.to(dtype), persistent=False)
+
+
+def read_into(piece: Piece, place: Place, ours: Tensor) -> None:
+    """Fill the piece's part of our parameter, a block of rows of theirs at a time."""
+    into = piece.rows(ours)
+    into = into[None] if piece.row else into.T if piece.turned else into
+    for first, rows in blocks(place):
+        part = into[first : first + len(rows)]
+        part.copy_(rows)
+        if not bool(part.isfinite().all()):
+            raise LabError(
+                f"the tensor {piece.theirs} has {int((~part.isfinite()).sum())} values that are no finite numbers, "
+                f"in rows {first} to {first + len(rows) - 1}"
+            )
+
+
+def neutral(name: str, ours: Tensor) -> None:
+    """What stands in for weights that a checkpoint lacks: W = I, γ = 1, b = 0."""
+    if ours.dim() == 2:
+        torch.nn.init.eye_(ours)
+    else:
+        ours.fill_(1.0 if name.endswith("weight") else 0.0)
+
+
+def compare(theirs: str, place: Place, ours: str, value: Tensor) -> None:
+    """LabError where a tensor that must be the same as another one is not.
+
+    Tied weights are the same to the bit; sinusoids were rounded, in 16 bits to 3 digits.
+    """
+    given = read_tensor(place).to(value.dtype)
+    close = 1e-3 if ours == "position_table" else 0.0
+    if not bool(((given - value).abs() <= close).all()):
+        what = "the sinusoids that Marian adds" if close else "those it is tied to"
+        raise LabError(f"the tensor {theirs} differs from {what}, so this is another model than config.json says")

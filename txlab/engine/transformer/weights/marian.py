@@ -1,0 +1,148 @@
+"""Marian's weights (Junczys-Dowmunt et al. 2018; Tiedemann's translation models), and its config.json.
+
+Notable: post-LN throughout, sinusoids with all sines first, which are computed and only compared where a file has them;
+`final_logits_bias` (1, V) is ours without the row. Old configs say things that only BART's other descendants vary: they
+are held to what Marian is.
+"""
+
+from __future__ import annotations
+
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+from txlab.engine.transformer.weights.configs import LONGEST_COMPUTED, MOST_LAYERS, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece
+from txlab.errors import LabError
+
+THIRDS = ("q_proj", "k_proj", "v_proj")  # of our [W_Q; W_K; W_V]
+ATTENTIONS = {"self_attn": "attention", "encoder_attn": "cross"}
+NAMES = {
+    "self_attn_layer_norm": "norm_attention",
+    "encoder_attn_layer_norm": "norm_cross",
+    "fc1": "feed_forward.rise",
+    "fc2": "feed_forward.fall",
+    "final_layer_norm": "norm_feed_forward",
+}
+ONLY = {
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "static_position_embeddings": True,
+    "extra_pos_embeddings": 0,
+    "is_decoder": False,
+}
+# Which dimensions of our parameters are features of the residual stream, by the end of the name.
+STREAM = {
+    "qkv.weight": (1,),
+    "out.weight": (0,),
+    "out.bias": (0,),
+    "rise.weight": (1,),
+    "fall.weight": (0,),
+    "fall.bias": (0,),
+    "embed_source.weight": (1,),
+    "embed_target.weight": (1,),
+    "unembed.weight": (1,),
+}
+
+
+def describe(config: Config) -> EncoderDecoderShape:
+    config.must_be(ONLY)
+    width = config.whole("d_model", 1, WIDEST)
+    if width % 2:
+        raise LabError(f"config.json has d_model = {width}; allowed: even numbers, of which half are sines")
+    heads = config.heads("encoder_attention_heads", "d_model", width)
+    feed_forward = config.whole("encoder_ffn_dim", 1, WIDEST)
+    for key, ours in (("decoder_attention_heads", heads), ("decoder_ffn_dim", feed_forward)):
+        if config.whole(key, 1, WIDEST, ours) != ours:
+            raise LabError(
+                f"config.json has {key} = {config.content[key]}; here the encoder's, {ours}, is the decoder's"
+            )
+    source = config.tokens("vocab_size")
+    target = config.tokens("decoder_vocab_size", source)
+    shared = config.flag("share_encoder_decoder_embeddings", True)
+    if shared and source != target:
+        raise LabError(f"config.json shares one table between vocabularies of {source} and {target} tokens")
+    return EncoderDecoderShape(
+        encoder_layers=config.whole("encoder_layers", 1, MOST_LAYERS),
+        decoder_layers=config.whole("decoder_layers", 1, MOST_LAYERS),
+        heads=heads,
+        width=width,
+        source_vocabulary=source,
+        target_vocabulary=target,
+        context=config.whole("max_position_embeddings", 1, LONGEST_COMPUTED),
+        feed_forward=feed_forward,
+        activation=config.activation("activation_function", "gelu"),
+        shared=shared,
+        tied=config.flag("tie_word_embeddings", True),
+        scale_embedding=config.flag("scale_embedding", False),
+        output_bias=True,
+        half_sinusoids=True,
+        dropout=config.share("dropout", 0.1),
+    )
+
+
+def pieces(shape: EncoderDecoderShape) -> list[Piece]:
+    if shape.shared:
+        found = [("model.shared.weight", "embed_target.weight")]
+    else:
+        found = [
+            ("model.encoder.embed_tokens.weight", "embed_source.weight"),
+            ("model.decoder.embed_tokens.weight", "embed_target.weight"),
+        ]
+    if not shape.tied:
+        found.append(("lm_head.weight", "unembed.weight"))
+    made = [Piece(theirs, ours, stream=STREAM[ours]) for theirs, ours in found]
+    made.append(Piece("final_logits_bias", "unembed_bias", row=True))
+    for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers)):
+        for layer in range(layers):
+            made += block(f"model.{side}.layers.{layer}", f"{side}.blocks.{layer}", side == "decoder")
+    return made
+
+
+def block(at: str, here: str, crosses: bool) -> list[Piece]:
+    made: list[Piece] = []
+    for kind in ("weight", "bias"):
+        for theirs, ours in ATTENTIONS.items():
+            if theirs == "encoder_attn" and not crosses:
+                continue
+            made += [
+                Piece(
+                    f"{at}.{theirs}.{name}.{kind}",
+                    f"{here}.{ours}.qkv.{kind}",
+                    third,
+                    stream=STREAM.get(f"qkv.{kind}", ()),
+                )
+                for third, name in enumerate(THIRDS)
+            ]
+            made.append(
+                Piece(f"{at}.{theirs}.out_proj.{kind}", f"{here}.{ours}.out.{kind}", stream=STREAM[f"out.{kind}"])
+            )
+        for theirs, ours in NAMES.items():
+            if theirs == "encoder_attn_layer_norm" and not crosses:
+                continue
+            stream = (0,) if "norm" in ours else STREAM.get(f"{ours.rpartition('.')[2]}.{kind}", ())
+            made.append(Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}", stream=stream))
+    return made
+
+
+def copies(shape: EncoderDecoderShape) -> list[tuple[str, str]]:
+    tables = [("lm_head.weight", "embed_target.weight")] if shape.tied else []
+    if shape.shared:
+        tables += [(f"model.{side}.embed_tokens.weight", "embed_target.weight") for side in ("encoder", "decoder")]
+    return tables + [(f"model.{side}.embed_positions.weight", "position_table") for side in ("encoder", "decoder")]
+
+
+def canonical(name: str) -> str:
+    return f"model.{name}" if name.startswith(("encoder.", "decoder.", "shared.")) else name
+
+
+MARIAN = Family(
+    name="Marian",
+    kind="encoder-decoder",
+    describe=describe,
+    build=EncoderDecoder,
+    canonical=canonical,
+    pieces=pieces,
+    copies=copies,
+    optional=r"final_logits_bias",
+    without="the weights have no bias of the logits, so it is 0",
+    special={"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id", "begin": "bos_token_id"},
+)
