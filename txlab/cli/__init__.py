@@ -21,8 +21,10 @@ from txlab.cli.control import control, stop
 from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
 from txlab.cli.follow import attach
+from txlab.cli.generate import generate
 from txlab.cli.run import resume, run
 from txlab.cli.runs import runs
+from txlab.cli.score import score
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
@@ -51,7 +53,7 @@ class Command(typer.core.TyperCommand):
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
 
-for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, tokenize, doctor):
+for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, tokenize, score, generate, doctor):
     app.command(cls=Command)(command)
 
 tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)

@@ -1,0 +1,149 @@
+"""What the commands that read with a model share: which model, which text, and how its answers are written.
+
+Notable: heads and layers are counted from 1, as on the screen (head 2.3 is the third of layer 2), positions from 0, as
+ids are. Text goes in as UTF-8, and comes out escaped wherever it goes to a terminal.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.runs.models import OpenModel
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="a run (its name, directory, or latest; RUN@1200 = its checkpoint there), or a folder"
+    ),
+]
+TextArgument = Annotated[
+    str | None, typer.Argument(metavar="TEXT", help="the text; - or nothing at all is standard input")
+]
+FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="take the text from a file")]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="TEXT", help="of an encoder–decoder: what is written for the source")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object")]
+
+
+def opened(name: str) -> OpenModel:
+    """The model that a person named; LabError for one that reads no texts."""
+    from txlab.runs.models import open_model
+    from txlab.runs.process import set_thread_environment
+
+    set_thread_environment()
+    model = open_model(name)
+    if model.kind == "vision":
+        raise LabError(f"{model.title} reads pictures, not texts")
+    return model
+
+
+def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
+    """The argument, a file, or standard input, which must be UTF-8; None if nothing, where nothing is needed."""
+    from txlab.cli.tokenize import given_bytes
+
+    data = given_bytes(text, file, needed)
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        place = f"--file {str(file)!r}" if file is not None else "the text"
+        raise LabError(f"{place} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
+
+
+def about(model: OpenModel) -> dict[str, Any]:
+    """Which model answered, for JSON."""
+    return {"name": model.name, "step": model.step, "kind": model.kind, "origin": str(model.origin)}
+
+
+def sizes(model: OpenModel) -> str:
+    """ "gpt, 2 layers of 4 heads" """
+    shape: Any = model.model.shape
+    if model.kind == "encoder-decoder":
+        return f"encoder-decoder, {shape.encoder_layers} + {shape.decoder_layers} layers of {shape.heads} heads"
+    return f"{model.kind}, {shape.layers} layer{'s' * (shape.layers != 1)} of {shape.heads} heads"
+
+
+def print_model(model: OpenModel) -> None:
+    """Who answered, in one quiet line at the end."""
+    from txlab.cli.terminal import coloured, shown
+
+    print(coloured(shown(f"{model.title}: {sizes(model)}"), 90))
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """One JSON object; what is not finite is null, for JSON has no other way to say it."""
+    print(json_.dumps(finite(answer), allow_nan=False))
+
+
+def finite(value: Any) -> Any:
+    """A nested answer with None for NaN and ±∞.
+
+    >>> finite({"a": [1.5, float("nan")]})
+    {'a': [1.5, None]}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): finite(entry) for key, entry in value.items()}
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return value
+    return [finite(entry) for entry in value]
+
+
+def token_label(text: str, cells: int = 0) -> str:
+    """A token for the terminal: nothing unescaped, spaces marked, cut to so many cells (0 = whole)."""
+    from txlab.cli.terminal import ascii_only
+    from txlab.drawing.text import cut, label, width
+
+    shown = label(text, ascii_only())
+    if cells and width(shown) > cells:
+        return cut(shown, cells - 1) + ("~" if ascii_only() else "…")
+    return shown
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar as long as a share of 1, in eighths of a cell; in ASCII in whole ones.
+
+    >>> bar(0.5, 4), bar(0.02, 4)
+    ('██', '▏')
+    """
+    from txlab.cli.terminal import ascii_only
+
+    if not math.isfinite(share) or share <= 0:
+        return ""
+    share = min(share, 1.0)
+    if ascii_only():
+        return "#" * max(1, round(share * cells))
+    eighths = max(1, round(share * cells * 8))
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+
+
+def write_text(text: str) -> None:
+    """A text to be read, as it is for a pipe, and escaped line by line for a terminal; no line end is added."""
+    from txlab.cli.terminal import ascii_only
+    from txlab.drawing.text import visible_lines
+
+    if sys.stdout.isatty():
+        text = "\n".join(visible_lines(text, ascii_only()))
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def shares(values: Sequence[float]) -> list[str]:
+    """Probabilities with their points in one column."""
+    from txlab.cli.terminal import numeral
+    from txlab.drawing.numerals import aligned
+
+    return aligned([numeral(value) for value in values])

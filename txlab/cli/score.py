@@ -1,0 +1,199 @@
+"""`txlab score`: how probable a model finds a text: each token, all of them, perplexity (MATH R1).
+
+Notable: what is printed is called what it is. Only a decoder-only model has the probability of a text; BERT has a
+pseudo-log-likelihood, an encoder–decoder the probability of a target given its source.
+"""
+
+from __future__ import annotations
+
+from math import exp, isfinite, log
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.cli.models import FileOption, JsonOption, Name, TargetOption, TextArgument
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.transformer.scoring import Score
+    from txlab.runs.models import OpenModel
+
+ROWS = 200  # of the table, unless all are asked for
+LONGEST_LABEL = 20  # cells
+
+
+def score(
+    name: Name,
+    text: TextArgument = None,
+    target: TargetOption = None,
+    file: FileOption = None,
+    stride: Annotated[
+        int,
+        typer.Option(
+            "--stride",
+            metavar="TOKENS",
+            help="how far each window of a text longer than the context goes beyond the last; 0 = half the context",
+            min=0,
+        ),
+    ] = 0,
+    json: JsonOption = False,
+    every: Annotated[bool, typer.Option("--all", help=f"every token, not only the first {ROWS}")] = False,
+) -> None:
+    """The log-probability of a text, token by token, under a model."""
+    from txlab.cli.models import about, given_text, opened, print_json, print_model
+
+    given = given_text(text, file)
+    assert given is not None
+    model = opened(name)
+    found = scored(model, given, target, stride)
+    labels = predicted_labels(model, found)
+    size = scored_bytes(model, found, given if target is None else target)
+    if json:
+        print_json({"model": about(model), **answer(model, found, labels, size)})
+        return
+    print_table(model, found, labels, None if every else ROWS)
+    print_totals(model, found, size)
+    print_model(model)
+
+
+def scored(model: OpenModel, text: str, target: str | None, stride: int = 0) -> Score:
+    """The score that suits the model. LabError for a target where there can be none, or none where one is needed."""
+    from txlab.engine.transformer.scoring import score_masked, score_target, score_text
+
+    inner: Any = model.model
+    if model.kind == "encoder-decoder":
+        if target is None:
+            raise LabError(f"{model.title} writes a target for a source: say with --target which one to score")
+        return score_target(inner, model.ids(text), model.target_ids(target))
+    if target is not None:
+        raise LabError(f"{model.title} reads one text; --target is for an encoder–decoder")
+    if model.kind == "bert":
+        special = model.special
+        if special.mask is None:
+            raise LabError(f"{model.title} has no token to hide others behind, and so no score")
+        return score_masked(inner, model.ids(text), special.mask, list(special.names))
+    return score_text(inner, model.ids(text), stride)
+
+
+def predicted_labels(model: OpenModel, found: Score) -> list[str]:
+    ids = [token.token for token in found.tokens]
+    return model.target_labels(ids) if model.kind == "encoder-decoder" else model.labels(ids)
+
+
+def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
+    """UTF-8 bytes of the text that the scored tokens stand for; 0 where that means nothing.
+
+    Where the first token stands unscored, so do its bytes; a tokenizer that changes the text is not asked for them.
+    """
+    from txlab.engine.tokenizers.foreign import ForeignTokenizer
+    from txlab.experiments.language_model.induction import SymbolTokenizer
+
+    tokenizer = model.target_tokenizer or model.tokenizer
+    if model.kind == "bert" or isinstance(tokenizer, SymbolTokenizer):
+        return 0
+    size = len(text.encode())
+    unscored = [t.token for t in found.tokens if not t.scored and t.token not in model.special.names]
+    if unscored and isinstance(tokenizer, ForeignTokenizer) and not tokenizer.byte_level:
+        return 0
+    return size - sum(len(tokenizer.token_bytes(token)) for token in unscored if token < tokenizer.vocabulary)
+
+
+def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict[str, Any]:
+    """All of it as JSON. Logarithms are in nats unless their name says bits."""
+    from txlab.engine.transformer.scoring import FORMULAS
+
+    best = (model.target_labels if model.kind == "encoder-decoder" else model.labels)(
+        [token.likeliest for token in found.tokens if token.scored]
+    )
+    likeliest = iter(best)
+    return {
+        "score": found.name,
+        "formula": FORMULAS[found.name],
+        "tokens": [
+            {
+                "id": token.token,
+                "text": label,
+                "log_probability": token.logp,
+                "probability": exp(token.logp) if token.scored else None,
+                "rank": token.rank or None,
+                "entropy": token.entropy,
+                "seen": token.seen if token.scored else None,
+                "likeliest": (
+                    {"id": token.likeliest, "text": next(likeliest), "probability": exp(token.likeliest_logp)}
+                    if token.scored
+                    else None
+                ),
+            }
+            for token, label in zip(found.tokens, labels, strict=True)
+        ],
+        "scored": found.scored,
+        "total": found.total if found.scored else None,
+        "total_bits": found.total / log(2) if found.scored else None,
+        "mean": found.mean,
+        "perplexity": found.perplexity,
+        "bytes": size or None,
+        "bits_per_byte": found.bits_per_byte(size),
+        "stride": found.stride or None,
+        "context": model.context,
+    }
+
+
+def print_table(model: OpenModel, found: Score, labels: list[str], most: int | None) -> None:
+    """Token, log p, p as a number and a bar, its rank, and what the model would have bet on instead."""
+    from txlab.cli.models import bar, shares, token_label
+    from txlab.cli.terminal import Column, columns, numeral, table
+    from txlab.cli.tokenize import spaced
+
+    tokens = found.tokens[:most]
+    if not tokens:
+        return
+    likeliest = (model.target_labels if model.kind == "encoder-decoder" else model.labels)(
+        [max(0, token.likeliest) for token in tokens]
+    )
+    logs = shares([token.logp for token in tokens if token.scored])
+    chances = iter(zip(logs, shares([exp(token.logp) for token in tokens if token.scored]), strict=True))
+    length = 10 if columns() < 96 else 20
+    rows = []
+    for token, label, best in zip(tokens, labels, likeliest, strict=False):
+        shown = token_label(label, LONGEST_LABEL)
+        if not token.scored:
+            rows.append([shown, "", "", "", "", ""])
+            continue
+        logp, p = next(chances)
+        instead = f"{token_label(best, LONGEST_LABEL)} {numeral(exp(token.likeliest_logp))}" if token.rank > 1 else ""
+        rows.append([shown, logp, p, bar(exp(token.logp), length), spaced(token.rank), instead])
+    head = [Column("token"), Column("log p"), Column("p"), Column(" " * length), Column("rank", "right")]
+    print(table([*head, Column("likeliest", loose=True)], rows))
+    if left := len(found.tokens) - len(tokens):
+        print(f"\nand {spaced(left)} more; --all shows them, --json has them")
+    print()
+
+
+def print_totals(model: OpenModel, found: Score, size: int) -> None:
+    from txlab.cli.terminal import ascii_only, numeral
+    from txlab.cli.tokenize import plural, spaced
+    from txlab.drawing.text import formula
+
+    if not found.scored:
+        print("no token has anything before it, so there is nothing to score")
+        return
+    print(
+        f"{found.name}: {numeral(found.total)} nats = {numeral(found.total / log(2))} bits, "
+        f"over {plural(found.scored, 'token')}"
+    )
+    what = "pseudo-perplexity" if model.kind == "bert" else "perplexity"
+    line = f"{what} {numeral(found.perplexity)}, {numeral(found.mean)} nats per token"
+    bits = found.bits_per_byte(size)
+    print(line + (f", {numeral(bits)} bits per byte" if isfinite(bits) else ""))
+    first = found.tokens[0]
+    if model.kind == "gpt" and not first.scored and first.token not in model.special.names:
+        print("the first token has nothing before it, and is not scored")
+    if model.kind == "bert":
+        said = "each token was hidden in turn: Σ log p(xₜ | the others) is no probability of the text"
+        print(formula(said, ascii_only()))
+    if found.stride:
+        context = model.context or 0
+        print(
+            f"read in windows of {spaced(context)} tokens, a stride of {spaced(found.stride)} apart: "
+            f"a token sees at least {spaced(context - found.stride + 1)} tokens before it, or all there are"
+        )
