@@ -1,0 +1,1 @@
+"""What goes on inside a transformer: seen, explained, intervened in (MATH T1–T10)."""

@@ -1,0 +1,99 @@
+"""What interventions change: the next-token distribution beside the untouched one (MATH T9, H5).
+
+Notable: the divergence is computed from log-probabilities in float64, KL(before ‖ after): how surprised one is by what
+the untouched model says when one believes the changed one. Zero means that nothing moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from txlab.engine.interpret.acting import intervening, remarks
+from txlab.engine.interpret.interventions import Intervention
+from txlab.engine.interpret.seeing import Seen
+from txlab.engine.interpret.sites import Model, Text, run
+from txlab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A token whose probability changed."""
+
+    token: int
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The next-token distribution at a position without and with interventions.
+
+    before, after   probabilities (V), float64
+    kl              Σ p ln(p/q) in nats, p before, q after
+    moved           the tokens whose probability changed most, by |Δp|, largest first
+    remarks         what one should know beside the numbers, a sentence each
+    """
+
+    before: Tensor
+    after: Tensor
+    kl: float
+    moved: tuple[Moved, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def effect(
+    model: Model,
+    text: Text,
+    interventions: Iterable[Intervention],
+    second: Text | None = None,
+    position: int = -1,
+    most: int = 20,
+) -> Effect:
+    """Run the model without and with the interventions, and compare what it predicts at `position`."""
+    given = tuple(interventions)
+    before = run(model, text)
+    with intervening(model, text, given, second) as hooks:
+        after = run(model, text, hooks)
+    return compared(before, after, position, most, remarks(model, given))
+
+
+def compare(before: Seen, after: Seen, position: int = -1, most: int = 20) -> Effect:
+    """`effect` of two passes that were already seen (of two interventions, two checkpoints, two texts)."""
+    if before.logits.shape[-1] != after.logits.shape[-1]:
+        raise LabError(
+            f"predictions over {before.logits.shape[-1]} and {after.logits.shape[-1]} tokens cannot be compared: "
+            "the vocabularies differ"
+        )
+    return compared(before.logits, after.logits, position, most)
+
+
+def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iterable[str] = ()) -> Effect:
+    """The Effect at one position of two logits (T, V)."""
+    for logits in (before, after):
+        if not -len(logits) <= position < len(logits):
+            raise LabError(f"there are predictions at positions 0 to {len(logits) - 1}; {position} is none of them")
+    p, q = (logits[position].double().log_softmax(-1) for logits in (before, after))  # (V) each
+    change = (q.exp() - p.exp()).abs()
+    largest = change.topk(min(most, len(change))).indices
+    moved = tuple(Moved(int(token), float(p[token].exp()), float(q[token].exp())) for token in largest)
+    return Effect(p.exp(), q.exp(), float(divergence(p, q)), tuple(one for one in moved if one.change), tuple(said))
+
+
+def divergence(p: Tensor, q: Tensor) -> Tensor:
+    """KL(p ‖ q) = Σ p (ln p − ln q) of log-probabilities (…, V) → (…), in nats, never below 0. MATH H5."""
+    terms = p.exp() * (p - q)
+    return torch.where(p == float("-inf"), 0.0, terms).sum(-1).clamp_min(0.0)
+
+
+def divergences(before: Tensor, after: Tensor) -> Tensor:
+    """KL(before ‖ after) at every position: logits (T, V) twice → (T), float64, one position at a time in memory."""
+    rows = zip(before, after, strict=True)
+    return torch.stack([divergence(p.double().log_softmax(-1), q.double().log_softmax(-1)) for p, q in rows])

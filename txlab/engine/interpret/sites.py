@@ -1,0 +1,174 @@
+"""Where a model has attention, and how any model is run on one text (MATH T8–T10).
+
+Notable: a *site* is one kind of attention with all its layers: a decoder-only or encoder-only model has one ("self"), a
+translator three ("encoder", "decoder", "cross"). Everything in this folder speaks of (site, layer, head), counted from
+0, and so needs no case for each kind of model; sentences for people count layers and heads from 1, as the screen does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.blocks import Block, MultiHeadAttention
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
+from txlab.errors import LabError
+
+Model = GPT | Bert | EncoderDecoder
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a model reads: token ids; for an encoder–decoder also the target read so far, with its start token."""
+
+    ids: tuple[int, ...]
+    target: tuple[int, ...] = ()
+
+    @property
+    def predicting(self) -> tuple[int, ...]:
+        """The ids of the stream that the logits belong to."""
+        return self.target or self.ids
+
+
+@dataclass(frozen=True)
+class Site:
+    """One kind of attention in a model.
+
+    name       "self", or in an encoder–decoder "encoder", "decoder", "cross"
+    place      where it stands, with {layer} to be filled in: "blocks.{layer}.attention"
+    mask_name  "causal" or "none"
+    """
+
+    name: str
+    place: str
+    layers: int
+    heads: int
+    mask_name: str
+
+    def at(self, layer: int, what: str = "") -> str:
+        """The full name of a place in one layer: at(3, "query") → "blocks.3.attention.query"."""
+        return ".".join(filter(None, (self.place.format(layer=layer), what)))
+
+    def block(self, layer: int) -> str:
+        """The block in which this attention of that layer stands: "blocks.3"."""
+        return self.at(layer).rpartition(".")[0]
+
+    @property
+    def mask(self) -> Mask:
+        return CAUSAL if self.mask_name == "causal" else NO_MASK
+
+    def queries_of(self, text: Text) -> tuple[int, ...]:
+        """The tokens whose rows the patterns have."""
+        return text.target if self.name in ("decoder", "cross") else text.ids
+
+    def keys_of(self, text: Text) -> tuple[int, ...]:
+        """The tokens that are looked at, the patterns' columns."""
+        return text.target if self.name == "decoder" else text.ids
+
+
+def sites(model: Model) -> list[Site]:
+    """All attention of a model, in the order in which a text passes through it."""
+    if isinstance(model, EncoderDecoder):
+        shape = model.shape
+        return [
+            Site("encoder", "encoder.blocks.{layer}.attention", shape.encoder_layers, shape.heads, "none"),
+            Site("decoder", "decoder.blocks.{layer}.attention", shape.decoder_layers, shape.heads, "causal"),
+            Site("cross", "decoder.blocks.{layer}.cross", shape.decoder_layers, shape.heads, "none"),
+        ]
+    place, mask = (
+        ("encoder.blocks.{layer}.attention", "none")
+        if isinstance(model, Bert)
+        else ("blocks.{layer}.attention", "causal")
+    )
+    return [Site("self", place, model.shape.layers, model.shape.heads, mask)]
+
+
+def site_named(model: Model, name: str) -> Site:
+    """The site of that name. LabError with those there are otherwise."""
+    there = {site.name: site for site in sites(model)}
+    if name not in there:
+        raise LabError(f"this model has no attention called {name!r}; there is: {', '.join(there)}")
+    return there[name]
+
+
+def head_of(model: Model, name: str, layer: int, head: int | None = None) -> Site:
+    """The site, once layer and head (where given) are known to be in it. LabError otherwise."""
+    site = site_named(model, name)
+    if not 0 <= layer < site.layers:
+        raise LabError(f"{site.name} attention has layers 1 to {site.layers}; {layer + 1} is none of them")
+    if head is not None and not 0 <= head < site.heads:
+        raise LabError(f"{site.name} attention has heads 1 to {site.heads}; {head + 1} is none of them")
+    return site
+
+
+def attention_at(model: Model, site: Site, layer: int) -> MultiHeadAttention:
+    """The module at a site: a place is named as the module is."""
+    module = model.get_submodule(site.at(layer))
+    assert isinstance(module, MultiHeadAttention)
+    return module
+
+
+def block_at(model: Model, site: Site, layer: int) -> Block:
+    module = model.get_submodule(site.block(layer))
+    assert isinstance(module, Block)
+    return module
+
+
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+@torch.no_grad()
+def run(model: Model, text: Text, hooks: Hooks | None = None) -> Tensor:
+    """The logits (T, V) of the stream that predicts, on one text, without dropout and without gradients.
+
+    In float32, or in float64 where the model is; the model's mode is put back. LabError if the text does not fit.
+    """
+    check(model, text)
+    device = device_of(model)
+    ids, target = torch.tensor([text.ids], device=device), torch.tensor([text.target], device=device)
+    with looking(model), torch.autocast(device.type, enabled=False):
+        both = (ids, target) if isinstance(model, EncoderDecoder) else (ids,)
+        logits: Tensor = model(*both, hooks=hooks)
+    return logits[0]
+
+
+@contextmanager
+def looking(model: nn.Module) -> Iterator[None]:
+    """The model without dropout, as it is looked at; each module's mode is put back afterwards."""
+    switched = [module for module in model.modules() if module.training]
+    for module in switched:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in switched:
+            module.training = True
+
+
+def check(model: Model, text: Text) -> None:
+    """LabError unless the model can read this text."""
+    if isinstance(model, EncoderDecoder):
+        streams = [
+            ("source", text.ids, model.shape.source_vocabulary),
+            ("target", text.target, model.shape.target_vocabulary),
+        ]
+    else:
+        streams = [("text", text.ids, model.shape.vocabulary)]
+        if text.target:
+            raise LabError("a target is given, and this model reads one text alone")
+    for what, ids, vocabulary in streams:
+        if not ids:
+            raise LabError(f"there is no {what} to look at: it has no tokens")
+        if len(ids) > model.shape.context:
+            raise LabError(f"the {what} has {len(ids)} tokens; this model reads at most {model.shape.context}")
+        if not all(0 <= token < vocabulary for token in ids):
+            raise LabError(f"the {what} has token ids outside 0 to {vocabulary - 1}, this model's vocabulary")
