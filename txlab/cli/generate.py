@@ -72,7 +72,8 @@ def generate(
         from txlab.cli.models import about, print_json
 
         ids = list(written)
-        answer: dict[str, Any] = {"model": about(model), "prompt": given, "text": model.decode(ids), "ids": ids}
+        text = continued(model, before(model, given), ids)
+        answer: dict[str, Any] = {"model": about(model), "prompt": given, "text": text, "ids": ids}
         print_json(answer | {"ended": len(ids) < tokens, "seed": seed, **sampling})
         return
     stream(model, "" if model.kind == "encoder-decoder" else given, written)
@@ -128,25 +129,36 @@ def stream(model: OpenModel, prompt: str, ids: Iterable[int]) -> None:
     write_text(prompt)
     if prompt and colours():
         sys.stdout.write("\x1b[0m")
-    for piece in pieces(model, ids):
+    for piece in pieces(model, before(model, prompt), ids):
         write_text(piece)
     sys.stdout.write("\n")
 
 
-def pieces(model: OpenModel, ids: Iterable[int]) -> Iterator[str]:
-    """The text of a growing row of tokens, as far as it can no longer change."""
+def before(model: OpenModel, prompt: str) -> tuple[int, ...]:
+    """The tokens that a continuation is joined to: some tokenizers write a space, or not, by what stands before."""
+    return () if model.kind == "encoder-decoder" else model.ids(prompt)
+
+
+def continued(model: OpenModel, first: Sequence[int], ids: Sequence[int]) -> str:
+    """The text of `ids` where it follows `first`."""
+    whole, start = model.decode([*first, *ids]), model.decode(first)
+    return whole[len(start) :] if whole.startswith(start) else model.decode(ids)
+
+
+def pieces(model: OpenModel, first: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
+    """The text of a growing row of tokens behind `first`, as far as it can no longer change."""
     so_far: list[int] = []
     told = 0
     for token in ids:
         so_far.append(token)
-        text = model.decode(so_far)
+        text = continued(model, first, so_far)
         whole = len(text.rstrip(UNFINISHED))
         if len(text) - whole > 3:  # four bytes without a character will not become one
             whole = len(text)
         if whole > told:
             yield text[told:whole]
             told = whole
-    text = model.decode(so_far)
+    text = continued(model, first, so_far)
     if len(text) > told:
         yield text[told:]
 
@@ -162,13 +174,14 @@ def search(model: OpenModel, prompt: str, tokens: int, beams: int, json: bool) -
     found = beam_search(cast(model), ids, tokens, beams=beams, end=special.end, **options)
     texts = [([token for token in written if token != special.end], logp) for written, logp in found]
     if json:
-        answers = [{"text": model.decode(row), "ids": row, "log_probability": logp} for row, logp in texts]
+        first = before(model, prompt)
+        answers = [{"text": continued(model, first, row), "ids": row, "log_probability": p} for row, p in texts]
         print_json({"model": about(model), "prompt": prompt, "beams": beams, "texts": answers})
         return
     for row, logp in texts:
         print(coloured(f"{numeral(logp)} nats", 90), end="  ")
-        write_text(("" if model.kind == "encoder-decoder" else prompt) + model.decode(row))
-        print()
+        write_text("" if model.kind == "encoder-decoder" else prompt)
+        write_text(continued(model, before(model, prompt), row) + "\n")
 
 
 def fill(model: OpenModel, text: str, json: bool) -> None:

@@ -80,6 +80,8 @@ def print_model(model: OpenModel) -> None:
     from txlab.cli.terminal import coloured, shown
 
     print(coloured(shown(f"{model.title}: {sizes(model)}"), 90))
+    if model.note:
+        print(coloured(shown(model.note), 90))
 
 
 def print_json(answer: Mapping[str, Any]) -> None:

@@ -86,10 +86,11 @@ def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
     Where the first token stands unscored, so do its bytes; a tokenizer that changes the text is not asked for them.
     """
     from txlab.engine.tokenizers.foreign import ForeignTokenizer
+    from txlab.engine.tokenizers.numbers import NumberTokenizer
     from txlab.experiments.language_model.induction import SymbolTokenizer
 
     tokenizer = model.target_tokenizer or model.tokenizer
-    if model.kind == "bert" or isinstance(tokenizer, SymbolTokenizer):
+    if model.kind == "bert" or isinstance(tokenizer, SymbolTokenizer | NumberTokenizer):
         return 0
     size = len(text.encode())
     unscored = [t.token for t in found.tokens if not t.scored and t.token not in model.special.names]

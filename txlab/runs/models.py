@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
 from txlab.experiments.opened import ModelKind, Opened, Special
@@ -21,7 +21,7 @@ from txlab.runs.finding import find_run, is_run
 from txlab.runs.recovery import info_of
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from txlab.engine.interpret.sites import Text
     from txlab.engine.tokenizers.tokenizer import Tokenizer
@@ -39,6 +39,7 @@ class OpenModel:
     step     of the checkpoint; None for a folder of others
     steps    the checkpoints of this run that can be opened
     example, example_target   a text to begin with; "" = none
+    note     what one should know of it, a sentence; "" = nothing
     """
 
     name: str
@@ -52,6 +53,7 @@ class OpenModel:
     special: Special = field(default_factory=Special)
     example: str = ""
     example_target: str = ""
+    note: str = ""
 
     @property
     def title(self) -> str:
@@ -136,13 +138,18 @@ def given(token: int | None) -> tuple[int, ...]:
 
 
 def fingerprint(model: nn.Module) -> str:
+    """Names the weights of a model."""
+    return digest_of(model.state_dict())
+
+
+def digest_of(weights: Mapping[str, Tensor]) -> str:
     """sha256 over names, shapes and numbers of a state dict: about half a gigabyte a second."""
     from hashlib import sha256
 
     import torch
 
     digest = sha256()
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted(weights.items()):
         digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
@@ -270,5 +277,54 @@ def opened_as(opened: Opened, name: str, origin: Path, step: int | None, steps: 
 
 
 def open_folder(folder: Path) -> OpenModel:
-    """The weights of others, with the tokenizer of the same folder."""
-    raise LabError(f"{folder} has a {CONFIG}: weights of others cannot be opened yet")
+    """The weights of others, with the tokenizer of the same folder; without one, texts are rows of token ids."""
+    from txlab.engine.tokenizers.numbers import NumberTokenizer
+    from txlab.engine.transformer.weights import load_model
+
+    loaded = load_model(folder)
+    shape: Any = loaded.model.shape
+    kind: ModelKind = loaded.kind  # type: ignore[assignment]
+    notes = [loaded.facts[name] for name in ("head", "tokenizer") if name in loaded.facts]
+    tokenizer, target = loaded.tokenizer, loaded.target_tokenizer
+    if tokenizer is None:
+        tokenizer = NumberTokenizer(getattr(shape, "vocabulary", 0) or shape.source_vocabulary)
+        notes.append("so a text is a row of token ids, with spaces between them")
+        if kind == "encoder-decoder":
+            target = NumberTokenizer(shape.target_vocabulary)
+    return OpenModel(
+        name=folder.name,
+        kind=kind,
+        model=loaded.model,
+        tokenizer=tokenizer,
+        target_tokenizer=target,
+        origin=folder,
+        special=special_of(kind, loaded.special, tokenizer, target or tokenizer),
+        note="; ".join(notes),
+    )
+
+
+# The names that the published vocabularies of BERT give to what a folder does not number.
+NAMED = {"begin": "[CLS]", "separator": "[SEP]", "mask": "[MASK]"}
+
+
+def special_of(kind: ModelKind, said: Mapping[str, int], tokenizer: Tokenizer, target: Tokenizer) -> Special:
+    """What a folder calls its special tokens, as this program uses them."""
+    found = dict(said)
+    if kind == "bert":
+        ids = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
+        found = {word: ids[name] for word, name in NAMED.items() if name in ids} | found
+
+    def names(of: Tokenizer) -> dict[int, str]:
+        return {token: of.label(token) if token < of.vocabulary else f"[{word}]" for word, token in found.items()}
+
+    if kind == "bert":
+        end = found.get("separator", found.get("end"))
+        return Special(found.get("begin"), end, found.get("mask"), found.get("pad"), names=names(tokenizer))
+    if kind == "encoder-decoder":
+        end = found.get("end")
+        start = found.get("start", found.get("pad"))
+        return Special(
+            start, end, pad=found.get("pad"), source_end=end, names=names(tokenizer), target_names=names(target)
+        )
+    # GPT-2 has one special token, which stands between texts; nothing is put before a text that is looked at.
+    return Special(end=found.get("end"), pad=found.get("pad"), names=names(tokenizer))
