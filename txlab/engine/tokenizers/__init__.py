@@ -17,4 +17,6 @@ statistics        how much text a token holds
 one_hot           tokens as an orthonormal basis
 files             a tokenizer from a file, whoever made it: own_files, huggingface, rank_files, gpt2_files;
                   foreign: those that only Hugging Face's library can run
+word_pieces       WordPiece, as BERT reads text
+sentence_pieces   SentencePiece, as Marian's translation models do
 """

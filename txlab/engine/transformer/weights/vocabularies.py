@@ -1,21 +1,37 @@
 """The tokenizer that lies in a model's folder, whatever form it has.
 
 Notable: a folder without one, or with one that needs a library that is not there, still has a model to look into; then
-there is a sentence in place of a tokenizer. A tokenizer that is there and broken is an error.
+there is a sentence in place of a tokenizer. A tokenizer that is there and broken is an error. What was trained here and
+exported has our own form beside that of others, and it goes first, because it loses nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.files import load_tokenizer
+from txlab.engine.tokenizers.gpt2_files import MERGES
+from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
+from txlab.engine.tokenizers.json_files import read_json, shown
+from txlab.engine.tokenizers.sentence_pieces import MISSING, read_sentence_pieces
+from txlab.engine.tokenizers.word_pieces import VOCAB, read_word_pieces, word_pieces_of_json
+from txlab.errors import LabError
+
+OWN, OWN_TARGET = "txlab-tokenizer.json", "txlab-target-tokenizer.json"
+FAST, ABOUT = "tokenizer.json", "tokenizer_config.json"
+SOURCE_PIECES, TARGET_PIECES, TARGET_NUMBERS = "source.spm", "target.spm", "target_vocab.json"
+LARGEST_ABOUT = 4 << 20  # it may repeat all added tokens
+# What BERT's special tokens are for.
+ROLES = {"begin": "[CLS]", "end": "[SEP]", "separator": "[SEP]", "mask": "[MASK]", "pad": "[PAD]"}
 
 
 @dataclass(frozen=True)
 class FolderTokenizers:
-    """`source` reads texts, `target` the decoder's where it has its own; `missing` says why there is none."""
+    """`source` reads texts, `target` the decoder's where it has its own; `special`: role → id, as far as they say;
+    `missing` says why there is none."""
 
     source: Any = None
     target: Any = None
@@ -25,6 +41,74 @@ class FolderTokenizers:
 
 def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
     """The tokenizers of a model's folder; LabError, without the folder's name, for a broken one."""
-    if (folder / "tokenizer.json").exists() or (folder / "merges.txt").exists():
-        return FolderTokenizers(load_tokenizer(folder))
-    return FolderTokenizers(missing="the folder has no tokenizer")
+    if (folder / OWN).exists():
+        target = load_tokenizer(folder / OWN_TARGET) if (folder / OWN_TARGET).exists() else None
+        return FolderTokenizers(load_tokenizer(folder / OWN), target)
+    if kind == "encoder-decoder" and (folder / SOURCE_PIECES).exists():
+        return marian_tokenizers(folder)
+    if kind == "bert":
+        found = bert_tokenizer(folder)
+        if found is not None:
+            roles = {role: found.special_of[name] for role, name in ROLES.items() if name in found.special_of}
+            return FolderTokenizers(found, special=roles)
+    if not (folder / FAST).exists() and not ((folder / NUMBERS).exists() and (folder / MERGES).exists()):
+        wanted = {
+            "gpt": f"{FAST}, nor {NUMBERS} and {MERGES}",
+            "bert": f"{FAST} nor {VOCAB}",
+            "encoder-decoder": f"{FAST}, nor {SOURCE_PIECES}, {TARGET_PIECES} and {NUMBERS}",
+        }[kind]
+        return FolderTokenizers(missing=f"the folder has no tokenizer: neither {wanted}")
+    try:
+        tokenizer = load_tokenizer(folder)
+    except LabError as error:
+        if "needs the library" in str(error):
+            return FolderTokenizers(missing=str(error))
+        raise
+    names = {name: token for token, name in getattr(tokenizer, "names", {}).items()} if kind == "bert" else {}
+    return FolderTokenizers(tokenizer, special={role: names[name] for role, name in ROLES.items() if name in names})
+
+
+def bert_tokenizer(folder: Path) -> Any:
+    """WordPiece from tokenizer.json, where it does what BERT does, or from vocab.txt; None where there is neither."""
+    if (folder / FAST).exists():
+        try:
+            found = word_pieces_of_json(read_json(folder / FAST))
+        except LabError as error:
+            raise LabError(f"{FAST}: {error}") from None
+        if found is not None:
+            return found
+    if not (folder / VOCAB).exists():
+        return None
+    try:
+        return read_word_pieces(folder / VOCAB, about(folder))
+    except LabError as error:
+        raise LabError(f"{VOCAB}: {error}") from None
+
+
+def marian_tokenizers(folder: Path) -> FolderTokenizers:
+    separate = about(folder).get("separate_vocabs") is True
+    files = (SOURCE_PIECES, TARGET_PIECES, NUMBERS, *([TARGET_NUMBERS] if separate else []))
+    for name in files:
+        if not (folder / name).exists():
+            raise LabError(f"it has no {name}; a Marian tokenizer is {', '.join(files)}")
+    try:
+        source = read_sentence_pieces(folder / SOURCE_PIECES, folder / NUMBERS)
+    except LabError as error:
+        if MISSING not in str(error):
+            raise
+        return FolderTokenizers(missing=str(error))
+    target = read_sentence_pieces(folder / TARGET_PIECES, folder / (TARGET_NUMBERS if separate else NUMBERS))
+    return FolderTokenizers(source, target)
+
+
+def about(folder: Path) -> Mapping[str, Any]:
+    """What tokenizer_config.json says; nothing, where there is none."""
+    if not (folder / ABOUT).exists():
+        return {}
+    try:
+        content = read_json(folder / ABOUT, LARGEST_ABOUT)
+        if not isinstance(content, dict):
+            raise LabError(f"it must be an object, not {shown(content)}")
+    except LabError as error:
+        raise LabError(f"{ABOUT}: {error}") from None
+    return content

@@ -1,0 +1,257 @@
+"""WordPiece, as BERT reads text: clean and lower-case, split into words and marks, longest known piece first (MATH K1).
+
+Notable: what it decodes is not what it encoded (cases, accents and spaces are gone, and a word without pieces becomes
+[UNK]), so the round trip is not promised. Characters are lower-cased one by one, as BERT's own code and the library do:
+Python's lower() would turn the last Σ of a word into ς. Characters younger than Unicode 8, which the library does not
+know, may be classed differently there. Special tokens are made of text only where asked for.
+Source: Devlin et al. 2019, §3; Wu et al. 2016, §4.1; google-research/bert, tokenization.py.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import regex
+
+from txlab.engine.tokenizers.bases import MOST_TOKENS
+from txlab.engine.tokenizers.json_files import mapping, read_bytes, shown
+from txlab.engine.tokenizers.named_merges import vocabulary_of
+from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
+from txlab.errors import LabError
+
+VOCAB = "vocab.txt"
+UNKNOWN = "[UNK]"
+SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+INSIDE = "##"  # begins the name of a piece that does not begin a word
+LONGEST_WORD = 100  # characters; longer ones are [UNK] at once
+# Blocks of ideographs, each of which is a word of its own (BERT's code; Hangul and kana are not among them).
+IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+DROPPED = ("Cc", "Cf", "Co", "Cs")  # controls; what is not assigned stays, as in the library
+MARKS = regex.compile(r"[!-/:-@\[-`{-~\p{P}]")
+# What a decoded text is tidied by, token by token, as the library does it.
+TIDIED = (
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" do not", " don't"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+)
+
+
+@lru_cache(maxsize=1 << 16)
+def cleaned(character: str, lower: bool, accents: bool, ideographs: bool) -> str:
+    """What a character becomes before words are looked for: nothing, a space, itself, or more.
+
+    >>> [cleaned(c, True, False, True) for c in "É\\t\\0中"]
+    ['e', ' ', '', ' 中 ']
+    """
+    if character in "\t\n\r" or (character.isspace() and unicodedata.category(character)[0] == "Z"):
+        return " "
+    if character == "\ufffd" or unicodedata.category(character) in DROPPED:
+        return ""
+    text = character
+    if not accents:
+        text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+    if lower:
+        text = "".join(c.lower() for c in text)
+    alone = ideographs and any(first <= ord(character) <= last for first, last in IDEOGRAPHS)
+    return f" {text} " if alone else text
+
+
+class WordPieceTokenizer:
+    """V = the lines of vocab.txt.
+
+    >>> names = ["[UNK]", "the", "cat", "##s", ","]
+    >>> [WordPieceTokenizer(names).label(token) for token in WordPieceTokenizer(names).encode("The cats, Øx")]
+    ['the', 'cat', '##s', ',', '[UNK]']
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        lower: bool = True,
+        accents: bool | None = None,
+        ideographs: bool = True,
+        special: Iterable[str] = SPECIAL,
+    ) -> None:
+        """`names`: of the tokens, in the order of their ids (of equal ones the last counts; "" is a hole).
+
+        lower       letters are lower-cased
+        accents     they stay; None: they stay where letters are not lower-cased
+        ideographs  each is a word of its own
+        special     names of special tokens, as far as there are such
+        """
+        if len(names) > MOST_TOKENS:
+            raise LabError(f"there are {len(names):,} tokens; at most {MOST_TOKENS:,} are read")
+        self.names = list(names)
+        self.token_of = {name: token for token, name in enumerate(self.names) if name}
+        if UNKNOWN not in self.token_of:
+            raise LabError(f"there is no token {UNKNOWN}, which stands for words without pieces")
+        self.lower, self.ideographs = lower, ideographs
+        self.accents = not lower if accents is None else accents
+        self.special_of = {name: self.token_of[name] for name in special if name in self.token_of}
+        self.special = tuple(self.special_of)
+        self.longest = max(map(len, self.names))
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def special_pattern(self) -> regex.Pattern[str]:
+        return regex.compile("|".join(map(regex.escape, sorted(self.special, key=len, reverse=True))) or r"(?!)")
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """`special`: the texts of special tokens become them; [CLS] and [SEP] are never added."""
+        utf8(text)
+        if not special:
+            return [token for word in self.words(text) for token in self.pieces(word)]
+        ids: list[int] = []
+        start = 0
+        for match in self.special_pattern.finditer(text):
+            ids += self.encode(text[start : match.start()])
+            ids.append(self.special_of[match.group()])
+            start = match.end()
+        return ids + self.encode(text[start:])
+
+    def words(self, text: str) -> Iterator[str]:
+        """The words and marks of a text, cleaned."""
+        clean = "".join(cleaned(character, self.lower, self.accents, self.ideographs) for character in text)
+        for run in clean.split():
+            start = 0
+            for mark in MARKS.finditer(run):
+                if mark.start() > start:
+                    yield run[start : mark.start()]
+                yield mark.group()
+                start = mark.end()
+            if start < len(run):
+                yield run[start:]
+
+    def pieces(self, word: str) -> list[int]:
+        """The longest known beginning, then the longest known "##" piece, and so on; [UNK] where one is lacking."""
+        if len(word) > LONGEST_WORD:
+            return [self.token_of[UNKNOWN]]
+        ids: list[int] = []
+        start = 0
+        while start < len(word):
+            before = INSIDE if start else ""
+            for stop in range(min(len(word), start + self.longest), start, -1):
+                token = self.token_of.get(before + word[start:stop])
+                if token is not None:
+                    break
+            else:
+                return [self.token_of[UNKNOWN]]
+            ids.append(token)
+            start = stop
+        return ids
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """LabError for bytes that are not UTF-8: such a tokenizer reads text only."""
+        try:
+            return self.encode(data.decode())
+        except UnicodeDecodeError as error:
+            raise LabError(f"byte {error.start} is not UTF-8, and WordPiece reads text only") from None
+
+    def encode_long(self, text: str) -> Ids:
+        return np.array(self.encode(text), dtype=np.uint32)
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of a token's name, without the ## of a piece inside a word."""
+        if not 0 <= token < self.vocabulary:
+            raise unknown_token(token, self.vocabulary)
+        name = self.names[token]
+        return (name if name in self.special_of else name.removeprefix(INSIDE)).encode()
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Words with spaces between them, pieces inside words joined, marks that end a phrase without a space."""
+        parts: list[str] = []
+        for place, token in enumerate(ids):
+            if not 0 <= token < self.vocabulary:
+                raise unknown_token(token, self.vocabulary)
+            name = self.names[token]
+            if place:
+                name = name.removeprefix(INSIDE) if name.startswith(INSIDE) else f" {name}"
+            for old, new in TIDIED:
+                name = name.replace(old, new)
+            parts.append(name)
+        return "".join(parts)
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return self.decode(ids).encode()
+
+    def label(self, token: int) -> str:
+        """The token's name, with its ##."""
+        self.token_bytes(token)
+        return legible(self.names[token].encode())
+
+
+def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenizer:
+    """vocab.txt, a token a line, and what tokenizer_config.json says; LabError, without the file's name."""
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise LabError(f"byte {error.start} is not UTF-8") from None
+    names = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if names[-1] == "":
+        names.pop()
+    return WordPieceTokenizer(names, **options(config, "do_lower_case", "tokenize_chinese_chars"))
+
+
+def options(content: Mapping[str, Any], lower: str, ideographs: str) -> dict[str, Any]:
+    """How text is cleaned, by the keys of tokenizer_config.json or of a BertNormalizer."""
+    found: dict[str, Any] = {}
+    for ours, theirs in (("lower", lower), ("ideographs", ideographs), ("accents", "strip_accents")):
+        given = content.get(theirs)
+        if given is None:
+            continue
+        if not isinstance(given, bool):
+            raise LabError(f"{theirs} must be true or false, not {shown(given)}")
+        found[ours] = not given if ours == "accents" else given
+    return found
+
+
+def word_pieces_of_json(content: object) -> WordPieceTokenizer | None:
+    """The tokenizer of a tokenizer.json that does exactly what BERT does; None where it is another kind."""
+    if not isinstance(content, dict):
+        return None
+    model, cleaning, splitting = (content.get(key) for key in ("model", "normalizer", "pre_tokenizer"))
+    if not (isinstance(model, dict) and isinstance(cleaning, dict) and isinstance(splitting, dict)):
+        return None
+    kinds = (model.get("type"), cleaning.get("type"), splitting.get("type"))
+    if kinds != ("WordPiece", "BertNormalizer", "BertPreTokenizer") or cleaning.get("clean_text") is not True:
+        return None
+    own = (model.get("unk_token"), model.get("continuing_subword_prefix"), model.get("max_input_chars_per_word"))
+    if own != (UNKNOWN, INSIDE, LONGEST_WORD):
+        return None
+    vocab = vocabulary_of(model.get("vocab"))
+    special: list[str] = []
+    for entry in content.get("added_tokens") or ():
+        name = mapping(entry, "an added token").get("content")
+        flags = any(entry.get(flag) for flag in ("lstrip", "rstrip", "single_word"))
+        if not isinstance(name, str) or vocab.get(name) != entry.get("id") or not entry.get("special") or flags:
+            return None
+        special.append(name)
+    names = [""] * (max(vocab.values(), default=-1) + 1)
+    for name, token in vocab.items():
+        names[token] = name
+    return WordPieceTokenizer(names, special=special, **options(cleaning, "lowercase", "handle_chinese_chars"))
