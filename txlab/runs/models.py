@@ -23,7 +23,7 @@ from txlab.runs.recovery import info_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from txlab.engine.interpret.sites import Text
+    from txlab.engine.interpret.sites import Model, Text
     from txlab.engine.tokenizers.tokenizer import Tokenizer
     from txlab.experiments.schema import Scenario
 
@@ -44,7 +44,7 @@ class OpenModel:
 
     name: str
     kind: ModelKind
-    model: nn.Module
+    model: Model
     tokenizer: Tokenizer
     target_tokenizer: Tokenizer | None = None
     step: int | None = None
@@ -151,7 +151,7 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     digest = sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
@@ -264,7 +264,7 @@ def opened_as(opened: Opened, name: str, origin: Path, step: int | None, steps: 
     return OpenModel(
         name=name,
         kind=opened.kind,
-        model=opened.model,
+        model=opened.model,  # type: ignore[arg-type]  # one that reads pictures says so when it is given a text
         tokenizer=opened.tokenizer,
         target_tokenizer=opened.target_tokenizer,
         step=step,
