@@ -70,6 +70,11 @@ KINDS = {
             schema="txlab.experiments.language_model.schema:LanguageModelScenario",
             module="txlab.experiments.language_model",
         ),
+        Kind(
+            "translation",
+            schema="txlab.experiments.translation.schema:TranslationScenario",
+            module="txlab.experiments.translation",
+        ),
     ]
 }
 

@@ -1,0 +1,37 @@
+"""The experiment "translation": an encoder–decoder that learns to translate generated pairs (MATH T8).
+
+Notable: this file imports no torch, because validating a scenario imports the package that its schema lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from txlab.experiments.translation.schema import TranslationScenario
+
+if TYPE_CHECKING:
+    from txlab.experiments.opened import Opened
+    from txlab.experiments.protocol import State
+    from txlab.experiments.translation.experiment import TranslationExperiment
+
+
+def resolve(scenario: TranslationScenario, say: Callable[[str], None] = lambda text: None) -> TranslationScenario:
+    """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
+    from txlab.experiments.translation.probe import resolve as decide
+
+    return decide(scenario)
+
+
+def build(scenario: TranslationScenario) -> TranslationExperiment:
+    """Make the pairs, the model and its optimizer; decides first what is still "auto"."""
+    from txlab.experiments.translation.experiment import build as make
+
+    return make(resolve(scenario))
+
+
+def open_model(scenario: TranslationScenario, state: State) -> Opened:
+    """The model of a checkpoint, to be read and looked into; needs neither pairs nor optimizer."""
+    from txlab.experiments.translation.opening import open_model as make
+
+    return make(scenario, state)

@@ -1,0 +1,90 @@
+"""Pairs of a source and its translation, and which of them training may never see.
+
+Notable: what is held out is decided by the *translation itself*: a digest of the target says whether the pair is for
+testing, whatever the seed and however many pairs there are. So nothing that is tested occurs in training, nor does
+another source with the same translation (a date written differently). Draws come from rows of one Philox stream: pair k
+is a function of (seed, k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeVar
+
+import numpy as np
+
+from txlab.errors import LabError
+from txlab.experiments.randomness import generator
+
+T = TypeVar("T")
+
+ROW = 64  # draws that one pair may take
+BLOCK = 4096  # pairs drawn at once
+HELD_OUT = 0.1  # share of all translations that training never sees
+BARREN = 20  # blocks without enough new pairs until there are held to be no more
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source and its only right translation, as the texts of their tokens."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+class Draws:
+    """Random choices, one after the other, from a row of 32-bit numbers; no choice is likelier by more than 2⁻³²."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers: Iterator[int] = iter(numbers)
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        return choices[next(self.numbers) * len(choices) >> 32]
+
+    def chance(self, share: float) -> bool:
+        return next(self.numbers) < share * 2**32
+
+    def number(self, low: int, high: int) -> int:
+        """low … high, both included."""
+        return low + (next(self.numbers) * (high - low + 1) >> 32)
+
+
+def is_held_out(target: Sequence[str]) -> bool:
+    """Whether pairs with this translation are for testing; a tenth of them are."""
+    digest = blake2b("\x1f".join(target).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") < HELD_OUT * 2**64
+
+
+def drawn_pairs(make: Callable[[Draws], Pair], seed: int) -> Iterator[Pair]:
+    """Pairs without end, the same for the same seed; some come again."""
+    block = 0
+    while True:
+        numbers = generator(seed, "pairs", block).integers(0, 1 << 32, size=(BLOCK, ROW), dtype=np.uint32).tolist()
+        for row in numbers:
+            yield make(Draws(row))
+        block += 1
+
+
+def split_pairs(
+    make: Callable[[Draws], Pair], seed: int, training: int, held_out: int
+) -> tuple[list[Pair], list[Pair]]:
+    """(pairs to learn from, pairs to be tested on): so many different ones each. LabError where there are fewer."""
+    chosen: tuple[dict[tuple[str, ...], Pair], dict[tuple[str, ...], Pair]] = ({}, {})
+    wanted = (training, held_out)
+    idle = 0
+    for pair in drawn_pairs(make, seed):
+        which = int(is_held_out(pair.target))
+        if len(chosen[which]) < wanted[which] and pair.source not in chosen[which]:
+            chosen[which][pair.source] = pair
+            idle = 0
+        elif (len(chosen[0]), len(chosen[1])) == wanted:
+            break
+        else:
+            idle += 1
+            if idle > BARREN * BLOCK:
+                lacking = "data.pairs" if len(chosen[0]) < training else "train.validation_batches · train.batch"
+                found = len(chosen[0]) if len(chosen[0]) < training else len(chosen[1])
+                raise LabError(f"{lacking} asks for more pairs than there are; {found} different ones were found")
+    return list(chosen[0].values()), list(chosen[1].values())

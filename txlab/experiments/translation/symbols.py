@@ -1,0 +1,82 @@
+"""Tokens for a task whose words, or characters, are all known beforehand (MATH K1).
+
+Notable: what is not in the list is refused in one sentence, with the nearest that is: a generated language has no other
+words. The three special tokens stand first and decode to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
+from txlab.errors import LabError, nearest
+
+PAD, START, END = 0, 1, 2
+SPECIAL = {PAD: "<pad>", START: "<start>", END: "<end>"}
+
+
+@dataclass(frozen=True)
+class SymbolTokenizer:
+    """One token for each symbol, after the special ones.
+
+    symbols   words, endings that begin with a hyphen, or characters
+    spaced    words are written with a space between, endings right behind their word; characters with nothing
+
+    >>> tokenizer = SymbolTokenizer(("borv", "do", "-o"), spaced=True)
+    >>> tokenizer.encode("do borv-o"), tokenizer.decode([4, 3, 5, 2])
+    ([4, 3, 5], 'do borv-o')
+    """
+
+    symbols: tuple[str, ...]
+    spaced: bool
+
+    @property
+    def kind(self) -> str:
+        return "words" if self.spaced else "characters"
+
+    @property
+    def vocabulary(self) -> int:
+        return len(SPECIAL) + len(self.symbols)
+
+    @cached_property
+    def token_of(self) -> dict[str, int]:
+        return {symbol: len(SPECIAL) + i for i, symbol in enumerate(self.symbols)}
+
+    def ids(self, symbols: Iterable[str]) -> list[int]:
+        """LabError for a symbol that is not in the list."""
+        symbols = list(symbols)
+        for symbol in symbols:
+            if symbol not in self.token_of:
+                what = "word" if self.spaced else "character"
+                allowed = f"{len(self.symbols)} words" if self.spaced else "".join(self.symbols)
+                raise LabError(f"the {what} {symbol!r} is not known{nearest(symbol, self.symbols)}; allowed: {allowed}")
+        return [self.token_of[symbol] for symbol in symbols]
+
+    def encode(self, text: str) -> list[int]:
+        return self.ids(text.replace("-", " -").split() if self.spaced else text)
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        return self.encode(data.decode(errors="backslashreplace"))
+
+    def encode_long(self, text: str) -> Ids:
+        return np.array(self.encode(text), dtype=np.uint32)
+
+    def token_bytes(self, token: int) -> bytes:
+        label = self.label(token)
+        return b"" if token in SPECIAL else label.encode()
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return self.decode(ids).encode()
+
+    def decode(self, ids: Iterable[int]) -> str:
+        symbols = [self.label(token) for token in ids if token not in SPECIAL]
+        return " ".join(symbols).replace(" -", "-") if self.spaced else "".join(symbols)
+
+    def label(self, token: int) -> str:
+        if not 0 <= token < self.vocabulary:
+            raise unknown_token(token, self.vocabulary)
+        return SPECIAL[token] if token in SPECIAL else self.symbols[token - len(SPECIAL)]
