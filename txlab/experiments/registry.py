@@ -32,7 +32,8 @@ class Build(Protocol):
 class Kind:
     """One kind of experiment: `schema` is "module:Class", `module` has `resolve(scenario, say)`, `build(scenario)`.
 
-    Where its models read texts, `module` has `open_model(scenario, state)` as well.
+    Where its models read texts, `module` has `open_model(scenario, state)` as well; where its schema has [start],
+    `adopt(scenario, opened)`.
     """
 
     name: str
@@ -60,6 +61,17 @@ class Kind:
             raise LabError(f"an experiment of the kind {self.name} has no model that reads texts")
         opened: Opened = module.open_model(scenario, state)
         return opened
+
+    def adopt(self, scenario: Scenario, opened: Opened) -> Scenario:
+        """The scenario with what it does not say of the shape taken from the model that it starts from.
+
+        LabError where what it says does not agree with that model or its tokenizer.
+        """
+        module = import_module(self.module)
+        if not hasattr(module, "adopt"):
+            raise LabError(f"an experiment of the kind {self.name} cannot start from weights")
+        adopted: Scenario = module.adopt(scenario, opened)
+        return adopted
 
 
 KINDS = {

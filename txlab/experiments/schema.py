@@ -71,6 +71,20 @@ class Compute(Section):
     compile: bool | Literal["auto"] = "auto"
 
 
+class Start(Section):
+    """Weights to begin with in place of random ones (MATH T12); of a kind whose schema has this table.
+
+    They are copied into the run when it is prepared, and what was found is written down here.
+    """
+
+    run: str = Field(
+        "", description="a scenario (its newest run), a run, or a folder of weights; empty = random weights"
+    )
+    step: NonNegativeInt = Field(0, description="that of a checkpoint; 0 = the newest")
+    weights: bool = Field(True, description="false = shape and tokenizer alone: from scratch, to compare with")
+    fingerprint: str = Field("", description="names the weights; filled in when the run is prepared")
+
+
 class Scenario(Section):
     """What all scenarios have in common; `kind` names the experiment."""
 

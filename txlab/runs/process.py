@@ -69,12 +69,20 @@ def keep_freed_memory() -> None:
 
 
 def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None = None) -> Path:
-    """Make the run directory of a scenario, ready to be executed; returns its path. Raises LabError."""
+    """Make the run directory of a scenario, ready to be executed; returns its path. Raises LabError.
+
+    What the scenario starts from is found now, and copied into the run.
+    """
     from txlab.runs.scenario import dump_scenario
+    from txlab.runs.starting import find_start, write_start
 
     scenario = loaded.scenario
+    start = find_start(scenario, root)
     run = create_run_directory(root, loaded.name, out)
     try:
+        if start is not None:
+            write_start(run, start)
+            scenario = start.scenario
         atomic_write(run.scenario_file, dump_scenario(scenario).encode(), durable=True)
         steps = getattr(getattr(scenario, "train", None), "steps", 0)
         new_info(run, loaded.name, scenario.kind, scenario.about.title, steps).save(run)
@@ -147,6 +155,8 @@ def _compute(
     rewind_to: int | None,
 ) -> Outcome:
     """Build the experiment, put it back to where it goes on, and drive it."""
+    from txlab.runs.starting import read_start, start_of, told
+
     try:
         experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text))
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
@@ -155,6 +165,9 @@ def _compute(
         pending = [] if rewind_to is not None else pending_changes(checkpoint.about.pending if checkpoint else (), rows)
         if checkpoint:  # it may be refused (another text than before): until then nothing is dropped
             experiment.load_state_dict(checkpoint.state)
+        elif (weights := read_start(run, scenario)) is not None:
+            experiment.start_from(weights)
+            recorder.note(0, f"begins with the weights of {told(start_of(scenario))}")
         for bad, why in damaged.items():
             recorder.note(max(0, step), why)
             checkpoints.set_aside(run, bad)
@@ -206,11 +219,12 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
     """
     from txlab.experiments.registry import kind_named
     from txlab.runs.scenario import dump_scenario
+    from txlab.runs.starting import portable
 
     kind = kind_named(scenario.kind)
     if is_open(scenario):
         scenario = kind.resolve(scenario, say)
-        atomic_write(run.scenario_file, dump_scenario(scenario).encode(), durable=True)
+        atomic_write(run.scenario_file, dump_scenario(portable(scenario, run)).encode(), durable=True)
     return kind.build(scenario)
 
 

@@ -7,7 +7,7 @@ Notable: a relative path means the folder of the file that says it, or the folde
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -28,14 +28,26 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[tuple[str,
     data = getattr(scenario, "data", None)
     if not isinstance(data, BaseModel) or getattr(data, "source", "text") != "text":
         return scenario  # a generated task reads no file
-    found = {}
+    found: dict[str, object] = {}
+
+    def meant(name: str, value: str, absolute: Callable[[str, Path, str], str], key: str) -> str:
+        typed = ("data", name) in said
+        place = f"--set data.{key}" if typed else f"{escaped(str(path))}: data.{key}"
+        return absolute(value, Path.cwd() if typed else path.resolve().parent, f"{place} = {quoted(value)}")
+
+    mixture = getattr(data, "mixture", None) or []
     for name, absolute in (("text", absolute_text), ("tokenizer", absolute_tokenizer)):
         value = getattr(data, name, None)
-        if isinstance(value, str):
-            typed = ("data", name) in said
-            place = f"--set data.{name}" if typed else f"{escaped(str(path))}: data.{name}"
-            found[name] = absolute(value, Path.cwd() if typed else path.resolve().parent, f"{place} = {quoted(value)}")
-    return scenario.model_copy(update={"data": data.model_copy(update=found)})
+        if isinstance(value, str) and not (name == "text" and mixture):  # one that no mixture reads need not be there
+            found[name] = meant(name, value, absolute, name)
+    if mixture:
+        found["mixture"] = [
+            part.model_copy(update={"text": meant("mixture", part.text, absolute_text, f"mixture[{number}].text")})
+            for number, part in enumerate(mixture)
+        ]
+    # What is as it was stays unsaid where it was: whoever fills in the rest asks which keys a person gave.
+    found = {name: value for name, value in found.items() if value != getattr(data, name)}
+    return scenario.model_copy(update={"data": data.model_copy(update=found)}) if found else scenario
 
 
 def absolute_text(text: str, base: Path, said: str) -> str:

@@ -38,3 +38,10 @@ def open_model(scenario: LanguageModelScenario, state: State) -> Opened:
     from txlab.experiments.language_model.opening import open_model as make
 
     return make(scenario, state)
+
+
+def adopt(scenario: LanguageModelScenario, opened: Opened) -> LanguageModelScenario:
+    """The scenario with the shape of the model that it starts from; LabError where the two do not agree."""
+    from txlab.experiments.language_model.opening import adopt as fit
+
+    return fit(scenario, opened)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +12,23 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+Tally: TypeAlias = "Mapping[str, tuple[float, int]]"  # name of a metric → (sum, how many it is the sum of)
+
 NOT_SCORED = -100  # torch's cross_entropy leaves such targets out
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`inputs` (B, T) int64; `targets` (B, T) int64, the token that follows each input, or −100 where not scored."""
+    """`inputs` (B, T) int64; `targets` (B, T) int64, the token that follows each input, or −100 where not scored.
+
+    weight  how much each of its targets counts in a validation loss over several batches
+    source  the text of a mixture that it comes from; "" = there is but one
+    """
 
     inputs: torch.Tensor
     targets: torch.Tensor
+    weight: float = 1.0
+    source: str = ""
 
 
 def as_batch(windows: NDArray[np.int64], scored: NDArray[np.bool_] | None = None) -> Batch:

@@ -8,6 +8,7 @@ GPU by a flag that the optimizer reads there (see `optimizer.LateGuard`), told t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import isfinite, log
@@ -24,11 +25,12 @@ from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.inspection import induction_scores, inspect, previous_token_scores
 from txlab.engine.transformer.masks import CAUSAL
 from txlab.errors import LabError, nearest
-from txlab.experiments.language_model.batch import NOT_SCORED, Batch
+from txlab.experiments.language_model.batch import NOT_SCORED, Batch, Tally
 from txlab.experiments.language_model.compiling import compiled_loss
 from txlab.experiments.language_model.crew import Crew
 from txlab.experiments.language_model.data import Data, build_data
 from txlab.experiments.language_model.loss import summed_loss
+from txlab.experiments.language_model.opening import load_weights
 from txlab.experiments.language_model.optimizer import (
     LateGuard,
     LongAdamW,
@@ -192,27 +194,39 @@ class LanguageModelExperiment:
 
         val_loss           mean cross-entropy over the fixed validation batches, in nats a token
         val_bits_per_byte  val_loss / ln 2 / bytes a token, where tokens are made of bytes
+        val_loss/<text>, epochs/<text>   of each text of a mixture
+        accuracy_<k>       of the few-shot task, after k examples
         """
 
-        def measure(model: GPT, inputs: Tensor, targets: Tensor) -> float:
+        def measure(model: GPT, inputs: Tensor, targets: Tensor) -> tuple[float, Tally]:
             with torch.no_grad():  # which is a thread's own
-                return float(summed_loss(model, inputs, targets, *self.how)[0])
+                summed, logits = summed_loss(model, inputs, targets, *self.how)
+                return float(summed), self.data.tally(targets, logits)
 
         training = self.model.training
         self.model.eval()
         try:
-            total, scored = 0.0, 0
+            total = scored = 0.0
+            tallies = defaultdict[str, list[float]](lambda: [0.0, 0.0])
             for batch in self._validation:
                 inputs, targets = self._on_device(batch.inputs), self._on_device(batch.targets)
-                total += sum(self.crew.each(measure, inputs, targets))
-                scored += int((batch.targets != NOT_SCORED).sum())
+                parts = self.crew.each(measure, inputs, targets)
+                summed, count = sum(part[0] for part in parts), int((batch.targets != NOT_SCORED).sum())
+                total += batch.weight * summed
+                scored += batch.weight * count
+                counted = [{f"val_loss/{batch.source}": (summed, count)}] if batch.source else []
+                for tally in [*counted, *(part[1] for part in parts)]:
+                    for name, (value, of) in tally.items():
+                        tallies[name][0] += value
+                        tallies[name][1] += of
         finally:
             self.model.train(training)
         loss = total / scored
         metrics: dict[str, float | Tensor] = {"val_loss": loss}
         if isfinite(self.data.bytes_per_token):
             metrics["val_bits_per_byte"] = loss / log(2) / self.data.bytes_per_token
-        return metrics
+        metrics |= {name: value / of for name, (value, of) in tallies.items()}
+        return {**metrics, **self.data.progress(self._updates)}
 
     @cached_property
     def _validation(self) -> list[Batch]:
@@ -342,6 +356,10 @@ class LanguageModelExperiment:
     @cached_property
     def _tokenizer_file(self) -> str | None:
         return kept_tokenizer(self.data.tokenizer)
+
+    def start_from(self, weights: Mapping[str, Tensor]) -> None:
+        """Take these in place of random weights: no update has been made, and nothing else is taken over."""
+        load_weights(self.model, weights)
 
     def load_state_dict(self, state: State) -> None:
         """Go back to a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""

@@ -19,17 +19,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
 from txlab.errors import LabError
-from txlab.experiments.language_model.batch import Batch, as_batch
+from txlab.experiments.language_model.batch import Batch, Tally, as_batch
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from txlab.experiments.language_model.schema import LanguageModelScenario
 
 SMALLEST_CONTEXT = 8
@@ -48,6 +50,7 @@ class SymbolTokenizer:
     """One token for each of the first V signs of the alphabet."""
 
     vocabulary: int
+    task: ClassVar[str] = "induction"
 
     @cached_property
     def signs(self) -> str:
@@ -57,7 +60,7 @@ class SymbolTokenizer:
         """Raises LabError for a sign that is not a symbol of the task."""
         for sign in text:
             if sign not in self.signs:
-                raise LabError(f"{sign!r} is not a symbol of the induction task; allowed: {self.signs}")
+                raise LabError(f"{sign!r} is not a symbol of the {self.task} task; allowed: {self.signs}")
         return [self.signs.index(sign) for sign in text]
 
     def encode_bytes(self, data: bytes) -> list[int]:
@@ -146,6 +149,12 @@ class InductionData:
             as_batch(*self.sequences(generator(self.seed, "validation", i), self.batch))
             for i in range(self.validation_count)
         ]
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        return {}
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        return {}
 
     def label(self, token: int) -> str:
         return self.tokenizer.label(token)

@@ -199,7 +199,7 @@ class _Trial:
     def __init__(self, scenario: LanguageModelScenario) -> None:
         data, train = scenario.data, scenario.train
         vocabulary = {"bytes": 256, "characters": 128}.get(data.tokenizer, data.vocabulary)
-        if data.source == "induction":
+        if data.source != "text":
             vocabulary = data.vocabulary
         shape = shape_of(scenario, min(vocabulary, 4096))
         batch = whole_batch = train.batch // train.accumulate

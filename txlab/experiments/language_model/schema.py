@@ -7,27 +7,38 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Part(Section):
+    """One text of a mixture."""
+
+    text: str = Field(description="python-docs, python-source, a file or a folder")
+    weight: Annotated[float, Field(gt=0, le=1e6)] = Field(1.0, description="its share is weight / sum of weights")
 
 
 class Data(Section):
     """What is learned from.
 
-    source = "text" reads a corpus; source = "induction" generates sequences in which a random segment comes twice.
+    source = "text" reads a corpus, or a mixture of several; "induction" generates sequences in which a random segment
+    comes twice; "few-shot" generates examples of a task that is another one in every sequence.
     """
 
-    source: Literal["text", "induction"] = "text"
+    source: Literal["text", "induction", "few-shot"] = "text"
     text: str = Field(
         "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
+    )
+    mixture: list[Part] = Field(
+        default_factory=list, max_length=16, description="texts with weights, in place of data.text"
     )
     tokenizer: str = Field(
         "bytes",
         description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
     )
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
-        1024, description="tokens of bpe, words of words, or symbols of the induction task"
+        1024, description="tokens of bpe, words of words, or symbols of a generated task"
     )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
 
@@ -43,7 +54,7 @@ class Model(Section):
     positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
     norm: Literal["pre", "post"] = "pre"
     block: Literal["sequential", "parallel"] = "sequential"
-    activation: Literal["gelu", "relu"] = "gelu"
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
     tied: bool = Field(True, description="W_U = W_Eᵀ")
     bias: bool = True
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -108,3 +119,4 @@ class LanguageModelScenario(Scenario):
     train: Train = Field(default_factory=Train)
     sampling: Sampling = Field(default_factory=Sampling)
     look: Look = Field(default_factory=Look)
+    start: Start = Field(default_factory=Start)

@@ -1,0 +1,117 @@
+"""A scenario fitted to the model that it starts from: what it does not say is taken over, what it says must agree.
+
+MATH T12. Notable: a key counts as said when a person gave it (`model_fields_set`), not when it differs from its
+default, so that "4 layers" can be insisted on although 4 is what one gets anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from txlab.errors import LabError
+from txlab.experiments.schema import Scenario
+from txlab.experiments.shelf import KINDS, fingerprint, kind_of, tokenizer_named
+
+if TYPE_CHECKING:
+    from txlab.experiments.opened import ModelKind, Opened
+
+S = TypeVar("S", bound=Scenario)
+
+
+def adopted(
+    scenario: S,
+    opened: Opened,
+    wanted: ModelKind,
+    shape_of: Callable[[S, int], Any],
+    beside: int = 0,
+) -> S:
+    """The scenario with [model] filled in from `opened` and data.vocabulary set to that of its tokenizer.
+
+    wanted    the kind of model that this kind of experiment trains
+    shape_of  (scenario, vocabulary) → the shape of its model
+    beside    ids of the model that its tokenizer does not know ([MASK] and the like)
+
+    LabError, one sentence, for what does not agree. Dropout is no part of a shape, nor is the context where positions
+    are computed and not learnt.
+    """
+    said: Any = scenario
+    where = f"start.run = {said.start.run!r}"
+    if opened.kind != wanted:
+        raise LabError(f"{where} is a model of the kind {opened.kind}; {scenario.kind} starts from one of {wanted}")
+    shape: Any = opened.model.shape
+    section = said.model
+    theirs = {name: getattr(shape, name) for name in type(section).model_fields if hasattr(shape, name)}
+    given = {name: getattr(section, name) for name in section.model_fields_set}
+    theirs.pop("dropout", None)
+    try:
+        model = type(section).model_validate(theirs | given)
+    except ValidationError as error:
+        row = error.errors(include_url=False)[0]
+        key = str(row["loc"][0]) if row["loc"] else "the shape"
+        if key in given or not row["loc"]:
+            raise LabError(f"{where} and [model] do not agree: {row['msg']}") from None
+        raise LabError(f"{where} has {key} = {theirs.get(key)!r}, which no scenario can train: {row['msg']}") from None
+    filled: S = scenario.model_copy(update={"model": model})
+    ours = shape_of(filled, shape.vocabulary)
+    for name in differing(ours, shape, ("positions", "context")):
+        here, there = getattr(ours, name), getattr(shape, name)
+        if name in given:
+            raise LabError(
+                f"model.{name} = {here!r} does not agree with {where}, which has {there!r}; leave it out to take that"
+            )
+        raise LabError(f"{where} has {name} = {there!r}, which no scenario can train; ours have {here!r}")
+    data = said.data
+    if getattr(data, "source", "text") == "text":
+        agreeing_tokenizer(data, opened, where)
+    rows = shape.vocabulary - beside
+    if opened.tokenizer.vocabulary != rows:
+        raise LabError(
+            f"{where} has {rows} rows for tokens, and its tokenizer {opened.tokenizer.vocabulary} tokens; a model is "
+            "trained on where they agree"
+        )
+    if opened.tokenizer.vocabulary >= 2:
+        filled = filled.model_copy(update={"data": data.model_copy(update={"vocabulary": opened.tokenizer.vocabulary})})
+    return filled
+
+
+def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[str]:
+    """The fields in which two shapes give other weights or another function; F is compared as it is computed."""
+    positions, context = unless_computed
+    free = {"dropout", "feed_forward"}
+    if getattr(theirs, positions, "learned") != "learned":
+        free.add(context)
+    found = [f.name for f in fields(theirs) if f.name not in free and getattr(ours, f.name) != getattr(theirs, f.name)]
+    return found or (["feed_forward"] if ours.inner != theirs.inner else [])
+
+
+def agreeing_tokenizer(data: Any, opened: Opened, where: str) -> None:
+    """LabError where data.tokenizer was said and is another one than the model's own, which is taken in any case.
+
+    A kind that is learnt from the text agrees with any of that kind: a model that has learnt cannot learn new tokens.
+    """
+    from txlab.experiments.opened import kept_tokenizer
+
+    theirs = kind_of(opened.tokenizer)
+    if kept_tokenizer(opened.tokenizer) is None:
+        raise LabError(f"{where} reads symbols of a generated task, and cannot go on with a text")
+    if "tokenizer" not in data.model_fields_set:
+        return
+    if data.tokenizer in KINDS:
+        agrees = data.tokenizer == theirs
+    else:
+        agrees = fingerprint(tokenizer_named(data.tokenizer)) == fingerprint(opened.tokenizer)
+    learnt = data.tokenizer == "bpe" and "vocabulary" in data.model_fields_set
+    if agrees and learnt and data.vocabulary != opened.tokenizer.vocabulary:
+        raise LabError(
+            f"data.vocabulary = {data.vocabulary} does not agree with {where}, whose tokenizer has "
+            f"{opened.tokenizer.vocabulary} tokens; leave it out to take those"
+        )
+    if not agrees:
+        raise LabError(
+            f"data.tokenizer = {data.tokenizer!r} is not the tokenizer of {where} ({theirs}, "
+            f"{opened.tokenizer.vocabulary} tokens); leave it out to take that one"
+        )

@@ -1,0 +1,154 @@
+"""Weights that a run begins with: found, checked and copied when the run is prepared (MATH T12).
+
+Notable: the copy lies in the new run, with the tokenizer, so that it needs the old run never again: resumed from
+anywhere, and after the old one is gone, it is the same run. What was found is written into its scenario.toml: which
+run, which step, and a digest of the weights, which is checked when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from txlab.errors import LabError
+from txlab.experiments.schema import Scenario, Start
+from txlab.runs.atomic import atomic_write
+from txlab.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    import torch
+
+    from txlab.runs.models import OpenModel
+
+WEIGHTS = "start.safetensors"
+TOKENIZER = "start-tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a scenario starts from.
+
+    scenario   with shape, run, step and fingerprint filled in
+    weights    None where only the shape was asked for
+    tokenizer  as text, where it is kept in the run; data.tokenizer then says its file
+    """
+
+    scenario: Scenario
+    weights: Mapping[str, torch.Tensor] | None
+    tokenizer: str | None
+
+
+def start_of(scenario: Scenario) -> Start:
+    """[start] of a scenario; that of a kind without one is empty."""
+    start = getattr(scenario, "start", None)
+    return start if isinstance(start, Start) else Start()  # type: ignore[call-arg]
+
+
+def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
+    """What `start.run` names, fitted to the scenario; None where it names nothing.
+
+    Raises LabError, one sentence, for no such run, one without a checkpoint, another kind of model, a shape or a
+    tokenizer that does not agree.
+    """
+    from txlab.experiments.opened import Opened, kept_tokenizer
+    from txlab.experiments.registry import kind_named
+    from txlab.experiments.shelf import kind_of
+
+    start = start_of(scenario)
+    if not start.run:
+        return None
+    model = opened_start(start, root)
+    if start.fingerprint and start.fingerprint != model.fingerprint:
+        raise LabError(
+            f"start.run = {start.run!r} has other weights now (fingerprint {model.fingerprint[:12]}) than start."
+            f"fingerprint says ({start.fingerprint[:12]}); leave that key out to start from the present ones"
+        )
+    opened = Opened(model.kind, model.model, model.tokenizer, model.target_tokenizer, model.special)
+    adopted = kind_named(scenario.kind).adopt(scenario, opened)
+    changes: dict[str, Any] = {
+        "start": start.model_copy(
+            update={"run": str(model.origin), "step": model.step or 0, "fingerprint": model.fingerprint}
+        )
+    }
+    kept = None
+    data = getattr(adopted, "data", None)
+    if data is not None and getattr(data, "source", "text") == "text" and hasattr(data, "tokenizer"):
+        if kind_of(model.tokenizer) == "bytes":
+            changes["data"] = data.model_copy(update={"tokenizer": "bytes"})
+        else:
+            kept = kept_tokenizer(model.tokenizer)
+            changes["data"] = data.model_copy(update={"tokenizer": TOKENIZER})
+    weights = {name: tensor.detach().clone() for name, tensor in model.model.state_dict().items()}
+    return Found(adopted.model_copy(update=changes), weights if start.weights else None, kept)
+
+
+def opened_start(start: Start, root: Path | None) -> OpenModel:
+    """The model that [start] names."""
+    from txlab.runs.finding import default_root
+    from txlab.runs.models import find_model, open_model
+    from txlab.runs.scenario import shipped
+
+    said = f"start.run = {start.run!r}"
+    try:
+        find_model(start.run, root)
+    except LabError as error:
+        if start.run not in shipped():
+            raise LabError(f"{said}: {error}") from None
+        where = Path(root or default_root()).absolute()
+        raise LabError(f"{said}: no run of it is in {where} yet; first run it: txlab run {start.run}") from None
+    try:
+        model = open_model(start.run, root, start.step or None)
+    except LabError as error:
+        raise LabError(f"{said}: {error}") from None
+    if start.step and model.step != start.step:
+        there = ", ".join(map(str, model.steps)) or "none; it is no run"
+        raise LabError(f"start.step = {start.step} is no checkpoint of {model.name}; there are: {there}")
+    return model
+
+
+def told(start: Start) -> str:
+    """ "2026-11-20_143012_gpt-docs@1800" """
+    return Path(start.run).name + (f"@{start.step}" if start.step else "")
+
+
+def write_start(run: RunDirectory, found: Found) -> None:
+    """Put weights and tokenizer into the new run; OSError as from any file."""
+    if found.tokenizer is not None:
+        atomic_write(run.path / TOKENIZER, found.tokenizer.encode(), durable=True)
+    if found.weights is not None:
+        from safetensors.torch import save
+
+        # Names that share numbers (a tied table) would be refused, so each is stored for itself.
+        tensors = {name: tensor.contiguous() for name, tensor in found.weights.items()}
+        atomic_write(run.path / WEIGHTS, save(tensors), durable=True)
+
+
+def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor] | None:
+    """The weights that a run begins with; None for random ones. LabError where they are gone or damaged."""
+    start = start_of(scenario)
+    if not start.run or not start.weights:
+        return None
+    from safetensors.torch import load_file
+
+    from txlab.runs.models import digest_of
+
+    path = run.path / WEIGHTS
+    try:
+        weights = load_file(path)
+    except Exception as error:  # safetensors has its own exception class
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise LabError(f"{path}, the weights that this run begins with, cannot be read: {reason}") from None
+    if digest_of(weights) != start.fingerprint:
+        raise LabError(f"{path} does not hold the weights that start.fingerprint in {run.scenario_file} names")
+    return weights
+
+
+def portable(scenario: Scenario, run: RunDirectory) -> Scenario:
+    """The scenario as it is written into its run: a tokenizer that lies there is named from there, as the run may be
+    moved."""
+    data = getattr(scenario, "data", None)
+    if getattr(data, "tokenizer", None) != str(run.path / TOKENIZER):
+        return scenario
+    return scenario.model_copy(update={"data": data.model_copy(update={"tokenizer": TOKENIZER})})  # type: ignore[union-attr]
