@@ -1,8 +1,10 @@
-"""One token after another (MATH T9): temperature, top-k, top-p, and a cache that changes no result.
+"""One token after another (MATH T8, T9): greedy or drawn, with temperature, top-k, top-p, until an end is written.
 
-Notable: a text longer than the context drops the *older half* of its window and reads the rest again, with or without
-the cache. Sliding by one would shift every learned position at every token and make a cache useless; sliding by half
-costs one full reading every T/2 tokens, and both ways of generating see exactly the same tokens.
+Notable: a *reading* is what a model has read so far, several texts side by side; it knows the logits of what comes next
+and takes on what was chosen. Greedy, sampling and beam search (beam.py) differ only in what they choose. A text longer
+than a GPT's context drops the *older half* of its window and reads the rest again, with or without the cache. Sliding
+by one would shift every learned position at every token and make a cache useless; sliding by half costs one full
+reading every T/2 tokens, and both ways of generating see exactly the same tokens.
 """
 
 from __future__ import annotations
@@ -13,30 +15,49 @@ import torch
 from torch import Tensor
 
 from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import LayerCache
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Mask, Padding
 
 
 def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
-    """softmax(logits / temperature), cut to the likeliest and made to sum to 1 again: (V) → (V) float32. MATH T9, F5.
+    """softmax(logits / temperature), cut to the likeliest and made to sum to 1 again: (…, V) → (…, V) float32.
 
+    MATH T9, F5.
     temperature 0   all the mass on the likeliest token (the lowest id among equals)
     top_k           only the k likeliest; 0 = all (Fan et al. 2018)
     top_p           only the smallest set whose mass reaches p, at least one token (Holtzman et al. 2020)
     """
     logits = logits.float()
     if temperature == 0:
-        return torch.zeros_like(logits).index_fill(0, logits.argmax(), 1.0)
+        return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
     probability = (logits / temperature).softmax(-1)
     if top_k or top_p < 1:
         ranked, order = probability.sort(descending=True, stable=True)
         keep = torch.ones_like(ranked, dtype=torch.bool)
         if top_k:
-            keep[top_k:] = False
+            keep[..., top_k:] = False
         # The mass *before* a token decides, so that the token that crosses p is still in.
         keep &= ranked.cumsum(-1) - ranked < top_p
-        probability = torch.zeros_like(probability).index_copy(0, order, ranked * keep)
-        probability = probability / probability.sum()
+        probability = torch.zeros_like(probability).scatter(-1, order, ranked * keep)
+        probability = probability / probability.sum(-1, keepdim=True)
     return probability
+
+
+def choose(
+    logits: Tensor, generator: torch.Generator | None, temperature: float, top_k: int = 0, top_p: float = 1.0
+) -> list[int]:
+    """One token a row of (B, V), drawn by a CPU generator, or the likeliest where the temperature is 0."""
+    if temperature == 0:
+        return logits.argmax(-1).tolist()
+    probability = next_probabilities(logits, temperature, top_k, top_p).cpu()
+    return torch.multinomial(probability, 1, generator=generator)[:, 0].tolist()
+
+
+def forbid(logits: Tensor, never: Sequence[int]) -> Tensor:
+    """The logits with −∞ at the ids that must not be written (padding, say)."""
+    return logits if not never else logits.index_fill(-1, torch.tensor(never, device=logits.device), float("-inf"))
 
 
 def window_start(length: int, context: int) -> int:
@@ -50,37 +71,222 @@ def window_start(length: int, context: int) -> int:
     return -(-overflow // half) * half
 
 
+class TextReading:
+    """Texts that a GPT continues side by side: `logits` of what comes next, `go_on` with what was chosen.
+
+    Texts of different lengths are padded on the left, so that the last column is the newest token of each; positions
+    are numbered from each text's own beginning. ValueError for an empty text.
+    """
+
+    def __init__(
+        self, model: GPT, texts: Sequence[Sequence[int]], kernel: Kernel = "sdpa", cached: bool = True
+    ) -> None:
+        if not all(texts):
+            raise ValueError("there is nothing to continue: the prompt has no tokens")
+        self.model, self.kernel, self.cached = model, kernel, cached
+        self.texts = [list(text) for text in texts]
+        self.caches: list[LayerCache] = []
+        self.begins: list[int] = []  # of the windows that the caches hold
+
+    def logits(self) -> Tensor:
+        """The scores of every candidate for each text's next token: (B, V)."""
+        begins = [window_start(len(text), self.model.shape.context) for text in self.texts]
+        windows = [text[begin:] for text, begin in zip(self.texts, begins, strict=True)]
+        if self.caches and begins == self.begins:
+            fresh = [window[-1:] for window in windows]
+            columns = self.caches[0].length + 1
+        else:
+            self.caches, self.begins = self.model.empty_caches() if self.cached else [], begins
+            columns = max(map(len, windows))
+            fresh = [[0] * (columns - len(window)) + window for window in windows]
+        device = self.model.embed.weight.device
+        ids = torch.tensor(fresh, device=device)  # (B, columns not yet read)
+        mask: Mask = CAUSAL
+        places = None
+        if any(len(window) < columns for window in windows):
+            lengths = torch.tensor([len(window) for window in windows], device=device)
+            mask = Every((CAUSAL, Padding(tuple(map(len, windows)), left=True)))
+            numbers = torch.arange(columns, device=device) - columns + lengths[:, None]  # (B, columns)
+            places = numbers.clamp(min=0)[:, -ids.shape[1] :]
+        return self.model(ids, self.kernel, mask, self.caches or None, places=places, last=True)[:, -1]
+
+    def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
+        """Text i is from now on what text `rows[i]` was, with `tokens[i]` after it."""
+        select(self.caches, rows, len(self.texts))
+        self.begins = [self.begins[row] for row in rows]
+        self.texts = [[*self.texts[row], token] for row, token in zip(rows, tokens, strict=True)]
+
+
+class TargetReading:
+    """Targets that an encoder–decoder writes side by side, each for its own source: `logits` and `go_on` as above."""
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        sources: Sequence[Sequence[int]],
+        start: int,
+        kernel: Kernel = "sdpa",
+        cached: bool = True,
+    ) -> None:
+        if not all(sources):
+            raise ValueError("there is nothing to read: the source has no tokens")
+        self.model, self.kernel = model, kernel
+        self.lengths = [len(source) for source in sources]
+        S = max(self.lengths)
+        device = model.embed_target.weight.device
+        self.source = torch.tensor([[*source, *[0] * (S - len(source))] for source in sources], device=device)  # (B, S)
+        self.memory = model.encode(self.source, kernel, self.mask)  # (B, S, D)
+        self.texts = [[start] for _ in sources]
+        self.caches = model.empty_caches() if cached else []
+
+    @property
+    def mask(self) -> Mask:
+        return Padding(tuple(self.lengths)) if min(self.lengths) < self.source.shape[1] else NO_MASK
+
+    def logits(self) -> Tensor:
+        """The scores of every candidate for each target's next token: (B, V)."""
+        target = torch.tensor([text[-1:] if self.caches else text for text in self.texts], device=self.source.device)
+        return self.model(
+            self.source,
+            target,
+            self.kernel,
+            source_mask=self.mask,
+            caches=self.caches or None,
+            memory=self.memory,
+        )[:, -1]
+
+    def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
+        """Target i is from now on what target `rows[i]` was, with `tokens[i]` after it."""
+        select(self.caches, rows, len(self.texts))
+        if list(rows) != list(range(len(self.texts))):
+            index = torch.tensor(rows, device=self.source.device)
+            self.source, self.memory = self.source[index], self.memory[index]
+            self.lengths = [self.lengths[row] for row in rows]
+        self.texts = [[*self.texts[row], token] for row, token in zip(rows, tokens, strict=True)]
+
+
+def select(caches: Sequence[LayerCache], rows: Sequence[int], there: int) -> None:
+    """Keep these rows of what `there` texts left behind; nothing is copied where they are all, in order."""
+    if caches and caches[0].keys is not None and list(rows) != list(range(there)):
+        index = torch.tensor(rows, device=caches[0].keys.device)
+        for cache in caches:
+            cache.select(index)
+
+
+def write(
+    reading: TextReading | TargetReading,
+    tokens: int,
+    *,
+    generator: torch.Generator | None,
+    temperature: float,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    end: int | None = None,
+    never: Sequence[int] = (),
+) -> list[list[int]]:
+    """At most `tokens` new ids for each text of a reading; a text that wrote `end` is complete and leaves the batch."""
+    written: list[list[int]] = [[] for _ in reading.texts]
+    awake = list(range(len(written)))  # which text each row of the reading is
+    for step in range(tokens):
+        chosen = choose(forbid(reading.logits(), never), generator, temperature, top_k, top_p)
+        for text, token in zip(awake, chosen, strict=True):
+            written[text].append(token)
+        rows = [row for row, token in enumerate(chosen) if token != end]
+        if not rows or step + 1 == tokens:
+            break
+        awake = [awake[row] for row in rows]
+        reading.go_on(rows, [chosen[row] for row in rows])
+    return written
+
+
 @torch.no_grad()
 def generate(
     model: GPT,
     prompt: Sequence[int],
     tokens: int,
     *,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
+    end: int | None = None,
+    never: Sequence[int] = (),
     kernel: Kernel = "sdpa",
     cached: bool = True,
 ) -> Iterator[int]:
-    """Yield `tokens` ids that continue the prompt (at least one id). MATH T9.
+    """Yield at most `tokens` ids that continue the prompt (at least one id); `end` is the last, if it comes. MATH T9.
 
-    `generator` is a CPU generator and the only source of randomness; the model is left in the mode it was in, so the
-    caller turns dropout off with `model.eval()`. Raises ValueError for an empty prompt.
+    `generator` is a CPU generator and the only source of randomness (none is needed at temperature 0); the ids of
+    `never` are not written. The model is left in the mode it was in, so the caller turns dropout off with
+    `model.eval()`. Raises ValueError for an empty prompt.
     """
-    if not prompt:
-        raise ValueError("there is nothing to continue: the prompt has no tokens")
-    device = model.embed.weight.device
-    text = list(prompt)
-    caches, read, start = model.empty_caches(), 0, 0
+    reading = TextReading(model, [prompt], kernel, cached)
     for _ in range(tokens):
-        begin = window_start(len(text), model.shape.context)
-        if begin != start or not cached:
-            caches, read, start = model.empty_caches(), begin, begin
-        fresh = torch.tensor([text[max(read, start) :]], device=device)  # (1, tokens not yet read)
-        logits = model(fresh, kernel, caches=caches if cached else None)[0, -1]  # (V)
-        read = len(text)
-        probability = next_probabilities(logits, temperature, top_k, top_p).cpu()
-        chosen = int(torch.multinomial(probability, 1, generator=generator))
-        text.append(chosen)
-        yield chosen
+        (token,) = choose(forbid(reading.logits(), never), generator, temperature, top_k, top_p)
+        yield token
+        if token == end:
+            return
+        reading.go_on([0], [token])
+
+
+@torch.no_grad()
+def generate_batch(
+    model: GPT,
+    prompts: Sequence[Sequence[int]],
+    tokens: int,
+    *,
+    generator: torch.Generator | None,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    end: int | None = None,
+    never: Sequence[int] = (),
+    kernel: Kernel = "sdpa",
+    cached: bool = True,
+) -> list[list[int]]:
+    """What `generate` would write after each prompt, all in one batch (greedy: the same ids; drawn: other draws)."""
+    reading = TextReading(model, prompts, kernel, cached)
+    return write(
+        reading,
+        tokens,
+        generator=generator,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        end=end,
+        never=never,
+    )
+
+
+@torch.no_grad()
+def generate_target(
+    model: EncoderDecoder,
+    sources: Sequence[Sequence[int]],
+    tokens: int,
+    *,
+    start: int,
+    end: int | None,
+    generator: torch.Generator | None = None,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    never: Sequence[int] = (),
+    kernel: Kernel = "sdpa",
+    cached: bool = True,
+) -> list[list[int]]:
+    """The target of each source, without its start token and with its `end` if it came to it. MATH T8.
+
+    Greedy unless a temperature is given. At most `tokens` ids and never more than the context holds. Sources of
+    different lengths are padded and the padding is hidden. ValueError for an empty source.
+    """
+    reading = TargetReading(model, sources, start, kernel, cached)
+    return write(
+        reading,
+        min(tokens, model.shape.context),
+        generator=generator,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        end=end,
+        never=never,
+    )

@@ -105,11 +105,13 @@ class GPT(nn.Module):
         caches: Sequence[LayerCache] | None = None,
         hooks: Hooks | None = None,
         places: Tensor | None = None,
+        last: bool = False,
     ) -> Tensor:
         """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions.
 
         `places` (B, T): the position number of each token, where it is not simply its place in the row (padding on
-        the left moves a text to the right).
+        the left moves a text to the right). With `last` only the last row's logits are made, (B, 1, V): all that the
+        next token needs.
         """
         read = caches[0].length if caches else 0
         T = ids.shape[-1]
@@ -131,7 +133,7 @@ class GPT(nn.Module):
         for layer, block in enumerate(self.blocks):
             inside = None if hooks is None else hooks.within(f"blocks.{layer}")
             x = block(x, mask, kernel, angles, caches[layer] if caches else None, inside)
-        logits = self.logits(x)
+        logits = self.logits(x[:, -1:] if last else x)
         return logits if hooks is None else hooks("logits", logits)
 
     def logits(self, x: Tensor) -> Tensor:
