@@ -1,0 +1,257 @@
+"""What each head, neuron and branch adds to a logit by itself, not through others: direct effects (MATH T5, T6, T9).
+
+Notable: a stream is a sum, and LayerNorm with its σ held as it is is a linear map; so a logit is a sum, over the
+embedding, every head, every feed-forward and the biases, exactly. Where norms stand after each sum (post-LN) what a
+branch adds passes them all, each with its σ held, and the sum is exact as well. Held, σ hides that a part which grows
+makes all others count less. What heads do to one another is not in here: for that, switch one off and look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from txlab.engine.interpret.acting import intervening, together
+from txlab.engine.interpret.interventions import Erratum, Intervention
+from txlab.engine.interpret.lens import check_position
+from txlab.engine.interpret.sites import Model, Text, run
+from txlab.engine.interpret.streams import Stream, stream_of, unembedding
+from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.variants import NORMS
+from txlab.errors import LabError
+
+PLACES = ("attention.heads", "attention.out", "cross.heads", "cross.out", "feed_forward.out")
+SUMS = ("enter", "middle", "crossed", "leave")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One term of a logit.
+
+    kind   "embedding", "head", "bias" (of an attention's output map), "feed_forward", "shift" (all β of the norms on
+           the way), "output" (the unembedding's bias), "put in" (what interventions put into the stream)
+    """
+
+    kind: str
+    value: float
+    site: str = ""
+    layer: int | None = None
+    head: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is for a person: "cross head 2.3", "feed-forward 2", "embedding"."""
+        number = 0 if self.layer is None else self.layer + 1
+        before = "" if self.site in ("", "self", "decoder") else f"{self.site} "
+        if self.kind == "head":
+            return f"{before}head {number}.{0 if self.head is None else self.head + 1}"
+        named = {
+            "bias": f"bias of {before}attention {number}",
+            "feed_forward": f"feed-forward {number}",
+            "shift": "shifts of the norms",
+            "output": "bias of the token",
+            "put in": "put in by hand",
+        }
+        return named.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A logit, or the difference of two, as a sum.
+
+    parts      its terms, in the order of the model; they sum to `logit`
+    logit      z[token], or z[token] − z[against]
+    direction  of each layer's branches, "decoder.blocks.2.cross.out" → (D): a vector added there adds its product
+               with this to the logit
+    scales     σ of each norm on the way, in order
+    """
+
+    token: int
+    against: int | None
+    position: int
+    parts: tuple[Part, ...]
+    logit: float
+    direction: dict[str, Tensor]
+    scales: tuple[float, ...]
+
+    def largest(self, most: int = 10) -> list[Part]:
+        """The parts that add or take most, by |value|."""
+        return sorted(self.parts, key=lambda part: -abs(part.value))[:most]
+
+
+@torch.no_grad()
+def direct_effects(
+    model: Model,
+    text: Text,
+    token: int,
+    against: int | None = None,
+    position: int = -1,
+    interventions: Iterable[Intervention] = (),
+    second: Text | None = None,
+) -> Direct:
+    """z = Σ parts: what each part of the stream at `position` adds to the logit of `token` (minus that of `against`).
+
+    With w = Γ C u / σ, u the token's row of W_U, C taking out the mean and Γ = diag γ, a part c of the stream adds
+    w · c; the norm's shift adds u · β. Elhage et al. 2021, "Residual stream as output accumulation"; in float64.
+    LabError where a logit is no such sum: BERT's head, and errata that change the norms.
+    """
+    return _effects(model, text, (token, against, position), tuple(interventions), second)[0]
+
+
+def _effects(
+    model: Model,
+    text: Text,
+    asked: tuple[int, int | None, int],
+    given: tuple[Intervention, ...],
+    second: Text | None,
+    layer: int | None = None,
+) -> tuple[Direct, Tensor]:
+    """The parts of a logit, and of one layer (where given) what each neuron adds: (F)."""
+    token, against, position = asked
+    stream = stream_of(model)
+    reader = _reader(model, given, (token, against))
+    check_position(text, position)
+    wanted = [stream.at(each, place) for each in range(len(stream.blocks)) for place in PLACES + SUMS]
+    if layer is not None:
+        wanted.append(stream.at(layer, "feed_forward.neurons"))
+    keep, kept = keeping(stream.embedding, *wanted)
+    with intervening(model, text, given, second) as hooks:
+        logits = run(model, text, together(hooks, keep))[position].double()
+        seen = {place: value[..., position, :][0].double() for place, value in kept.items()}  # (D), heads: (H, K)
+        found = _sum(model, stream, seen, reader, logits, asked, bool(given))
+        if layer is None:
+            return found, torch.empty(0)
+        reads = (
+            found.direction[stream.at(layer, "feed_forward.out")]
+            @ stream.blocks[layer].feed_forward.fall.weight.double()
+        )
+        return found, seen[stream.at(layer, "feed_forward.neurons")] * reads
+
+
+def _reader(
+    model: Model, given: Sequence[Intervention], tokens: tuple[int, int | None]
+) -> tuple[Tensor, Tensor | None]:
+    """W_U and its bias, where a logit is a linear map of the stream."""
+    found = unembedding(model)
+    if found is None:
+        raise LabError(
+            "BERT's head has an activation and a norm between the stream and the logits, so what a part of the stream "
+            "adds to a logit by itself is not defined; switch the part off and look at the effect instead"
+        )
+    for wish in given:
+        if isinstance(wish, Erratum) and wish.name in NORMS:
+            raise LabError(
+                f"direct effects hold the norms' scales, and {wish.name} has other norms: switch it off first"
+            )
+    for token in tokens:
+        if token is not None and not 0 <= token < len(found[0]):
+            raise LabError(f"there are tokens 0 to {len(found[0]) - 1}; {token} is none of them")
+    return found
+
+
+def _sum(
+    model: Model,
+    stream: Stream,
+    seen: dict[str, Tensor],
+    reader: tuple[Tensor, Tensor | None],
+    logits: Tensor,
+    asked: tuple[int, int | None, int],
+    reached_into: bool,
+) -> Direct:
+    token, against, position = asked
+    weight, bias = reader
+    w = weight[token].double() if against is None else weight[token].double() - weight[against].double()  # u
+    logit = float(logits[token] if against is None else logits[token] - logits[against])
+    scales: list[float] = []
+    shift = 0.0
+    direction: dict[str, Tensor] = {}
+
+    def through(norm: LayerNorm, x: Tensor) -> None:
+        """One norm backwards: w becomes what reads its input, and its β is counted."""
+        nonlocal w, shift
+        if norm.bias is not None:
+            shift += float(w @ norm.bias.double())
+        sigma = float((x.var(correction=0) + norm.epsilon).sqrt())
+        w = w * norm.weight.double()
+        w = (w - w.mean()) / sigma
+        scales.insert(0, sigma)
+
+    if stream.last_norm is not None:
+        through(stream.last_norm, seen[stream.at(len(stream.blocks) - 1, "leave")])
+    terms: list[Part] = []
+    for layer in reversed(range(len(stream.blocks))):
+        block = stream.blocks[layer]
+        for branch, norm, before in reversed(_branches(block)):
+            place = stream.at(layer, f"{branch}.out")
+            if norm is not None:
+                into = seen[stream.at(layer, before)] + seen[place]
+                if block.order == "parallel":  # one norm over both branches
+                    into = (
+                        into + seen[stream.at(layer, "feed_forward.out" if branch == "attention" else "attention.out")]
+                    )
+                through(norm, into)
+            direction[place] = w
+            terms[:0] = _terms(model, stream, seen, w, layer, branch)
+    terms.insert(0, Part("embedding", float(w @ seen[stream.embedding])))
+    if stream.last_norm is not None or scales:
+        terms.append(Part("shift", shift))
+    if bias is not None:
+        terms.append(Part("output", float(bias[token] if against is None else bias[token] - bias[against])))
+    if reached_into:
+        terms.append(Part("put in", logit - sum(part.value for part in terms)))
+    return Direct(token, against, position, tuple(terms), logit, direction, tuple(scales))
+
+
+def _branches(block: Block) -> list[tuple[str, LayerNorm | None, str]]:
+    """The branches of a block in order: its name, the norm over the sum that it ends in (post-LN), where that began."""
+    post = block.norm == "post"
+    if block.order == "parallel":
+        # The norm stands once, over both; walking backwards it is met before the last branch.
+        return [("attention", None, "enter"), ("feed_forward", block.norm_attention if post else None, "enter")]
+    branches = [("attention", block.norm_attention if post else None, "enter")]
+    if block.cross is not None:
+        branches.append(("cross", block.norm_cross if post else None, "middle"))
+    before = "crossed" if block.cross is not None else "middle"
+    return [*branches, ("feed_forward", block.norm_feed_forward if post else None, before)]
+
+
+def _terms(model: Model, stream: Stream, seen: dict[str, Tensor], w: Tensor, layer: int, branch: str) -> list[Part]:
+    """What one branch adds, by its heads and bias, or as one."""
+    block = stream.blocks[layer]
+    if branch == "feed_forward":
+        return [Part("feed_forward", float(w @ seen[stream.at(layer, "feed_forward.out")]), layer=layer)]
+    module = block.attention if branch == "attention" else block.cross
+    assert module is not None
+    site = ("cross" if branch == "cross" else "decoder") if isinstance(model, EncoderDecoder) else "self"
+    reads = (w @ module.out.weight.double()).view(module.heads, -1)  # (H, K): W_Oᵀ w, head by head
+    values = (reads * seen[stream.at(layer, f"{branch}.heads")]).sum(-1)  # (H)
+    parts = [Part("head", float(value), site, layer, head) for head, value in enumerate(values)]
+    if module.out.bias is not None:
+        parts.append(Part("bias", float(w @ module.out.bias.double()), site, layer))
+    return parts
+
+
+@torch.no_grad()
+def neuron_effects(
+    model: Model,
+    text: Text,
+    layer: int,
+    token: int,
+    against: int | None = None,
+    position: int = -1,
+    interventions: Iterable[Intervention] = (),
+    second: Text | None = None,
+) -> Tensor:
+    """What each neuron of one feed-forward adds to a logit by itself, nⱼ (W₂ᵀ w)ⱼ: (F), float64.
+
+    With w · b₂ they sum to the feed-forward's part.
+    """
+    layers = len(stream_of(model).blocks)
+    if not 0 <= layer < layers:
+        raise LabError(f"the stream that predicts has layers 1 to {layers}; {layer + 1} is none of them")
+    return _effects(model, text, (token, against, position), tuple(interventions), second, layer)[1]
