@@ -21,7 +21,7 @@ from txlab.experiments.translation.pairs import HELD_OUT, Pair, split_pairs
 from txlab.experiments.translation.schema import Data, TranslationScenario
 from txlab.experiments.translation.symbols import SymbolTokenizer
 
-STRATA = 24  # at most; each has at least eight batches
+STRATA = 8  # at most; each has at least eight batches
 RULES = 1  # goes up when the same scenario would make other pairs
 Ids = tuple[list[int], list[int]]
 MAKERS = {"language": language.pair, "dates": dates.pair}

@@ -23,7 +23,7 @@ T = TypeVar("T")
 ROW = 64  # draws that one pair may take
 BLOCK = 4096  # pairs drawn at once
 HELD_OUT = 0.1  # share of all translations that training never sees
-BARREN = 20  # blocks without enough new pairs until there are held to be no more
+BARREN = 8  # blocks without enough new pairs until there are held to be no more
 
 
 @dataclass(frozen=True)
