@@ -82,7 +82,8 @@ class SentencePieceTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of pieces; special tokens as they are written, with a space after each."""
-        text, pieces = "", []
+        text = ""
+        pieces: list[str] = []
         for token in ids:
             self.token_bytes(token)
             name = self.names.get(token, UNKNOWN)

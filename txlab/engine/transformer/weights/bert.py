@@ -7,10 +7,11 @@ said beside it, because its logits are nothing that anybody trained. Google's ow
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from txlab.engine.transformer.bert import Bert, BertShape
-from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece
+from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece, only
 
 THIRDS = ("attention.self.query", "attention.self.key", "attention.self.value")  # of our [W_Q; W_K; W_V]
 NAMES = {
@@ -25,8 +26,8 @@ HEAD = (
     Piece("cls.predictions.transform.dense.bias", "transform.bias"),
     Piece("cls.predictions.transform.LayerNorm.weight", "norm_transform.weight"),
     Piece("cls.predictions.transform.LayerNorm.bias", "norm_transform.bias"),
-    Piece("cls.predictions.bias", "unembed_bias"),
 )
+BIAS = Piece("cls.predictions.bias", "unembed_bias")
 
 
 def describe(config: Config) -> BertShape:
@@ -48,6 +49,27 @@ def describe(config: Config) -> BertShape:
     )
 
 
+def tell(shape: BertShape) -> dict[str, Any]:
+    """The config.json of a Bert with post-LN blocks."""
+    only("BERT", ("norm", shape.norm, "post"))
+    return {
+        "architectures": ["BertForMaskedLM"],
+        "model_type": "bert",
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "intermediate_size": shape.inner,
+        "max_position_embeddings": shape.context,
+        "type_vocab_size": shape.segments,
+        "hidden_act": NAMES_OF[shape.activation],
+        "layer_norm_eps": shape.epsilon,
+        "tie_word_embeddings": shape.tied,
+        "hidden_dropout_prob": shape.dropout,
+        "attention_probs_dropout_prob": shape.dropout,
+    }
+
+
 def pieces(shape: BertShape) -> list[Piece]:
     found = [
         Piece("bert.embeddings.word_embeddings.weight", "embed.weight"),
@@ -65,12 +87,17 @@ def pieces(shape: BertShape) -> list[Piece]:
             ]
             found += [Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in NAMES.items()]
     found += HEAD
-    return found if shape.tied else [*found, Piece("cls.predictions.decoder.weight", "unembed.weight")]
+    if shape.tied:
+        return [*found, BIAS]
+    # Untied, the decoder is a map of its own with its own bias, and cls.predictions.bias is read by nobody.
+    decoder = "cls.predictions.decoder"
+    return [*found, Piece(f"{decoder}.weight", "unembed.weight"), Piece(f"{decoder}.bias", "unembed_bias")]
 
 
 def copies(shape: BertShape) -> list[tuple[str, str]]:
-    table = [("cls.predictions.decoder.weight", "embed.weight")] if shape.tied else []
-    return [*table, ("cls.predictions.decoder.bias", "unembed_bias")]
+    if not shape.tied:
+        return []
+    return [("cls.predictions.decoder.weight", "embed.weight"), ("cls.predictions.decoder.bias", "unembed_bias")]
 
 
 def canonical(name: str) -> str:
@@ -82,13 +109,20 @@ BERT = Family(
     name="BERT",
     kind="bert",
     describe=describe,
+    tell=tell,
     build=Bert,
     canonical=canonical,
     pieces=pieces,
     copies=copies,
-    optional=r"cls\.predictions\.(transform\..*|bias)",
+    repeated=lambda shape: () if shape.tied else (BIAS,),
+    optional=r"cls\.predictions\..*",
     without="the weights have no head that predicts tokens: what it attends to is trained, its logits are not",
     harmless=(r"bert\.embeddings\.(position_ids|token_type_ids)",),
-    elsewhere=(r"bert\.pooler\..*", r"cls\.seq_relationship\..*", r"(classifier|qa_outputs)\..*"),
+    elsewhere=(
+        r"bert\.pooler\..*",
+        r"cls\.seq_relationship\..*",
+        r"cls\.predictions\.bias",
+        r"(classifier|qa_outputs)\..*",
+    ),
     special={"pad": "pad_token_id"},
 )

@@ -31,6 +31,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "swish": "swish",
     "silu": "swish",
 }
+# Our names as transformers knows them.
+NAMES_OF: dict[Activation, str] = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "swish": "silu"}
 
 
 class Config:

@@ -17,6 +17,7 @@ from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.weights.configs import Config
+from txlab.errors import LabError
 
 Model = GPT | Bert | EncoderDecoder
 
@@ -47,6 +48,13 @@ class Piece:
         return (1, *shape) if self.row else shape[::-1] if self.turned else shape
 
 
+def only(family: str, *needs: tuple[str, object, object]) -> None:
+    """LabError for the first (what, given, needed) that differ: what a family's form cannot say."""
+    for what, given, needed in needs:
+        if given != needed:
+            raise LabError(f"{family}'s form cannot say {what} = {given!r}; it has {needed!r}")
+
+
 @dataclass(frozen=True)
 class Family:
     """One model_type of config.json.
@@ -54,10 +62,12 @@ class Family:
     name       as people know it
     kind       "gpt", "bert" or "encoder-decoder"
     describe   config → the shape of our model; LabError where it is not one that is computed here
+    tell       shape → the keys of a config.json; LabError names what the family cannot say
     build      shape → model
     canonical  a name of theirs as a checkpoint of today would have it (old ones lack a prefix, or say gamma)
     pieces     shape → all that must be there
     copies     (their name, our parameter) of what a checkpoint may say a second time; it must say the same
+    repeated   shape → pieces that transformers wants written a second time, under a second name
     optional   a pattern of names that a checkpoint may lack, all of them together: a head, or a bias
     without    what is said of a checkpoint that lacks them
     harmless   patterns of names that say nothing: buffers of masks and numbers of positions
@@ -67,10 +77,12 @@ class Family:
     name: str
     kind: str
     describe: Callable[[Config], Any]
+    tell: Callable[[Any], dict[str, Any]]
     build: Callable[[Any], Model]
     canonical: Callable[[str], str]
     pieces: Callable[[Any], Sequence[Piece]]
     copies: Callable[[Any], Sequence[tuple[str, str]]]
+    repeated: Callable[[Any], Sequence[Piece]] = lambda shape: ()
     optional: str = ""
     without: str = ""
     harmless: Sequence[str] = ()

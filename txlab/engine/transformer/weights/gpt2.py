@@ -6,9 +6,11 @@ ours; OpenAI's own files lack the prefix "transformer.", and have the causal mas
 
 from __future__ import annotations
 
+from typing import Any
+
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece
+from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece, only
 
 # theirs → ours, within a block; the maps are Conv1D, the norms are not.
 MAPS = {
@@ -37,6 +39,28 @@ def describe(config: Config) -> GPTShape:
     )
 
 
+def tell(shape: GPTShape) -> dict[str, Any]:
+    """The config.json of a GPT with learned positions and pre-LN, sequential blocks; without biases they are zeros."""
+    only("GPT-2", ("positions", shape.positions, "learned"), ("norm", shape.norm, "pre"))
+    only("GPT-2", ("block", shape.block, "sequential"))
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": shape.vocabulary,
+        "n_positions": shape.context,
+        "n_embd": shape.width,
+        "n_layer": shape.layers,
+        "n_head": shape.heads,
+        "n_inner": shape.inner,
+        "activation_function": NAMES_OF[shape.activation],
+        "layer_norm_epsilon": shape.epsilon,
+        "tie_word_embeddings": shape.tied,
+        "resid_pdrop": shape.dropout,
+        "embd_pdrop": shape.dropout,
+        "attn_pdrop": shape.dropout,
+    }
+
+
 def pieces(shape: GPTShape) -> list[Piece]:
     found = [
         Piece("transformer.wte.weight", "embed.weight"),
@@ -63,6 +87,7 @@ GPT2 = Family(
     name="GPT-2",
     kind="gpt",
     describe=describe,
+    tell=tell,
     build=GPT,
     canonical=canonical,
     pieces=pieces,

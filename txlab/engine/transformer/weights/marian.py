@@ -7,9 +7,11 @@ are held to what Marian is.
 
 from __future__ import annotations
 
+from typing import Any
+
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
-from txlab.engine.transformer.weights.configs import LONGEST_COMPUTED, MOST_LAYERS, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece
+from txlab.engine.transformer.weights.configs import LONGEST_COMPUTED, MOST_LAYERS, NAMES_OF, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece, only
 from txlab.errors import LabError
 
 THIRDS = ("q_proj", "k_proj", "v_proj")  # of our [W_Q; W_K; W_V]
@@ -79,6 +81,42 @@ def describe(config: Config) -> EncoderDecoderShape:
     )
 
 
+def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
+    """The config.json of an encoder–decoder with post-LN blocks and sinusoids, interleaved or not (see `in_halves`)."""
+    only("Marian", ("norm", shape.norm, "post"), ("positions", shape.positions, "sinusoidal"))
+    only("Marian", ("epsilon", shape.epsilon, 1e-5), ("width % 2", shape.width % 2, 0))
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": shape.source_vocabulary,
+        "decoder_vocab_size": shape.target_vocabulary,
+        "d_model": shape.width,
+        "encoder_layers": shape.encoder_layers,
+        "decoder_layers": shape.decoder_layers,
+        "encoder_attention_heads": shape.heads,
+        "decoder_attention_heads": shape.heads,
+        "encoder_ffn_dim": shape.inner,
+        "decoder_ffn_dim": shape.inner,
+        "max_position_embeddings": shape.context,
+        "activation_function": NAMES_OF[shape.activation],
+        "scale_embedding": shape.scale_embedding,
+        "share_encoder_decoder_embeddings": shape.shared,
+        "tie_word_embeddings": shape.tied,
+        "dropout": shape.dropout,
+        "attention_dropout": shape.dropout,
+    }
+
+
+def in_halves(shape: EncoderDecoderShape) -> list[int] | None:
+    """The order of the D features in which interleaved sinusoids have all sines first; None where they already do.
+
+    Nothing in a post-LN model depends on the order of the residual stream's features, as long as everything that reads
+    or writes it agrees: so a model with interleaved sinusoids is a Marian with its features in this order.
+    """
+    return None if shape.half_sinusoids else [*range(0, shape.width, 2), *range(1, shape.width, 2)]
+
+
 def pieces(shape: EncoderDecoderShape) -> list[Piece]:
     if shape.shared:
         found = [("model.shared.weight", "embed_target.weight")]
@@ -130,6 +168,14 @@ def copies(shape: EncoderDecoderShape) -> list[tuple[str, str]]:
     return tables + [(f"model.{side}.embed_positions.weight", "position_table") for side in ("encoder", "decoder")]
 
 
+def repeated(shape: EncoderDecoderShape) -> list[Piece]:
+    """transformers ties all tables or none: where the unembedding is apart, the one table is written three times."""
+    if not shape.shared or shape.tied:
+        return []
+    sides = ("encoder", "decoder")
+    return [Piece(f"model.{side}.embed_tokens.weight", "embed_target.weight", stream=(1,)) for side in sides]
+
+
 def canonical(name: str) -> str:
     return f"model.{name}" if name.startswith(("encoder.", "decoder.", "shared.")) else name
 
@@ -138,10 +184,12 @@ MARIAN = Family(
     name="Marian",
     kind="encoder-decoder",
     describe=describe,
+    tell=tell,
     build=EncoderDecoder,
     canonical=canonical,
     pieces=pieces,
     copies=copies,
+    repeated=repeated,
     optional=r"final_logits_bias",
     without="the weights have no bias of the logits, so it is 0",
     special={"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id", "begin": "bos_token_id"},

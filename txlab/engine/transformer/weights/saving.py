@@ -1,0 +1,145 @@
+"""A model that was trained here as a folder that `transformers` loads: config.json, model.safetensors, tokenizer.
+
+Notable: the folder is complete or absent, written aside and renamed; an existing one is never written into. What the
+form cannot say of the model is one sentence and no folder; what it cannot say of the tokenizer is a sentence beside it,
+because our own form, which loses nothing, lies there too. Biases that a model does not have are zeros in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.weights.bert import BERT
+from txlab.engine.transformer.weights.families import Family, Model, Piece
+from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
+from txlab.engine.transformer.weights.gpt2 import GPT2
+from txlab.engine.transformer.weights.headers import DTYPES
+from txlab.engine.transformer.weights.marian import MARIAN, in_halves
+from txlab.engine.transformer.weights.saving_tokenizers import write_tokenizers
+from txlab.errors import LabError, nearest
+
+FORMS = {
+    "huggingface": "config.json, model.safetensors and the tokenizer's files, as transformers' from_pretrained reads"
+}
+
+
+def save_model(
+    model: Model,
+    tokenizer: Any,
+    folder: Path | str,
+    form: str = "huggingface",
+    *,
+    target_tokenizer: Any = None,
+    special: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Write a new folder, complete or not at all; returns sentences about what it does not keep, mostly none.
+
+    `tokenizer` may be None. `special`: ids by role: "start" (what a decoder begins with), "begin", "end", "pad",
+    "mask". LabError where the form cannot say what this model is, or the folder is there already or not writable.
+    """
+    if form not in FORMS:
+        raise LabError(f"{form!r} is not a form of models{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
+    family = family_of(model)
+    config = family.tell(model.shape) | special_ids(family, dict(special or {}))
+    path = Path(folder)
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise LabError(f"{str(path)!r} is there already; an export needs a new or an empty folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}."))
+        try:
+            aside.chmod(0o755)
+            config["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
+            (aside / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+            write_tensors(aside / WEIGHTS, pieces_of(model, family), order_of(model))
+            notes = write_tokenizers(aside, tokenizer, target_tokenizer, dict(special or {}))
+            aside.replace(path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise LabError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the name
+        raise LabError(f"{str(path)!r} cannot be written: no such name is possible") from None
+    return notes
+
+
+def family_of(model: Model) -> Family:
+    for kind, family in ((GPT, GPT2), (Bert, BERT), (EncoderDecoder, MARIAN)):
+        if isinstance(model, kind):
+            return family
+    raise LabError(f"a {type(model).__name__} has no form that transformers reads; GPT, Bert and EncoderDecoder have")
+
+
+def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None]:
+    """The keys of config.json that name special tokens; null for those that there are not.
+
+    A decoder without a start token of its own begins with `begin`, or as Marian's do with padding.
+    """
+    if family is MARIAN and "start" not in special:
+        for role in ("begin", "pad", "end"):
+            if role in special:
+                special = special | {"start": special[role]}
+                break
+    ids: dict[str, int | None] = {theirs: special.get(ours) for ours, theirs in family.special.items()}
+    if family is MARIAN:
+        ids["forced_eos_token_id"] = special.get("end")
+    return ids
+
+
+def pieces_of(model: Model, family: Family) -> list[tuple[Piece, Tensor]]:
+    """All tensors of the file, each with our parameter that it is cut from, or zeros where there is none."""
+    ours_of: dict[str, Tensor] = {name: tensor.detach() for name, tensor in model.named_parameters()}
+    pieces = [*family.pieces(model.shape), *family.repeated(model.shape)]
+    return [(piece, ours_of[piece.ours] if piece.ours in ours_of else no_bias(piece, ours_of)) for piece in pieces]
+
+
+def no_bias(piece: Piece, ours_of: Mapping[str, Tensor]) -> Tensor:
+    """Zeros for a bias that the model does not have: as many as the rows of its matrix, or of the unembedding's."""
+    beside = "embed_target" if piece.ours == "unembed_bias" else piece.ours.removesuffix(".bias")
+    weight = ours_of[f"{beside}.weight"]
+    return torch.zeros(len(weight), dtype=weight.dtype)
+
+
+def order_of(model: Model) -> list[int] | None:
+    """The order in which the form wants the residual stream's features, if it is another one than ours."""
+    return in_halves(model.shape) if isinstance(model, EncoderDecoder) else None
+
+
+def cut(piece: Piece, ours: Tensor, order: Sequence[int] | None) -> Tensor:
+    """Their tensor."""
+    part = piece.rows(ours)
+    if order is not None:
+        for dimension in piece.stream:
+            part = part.index_select(dimension, torch.tensor(order, device=part.device))
+    return (part[None] if piece.row else part.T if piece.turned else part).contiguous().cpu()
+
+
+def write_tensors(path: Path, pieces: Sequence[tuple[Piece, Tensor]], order: Sequence[int] | None) -> None:
+    """A safetensors file, tensor by tensor: what lies in memory beside the model is one of them."""
+    codes = {dtype: code for code, dtype in DTYPES.items()}
+    head: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # without it transformers refuses the file
+    end = 0
+    for piece, ours in pieces:
+        shape = piece.shape(ours)
+        size = prod(shape) * ours.dtype.itemsize
+        head[piece.theirs] = {"dtype": codes[ours.dtype], "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)  # the tensors then begin at a multiple of 8
+    with path.open("xb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for piece, ours in pieces:
+            file.write(cut(piece, ours, order).flatten().view(torch.uint8).numpy().data)

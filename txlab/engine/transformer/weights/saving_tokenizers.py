@@ -1,0 +1,99 @@
+"""The tokenizer's files in an exported folder: what `transformers` reads, and our own form beside it.
+
+Notable: vocabularies of characters or words spell out what they lack in hexadecimal digits, which no tokenizer of
+others does; then there is only our own form, and a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from txlab.engine.tokenizers.byte_level import ByteTokenizer
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
+from txlab.engine.tokenizers.huggingface import write_huggingface
+from txlab.engine.tokenizers.json_files import write_aside
+from txlab.engine.tokenizers.own_files import content_of
+from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
+from txlab.engine.tokenizers.word_pieces import VOCAB, WordPieceTokenizer
+from txlab.engine.transformer.weights.vocabularies import (
+    ABOUT,
+    FAST,
+    OWN,
+    OWN_TARGET,
+    SOURCE_PIECES,
+    TARGET_NUMBERS,
+    TARGET_PIECES,
+)
+from txlab.errors import LabError
+
+
+def write_tokenizers(folder: Path, source: Any, target: Any, special: Mapping[str, int]) -> list[str]:
+    """Write what can be written; returns a sentence for what transformers will not find."""
+    if source is None:
+        return []
+    if isinstance(source, SentencePieceTokenizer):
+        return write_sentence_pieces(folder, source, target)
+    own_form(source, folder / OWN)
+    if target is not None:
+        own_form(target, folder / OWN_TARGET)
+        return [f"transformers reads one tokenizer in such a folder, here are two: they are in {OWN} and {OWN_TARGET}"]
+    try:
+        write_theirs(folder, source, special)
+    except LabError as error:
+        return [f"the tokenizer is in {OWN} only, and transformers will find none: {error}"]
+    return []
+
+
+def own_form(tokenizer: Any, path: Path) -> None:
+    """Tokenizers of others have no form of ours; theirs is complete."""
+    try:
+        write_aside(path, content_of(tokenizer))
+    except LabError:
+        if not isinstance(tokenizer, ForeignTokenizer | WordPieceTokenizer):
+            raise
+
+
+def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> None:
+    """LabError where transformers has no such tokenizer."""
+    about: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    if isinstance(tokenizer, WordPieceTokenizer):
+        write_aside(folder / VOCAB, "".join(f"{name}\n" for name in tokenizer.names).encode())
+        about = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": tokenizer.lower,
+            "strip_accents": not tokenizer.accents,
+            "tokenize_chinese_chars": tokenizer.ideographs,
+        }
+    elif isinstance(tokenizer, ForeignTokenizer):
+        write_aside(folder / FAST, tokenizer.inner.to_str(pretty=True).encode())
+    elif isinstance(tokenizer, ByteTokenizer):  # the same as merging nothing
+        write_huggingface(BytePairTokenizer([], "none"), folder / FAST)
+    elif isinstance(tokenizer, BytePairTokenizer):
+        write_huggingface(tokenizer, folder / FAST)
+    else:
+        raise LabError(f"it has no {type(tokenizer).__name__}")
+    text_of = {token: name for name, token in getattr(tokenizer, "special_of", {}).items()}
+    for role, key in (("begin", "bos_token"), ("end", "eos_token"), ("pad", "pad_token"), ("mask", "mask_token")):
+        if special.get(role) in text_of:
+            about[key] = text_of[special[role]]
+    write_aside(folder / ABOUT, json.dumps(about, indent=2, ensure_ascii=False).encode())
+
+
+def write_sentence_pieces(folder: Path, source: SentencePieceTokenizer, target: Any) -> list[str]:
+    """Marian's own files: two .spm and one vocab.json, or two of them."""
+    if not isinstance(target, SentencePieceTokenizer):
+        raise LabError("Marian's form has two SentencePiece tokenizers, one for the source and one for the target")
+    separate = source.token_of != target.token_of
+    write_aside(folder / SOURCE_PIECES, source.inner.serialized_model_proto())
+    write_aside(folder / TARGET_PIECES, target.inner.serialized_model_proto())
+    write_aside(folder / NUMBERS, json.dumps(source.token_of, ensure_ascii=False).encode())
+    if separate:
+        write_aside(folder / TARGET_NUMBERS, json.dumps(target.token_of, ensure_ascii=False).encode())
+    about = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
+    write_aside(folder / ABOUT, json.dumps(about, indent=2).encode())
+    return []
