@@ -20,22 +20,21 @@ from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, r
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.errors import LabError, nearest
-from txlab.experiments.language_model.batch import NOT_SCORED
 from txlab.experiments.language_model.crew import Crew
 from txlab.experiments.language_model.opening import load_weights
 from txlab.experiments.language_model.optimizer import LateGuard, LongAdamW, first_not_finite
 from txlab.experiments.language_model.schedule import factor
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
-from txlab.experiments.translation.batch import Batch, as_batch
+from txlab.experiments.translation.batch import Batch
 from txlab.experiments.translation.data import Ids, PairData, lengths
-from txlab.experiments.translation.decoding import greedy
 from txlab.experiments.translation.looking import SITES, look
 from txlab.experiments.translation.loss import summed_loss
 from txlab.experiments.translation.probe import reasons, shape_of
 from txlab.experiments.translation.schema import TranslationScenario
 from txlab.experiments.translation.symbols import END, START
 from txlab.experiments.translation.work import flops_per_pair
+from txlab.experiments.translation.writing import Writing, sources_of, wanted_of
 
 BOUNDS = {
     "lr": (0.0, 10.0),
@@ -69,6 +68,8 @@ class TranslationExperiment:
         self.optimizer = LongAdamW(self.model, train, train.weight_decay)
         self.crew = Crew(self.model, self.optimizer, compute.threads if compute.share == "batch" else 1)
         self.how: tuple[Kernel, torch.dtype] = (compute.attention, DTYPES[compute.dtype])  # type: ignore[assignment]
+        # Nothing that is right is longer than the longest pair; a few tokens more show what goes wrong.
+        self.writing = Writing(min(self.shape.context, data.longest + 4), *self.how)
         self.guard = LateGuard(self.device)
         self.why = reasons(scenario)
         self.adjusted = {
@@ -187,7 +188,8 @@ class TranslationExperiment:
                 loss, logits = summed_loss(model, part, *self.how)
                 likeliest = int((logits.argmax(-1) == part.targets).sum())
                 right = sum(
-                    one == other for one, other in zip(self._written(model, part), wanted_of(part), strict=True)
+                    one == other
+                    for one, other in zip(self.writing.greedy(model, sources_of(part)), wanted_of(part), strict=True)
                 )
             return float(loss), likeliest, right
 
@@ -202,10 +204,6 @@ class TranslationExperiment:
         finally:
             self.model.train(training)
         return {"val_loss": total / scored, "token_accuracy": likeliest / scored, "exact_match": right / pairs}
-
-    def _written(self, model: EncoderDecoder, batch: Batch) -> list[list[int]]:
-        with torch.autocast(self.device.type, self.how[1], enabled=self.how[1] != torch.float32):
-            return greedy(model, batch.source, batch.source_mask, self.how[0], self.shape.context - 1)
 
     @cached_property
     def _validation(self) -> list[Batch]:
@@ -249,14 +247,14 @@ class TranslationExperiment:
         training = self.model.training
         self.model.eval()
         try:
-            written = self._translated([source for source, _ in shown])
+            sources = [[*source, END] for source, _ in shown]
+            if sampling.beam == 1:
+                written = self.writing.greedy(self.model, sources)
+            else:
+                written = self.writing.beam(self.model, sources, sampling.beam, sampling.length_penalty)
         finally:
             self.model.train(training)
         return [self._sample(source, target, tokens) for (source, target), tokens in zip(shown, written, strict=True)]
-
-    def _translated(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
-        batch = as_batch([(source, []) for source in sources]).to(self.device)
-        return greedy(self.model, batch.source, batch.source_mask, self.how[0], self.shape.context - 1)
 
     def _sample(self, source: Sequence[int], target: Sequence[int], written: Sequence[int]) -> Sample:
         """ "the bird sings" → " → ne lissan-e kann-u-ek (right)"; the judgement only where the answer is known."""
@@ -339,8 +337,3 @@ class TranslationExperiment:
             self.adjust(name, value)
         self._updates = int(state["step"])
         self.why = list(state["why"]) or self.why
-
-
-def wanted_of(batch: Batch) -> list[list[int]]:
-    """The right targets of a batch, without the end token."""
-    return [[token for token in row if token not in (NOT_SCORED, END)] for row in batch.targets.tolist()]

@@ -68,7 +68,7 @@ class Sampling(Section):
     sources: list[str] = Field(default_factory=list, max_length=16, description="and these texts")
     beam: Annotated[int, Field(ge=1, le=64)] = Field(1, description="translations kept in sight; 1 = greedy")
     length_penalty: Annotated[float, Field(ge=0, le=2)] = Field(
-        0.6, description="of beam search: 0 prefers short translations"
+        0.6, description="α of beam search (Wu et al. 2016): 0 = the likeliest, which favours short ones"
     )
 
 
