@@ -7,8 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from txlab.engine.transformer.costs import costs
+from txlab.engine.transformer.bert import Bert, BertShape
+from txlab.engine.transformer.costs import AnyShape, costs, memory
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.vision import Pooling, VisionShape, VisionTransformer
 
 EVERY = itertools.product(
     ["learned", "rotary"], ["pre", "post"], ["sequential", "parallel"], [True, False], [True, False]
@@ -34,3 +37,91 @@ def test_flops_on_paper_are_those_of_a_training_step(tied: bool) -> None:
     with FlopCounterMode(display=False) as counter:
         F.cross_entropy(model(ids, "matmul").flatten(0, 1), ids.flatten()).backward()
     assert counter.get_total_flops() == costs(shape).flops_per_token * 4 * 10
+
+
+BERTS = [
+    BertShape(3, 2, 12, 7, 19, 31, segments=3, norm=norm, tied=tied)
+    for norm in ("post", "pre")
+    for tied in (True, False)
+]
+PAIRS = [
+    EncoderDecoderShape(
+        2,
+        3,
+        2,
+        12,
+        19,
+        19 if shared else 23,
+        7,
+        31,
+        positions=positions,
+        norm=norm,
+        shared=shared,
+        tied=tied,
+        output_bias=bias,
+        bias=bias,
+    )
+    for positions in ("sinusoidal", "learned")
+    for norm in ("post", "pre")
+    for shared in (True, False)
+    for tied in (True, False)
+    for bias in (True, False)
+]
+IMAGES = [VisionShape(3, 2, 12, 12, 4, 5, feed_forward=31, pooling=pooling) for pooling in ("class", "mean")]
+
+
+@pytest.mark.parametrize("shape", [*BERTS, *PAIRS, *IMAGES])
+def test_every_shape_has_on_paper_what_is_allocated(shape: AnyShape) -> None:
+    makers = {BertShape: Bert, EncoderDecoderShape: EncoderDecoder, VisionShape: VisionTransformer}
+    assert costs(shape).parameters == sum(parameter.numel() for parameter in makers[type(shape)](shape).parameters())
+
+
+def test_flops_of_bert_are_those_of_a_training_step() -> None:
+    shape = BertShape(2, 2, 16, 10, 23)
+    model, ids = Bert(shape), torch.zeros(3, 10, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        model(ids, kernel="matmul").sum().backward()
+    assert counter.get_total_flops() == costs(shape).flops_per_token * 3 * 10
+
+
+def test_flops_of_an_encoder_decoder_are_those_of_a_training_step() -> None:
+    shape = EncoderDecoderShape(2, 3, 2, 16, 23, 23, 10)
+    model, ids = EncoderDecoder(shape), torch.zeros(3, 10, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        model(ids, ids, kernel="matmul").sum().backward()
+    assert counter.get_total_flops() == costs(shape).flops_per_token * 3 * 10
+
+
+@pytest.mark.parametrize("pooling", ["class", "mean"])
+def test_flops_of_a_vision_transformer_are_those_of_a_training_step(pooling: Pooling) -> None:
+    shape = VisionShape(2, 2, 16, 12, 4, 5, pooling=pooling)
+    images = torch.zeros(3, 3, 12, 12, requires_grad=True)  # or its first product has one gradient less
+    with FlopCounterMode(display=False) as counter:
+        VisionTransformer(shape)(images, kernel="matmul").sum().backward()
+    # An image's head is spread over its positions, rounded down: less than 6 FLOPs a position are lost.
+    missing = counter.get_total_flops() - costs(shape).flops_per_token * 3 * shape.context
+    assert 0 <= missing < 6 * 3 * shape.context
+
+
+def test_activations_are_those_that_torch_keeps_for_the_backward_pass() -> None:
+    shape = GPTShape(4, 4, 64, 128, 97)
+    model = GPT(shape)
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own and tensor.is_floating_point():
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        ids = torch.zeros(1, 128, dtype=torch.long)
+        loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+    assert loss.isfinite()
+    assert memory(shape).activations == pytest.approx(sum(kept.values()), rel=0.1)
+    assert memory(shape).weights == 4 * costs(shape).parameters
+    caches = model.empty_caches()
+    model(torch.zeros(1, 10, dtype=torch.long), caches=caches)
+    held = sum(c.keys.nbytes + c.values.nbytes for c in caches if c.keys is not None and c.values is not None)
+    assert memory(shape).cache == 100 * held

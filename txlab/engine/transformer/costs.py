@@ -1,14 +1,22 @@
-"""What a decoder costs, counted on paper: parameters, and floating-point operations of a training step (MATH T9, T11).
+"""What a transformer costs, counted on paper: parameters, and floating-point operations of a training step.
 
-Notable: a look-up in a table is no arithmetic, so embeddings and positions count as parameters and not as FLOPs, while
-the unembedding counts also where it is tied. Norms, softmax and activations are left out, as everybody leaves them out.
+MATH T8–T11, T14. Notable: a look-up in a table is no arithmetic, so embeddings and positions count as parameters and
+not as FLOPs, while the unembedding counts also where it is tied. Norms, softmax and activations are left out, as
+everybody leaves them out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
+from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPTShape
+from txlab.engine.transformer.vision import VisionShape
+from txlab.engine.transformer.wide import BUCKETS, WideShape
+
+AnyShape = GPTShape | BertShape | EncoderDecoderShape | VisionShape | WideShape
 
 
 @dataclass(frozen=True)
@@ -16,14 +24,23 @@ class Costs:
     """parameters     all of them, a tied matrix once
     matmul_weights    entries of the matrices that a token is multiplied with
     flops_per_token   forward and backward, at full context
+
+    "Token" is a position of the text; of an encoder–decoder a position of the target together with one of the source;
+    of a vision transformer a patch (or its class token).
     """
 
     parameters: int
     matmul_weights: int
     flops_per_token: int
 
+    @property
+    def forward_flops_per_token(self) -> int:
+        """A third of training: the backward pass costs twice the forward one."""
+        return self.flops_per_token // 3
 
-def costs(shape: GPTShape) -> Costs:
+
+@singledispatch
+def costs(shape: AnyShape) -> Costs:
     """Parameters and FLOPs of a shape, without allocating it.
 
     FLOPs a token = 6 · matmul_weights + 12 · N · T · D. A weight costs a multiplication and an addition forward and
@@ -31,15 +48,125 @@ def costs(shape: GPTShape) -> Costs:
     layer forward, three times that in all: 12·T·D; what lies above the diagonal is computed, and counted.
     Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B.
     """
+    raise TypeError(f"{type(shape).__name__} is not the shape of a transformer")
+
+
+@costs.register
+def _(shape: GPTShape) -> Costs:
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    in_block = 4 * D * D + 2 * D * F  # W_Q, W_K, W_V, W_O; W₁, W₂
-    biases = 4 * D + F + D
     norm = 2 * D if shape.bias else D
     norms_in_block = 1 if shape.norm == "post" and shape.block == "parallel" else 2
-    block = in_block + norms_in_block * norm + (biases if shape.bias else 0)
-    parameters = N * block + V * D
+    parameters = N * block(D, F, bias=shape.bias, norms=norms_in_block) + V * D
     parameters += T * D if shape.positions == "learned" else 0
     parameters += norm if shape.norm == "pre" else 0
     parameters += 0 if shape.tied else V * D
-    matmul_weights = N * in_block + V * D
-    return Costs(parameters, matmul_weights, 6 * matmul_weights + 12 * N * T * D)
+    return _counted(parameters, N * in_block(D, F) + V * D, N * T * D)
+
+
+@costs.register
+def _(shape: BertShape) -> Costs:
+    N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
+    tables = (V + T + shape.segments) * D + 2 * D  # tokens, positions, segments, and the norm of their sum
+    head = D * D + D + 2 * D + V + (0 if shape.tied else V * D)  # a map with its norm, and the bias of the logits
+    parameters = tables + N * block(D, F) + (2 * D if shape.norm == "pre" else 0) + head
+    return _counted(parameters, N * in_block(D, F) + D * D + V * D, N * T * D)
+
+
+@costs.register
+def _(shape: EncoderDecoderShape) -> Costs:
+    """A source and a target of the full context each; a source position passes the encoder, and its keys and values
+    of every cross-attention."""
+    E, N, D, F, T = shape.encoder_layers, shape.decoder_layers, shape.width, shape.inner, shape.context
+    S, V, bias = shape.source_vocabulary, shape.target_vocabulary, shape.bias
+    cross = 4 * D * D + (4 * D if bias else 0)
+    norm = 2 * D if bias else D
+    parameters = E * block(D, F, bias=bias) + N * (block(D, F, bias=bias, norms=3) + cross)
+    parameters += (
+        V * D + (0 if shape.shared else S * D) + (0 if shape.tied else V * D) + (V if shape.output_bias else 0)
+    )
+    parameters += 2 * T * D if shape.positions == "learned" else 0
+    parameters += 2 * norm if shape.norm == "pre" else 0
+    matmul_weights = E * in_block(D, F) + N * (in_block(D, F) + 4 * D * D) + V * D
+    return _counted(parameters, matmul_weights, (E + 2 * N) * T * D)
+
+
+@costs.register
+def _(shape: VisionShape) -> Costs:
+    """The head is read once an image, so its classes are spread over the image's T positions, rounded down."""
+    N, D, F, T = shape.layers, shape.width, shape.inner, shape.context
+    embedding = shape.patch_numbers * D
+    head = D * shape.classes
+    parameters = embedding + D + (D if shape.pooling == "class" else 0) + T * D + N * block(D, F) + 2 * D
+    parameters += head + shape.classes
+    patches = shape.side**2
+    per_image = N * in_block(D, F) * T + embedding * patches + head
+    return _counted(parameters, per_image // T, N * T * D)
+
+
+@costs.register
+def _(shape: WideShape) -> Costs:
+    """Where the context is not published (T = 0), what attention adds with it is left out."""
+    N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
+    across = shape.heads * shape.head_width  # H·K
+    matrices = 3 if shape.gated else 2
+    maps = 4 * D * across + matrices * D * F
+    biases = 3 * across + D + (matrices - 1) * F + D if shape.bias else 0
+    norm = 2 * D if shape.bias else D
+    positions = T * D if shape.positions == "learned" else BUCKETS * shape.heads
+    parameters = N * (maps + biases + 2 * norm) + norm + V * D + positions
+    return _counted(parameters, N * maps + V * D, N * T * across)
+
+
+def in_block(D: int, F: int) -> int:
+    """Entries of the matrices of a block: W_Q, W_K, W_V, W_O; W₁, W₂."""
+    return 4 * D * D + 2 * D * F
+
+
+def block(D: int, F: int, *, bias: bool = True, norms: int = 2) -> int:
+    """Parameters of a block: its matrices, their biases, and its norms."""
+    return in_block(D, F) + (4 * D + F + D if bias else 0) + norms * (2 * D if bias else D)
+
+
+def _counted(parameters: int, matmul_weights: int, looked: int) -> Costs:
+    """`looked`: N · T · D, positions looked at in all layers times the width."""
+    return Costs(parameters, matmul_weights, 6 * matmul_weights + 12 * looked)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes.
+
+    weights      in float32; half of it in bfloat16
+    training     float32 weights, gradients and the two moments of AdamW: 16 bytes a parameter
+    activations  kept for the backward pass of one sequence of T positions, estimated; 0 = the context is not published
+    cache        keys and values of 1000 positions in float32; 0 for a model that writes nothing
+    """
+
+    weights: int
+    training: int
+    activations: int
+    cache: int
+
+
+def memory(shape: AnyShape) -> Memory:
+    """What a shape needs, without allocating it.
+
+    Activations are those of float32, without recomputation, and of an attention that keeps no T × T pattern. A position
+    keeps in each block 4 D (what two norms and two branches read), 4 H·K (queries, keys, values, what the heads said)
+    and 2 F (neurons before and after f; gated 4 F) numbers, and D + V at the end, for the last norm and the logits:
+    Korthikanti et al. 2022, eq. 2, without its dropout masks. What is made and dropped again on the way is not in it.
+    """
+    weights = 4 * costs(shape).parameters
+    D, F, T = shape.width, shape.inner, shape.context
+    across = shape.heads * shape.head_width
+    neurons = 4 * F if isinstance(shape, WideShape) and shape.gated else 2 * F
+    kept = 4 * (4 * D + 4 * across + neurons)  # bytes a position and block
+    if isinstance(shape, EncoderDecoderShape):
+        crossing = 4 * (2 * D + 4 * across)
+        blocks = shape.encoder_layers * kept + shape.decoder_layers * (kept + crossing)
+        V, cache = shape.target_vocabulary, 2 * shape.decoder_layers * 2 * across  # of a target and a source position
+    else:
+        blocks = shape.layers * kept
+        V = 0 if isinstance(shape, VisionShape) else shape.vocabulary
+        cache = 2 * shape.layers * across if isinstance(shape, GPTShape | WideShape) else 0
+    return Memory(weights, 4 * weights, T * (blocks + 4 * (D + V)), 4 * 1000 * cache)

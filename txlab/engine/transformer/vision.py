@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.blocks import Activation, Block, LayerNorm
+from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, set_dropout
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.masks import NO_MASK
 
@@ -121,11 +121,7 @@ class VisionTransformer(nn.Module):
 
     def set_dropout(self, share: float) -> None:
         """Drop this share of embeddings, weights α and branch outputs from now on."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = share
-        for block in self.blocks:
-            block.attention.weight_dropout = share  # type: ignore[union-attr]
+        set_dropout(self, share)
 
 
 @torch.no_grad()

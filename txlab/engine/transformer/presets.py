@@ -1,0 +1,257 @@
+"""The models that the literature names, with the shapes they were published with (MATH T11).
+
+Notable: every count is taken from a module on torch's meta device, which has shapes and no memory, so 175 billion
+parameters are counted in a second on a laptop. What was published rounds, and sometimes errs; the shape here is the one
+from which the published count comes out, and `notes` say where a table says something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from txlab.engine.transformer.bert import Bert, BertShape
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.wide import WideDecoder, WideShape
+from txlab.errors import LabError, nearest
+
+PresetShape = GPTShape | BertShape | EncoderDecoderShape | WideShape
+
+
+@dataclass(frozen=True)
+class Preset:
+    """
+    published   parameters as the source states them; within half a unit of its last digit unless a note says otherwise
+    unit        of that last digit
+    tokens      read in training, 0 = not published; those of an encoder–decoder are pairs of source and target tokens
+    flops       of the whole training as the source states them, 0 = not
+    notes       on the numbers: what rounds, what is inconsistent, what a lecture text has otherwise
+    """
+
+    name: str
+    title: str
+    shape: PresetShape
+    source: str
+    published: float
+    unit: float
+    tokens: float = 0.0
+    flops: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+GPT2_TABLE = "The paper's own counts were too small (117, 345, 762 and 1542 M); OpenAI corrected them with the weights."
+SPARSE = "Half of its layers look at a band only; FLOPs are counted as if all looked at everything."
+
+
+def _gpt2(
+    name: str, layers: int, width: int, heads: int, millions: float, extra: tuple[str, ...] = (), label: str = ""
+) -> Preset:
+    shape = GPTShape(layers, heads, width, 1024, 50257, activation="gelu_tanh")
+    notes = (GPT2_TABLE, *extra)
+    title = f"GPT-2 {label}".strip()
+    return Preset(name, title, shape, "Radford et al. 2019, table 2; openai/gpt-2", millions * 1e6, 1e6, notes=notes)
+
+
+def _gpt3(
+    name: str,
+    label: str,
+    layers: int,
+    width: int,
+    heads: int,
+    millions: float,
+    unit: float,
+    flops: float,
+    notes: tuple[str, ...] = (),
+) -> Preset:
+    shape = GPTShape(layers, heads, width, 2048, 50257, activation="gelu_tanh")
+    source = "Brown et al. 2020, table 2.1; count and FLOPs of table D.1"
+    return Preset(name, f"GPT-3 {label}", shape, source, millions * 1e6, unit * 1e6, 300e9, flops, (*notes, SPARSE))
+
+
+XL = (
+    "Table 2.1 is inconsistent: 24 heads of 128 are 3072 wide in a model of 2048, and would make 1.52 B parameters. "
+    "The published 1.32 B come out with heads that are together as wide as the model, 16 of 128."
+)
+THIRTEEN = (
+    "Table 2.1 gives a width of 5140, which 40 heads of 128 do not fill and which would make 12.94 B parameters; the "
+    "published 12.85 B come out with 5120."
+)
+VASWANI = (
+    "With the 37 000 shared tokens of the paper the base model has 63 and the big one 214 million; its table says 65 "
+    "and 213, and no one vocabulary gives both."
+)
+PAIRS = "Tokens are pairs: about 25 000 source and 25 000 target tokens a step. The paper's FLOPs are hours times what "
+GATED = (
+    "The count comes out only with a gated feed-forward, three matrices instead of two, and heads of 128, which is "
+    "not 8192 / 128 = 64."
+)
+BERT_TOKENS = "A million steps of 256 sequences, 900 000 of them of 128 tokens and 100 000 of 512."
+BERT_HEAD = (
+    "Published with the pooled sentence and the next-sentence guess, {more} parameters, which are left out here: "
+    "this is transformers' BertForMaskedLM."
+)
+
+PRESETS = {
+    preset.name: preset
+    for preset in [
+        Preset(
+            "vaswani-base",
+            "Transformer, base",
+            EncoderDecoderShape(6, 6, 8, 512, 37000, 37000, 512, 2048),
+            "Vaswani et al. 2017, table 3",
+            65e6,
+            1e6,
+            25e3 * 1e5,
+            3.3e18,
+            (VASWANI, PAIRS + "a P100 was taken to sustain (9.5 TFLOP/s).", "Its context is not limited; 512 here."),
+        ),
+        Preset(
+            "vaswani-big",
+            "Transformer, big",
+            EncoderDecoderShape(6, 6, 16, 1024, 37000, 37000, 512, 4096),
+            "Vaswani et al. 2017, table 3",
+            213e6,
+            1e6,
+            25e3 * 3e5,
+            2.3e19,
+            (VASWANI, PAIRS + "a P100 was taken to sustain (9.5 TFLOP/s).", "Its context is not limited; 512 here."),
+        ),
+        Preset(
+            "gpt-1",
+            "GPT-1",
+            GPTShape(12, 12, 768, 512, 40478, norm="post", activation="gelu_tanh"),
+            "Radford et al. 2018, §4.1; the count is that of Radford et al. 2019, table 2",
+            117e6,
+            1e6,
+        ),
+        _gpt2("gpt2", 12, 768, 12, 124, label="small"),
+        _gpt2("gpt2-medium", 24, 1024, 16, 355, label="medium"),
+        _gpt2("gpt2-large", 36, 1280, 20, 774, label="large"),
+        _gpt2(
+            "gpt2-xl",
+            48,
+            1600,
+            25,
+            1558,
+            ("Erratum: Wang's table gives it 12 heads and a feed-forward of 3072, which are those of GPT-2 small.",),
+            "XL",
+        ),
+        _gpt3("gpt3-small", "Small", 12, 768, 12, 125, 1, 2.25e20),
+        _gpt3("gpt3-medium", "Medium", 24, 1024, 16, 356, 1, 6.41e20, ("Table 2.1 rounds its count to 350 M.",)),
+        _gpt3("gpt3-large", "Large", 24, 1536, 16, 760, 1, 1.37e21),
+        _gpt3("gpt3-xl", "XL", 24, 2048, 16, 1320, 10, 2.38e21, (XL,)),
+        _gpt3("gpt3-2.7b", "2.7B", 32, 2560, 32, 2650, 10, 4.77e21),
+        _gpt3("gpt3-6.7b", "6.7B", 32, 4096, 32, 6660, 10, 1.20e22),
+        _gpt3("gpt3-13b", "13B", 40, 5120, 40, 12850, 10, 2.31e22, (THIRTEEN,)),
+        _gpt3("gpt3-175b", "175B", 96, 12288, 96, 174600, 100, 3.14e23),
+        Preset(
+            "bert-base",
+            "BERT base",
+            BertShape(12, 12, 768, 512, 30522),
+            "Devlin et al. 2019, §3 and A.2; the uncased vocabulary",
+            110e6,
+            1e6,
+            256 * (9e5 * 128 + 1e5 * 512),
+            notes=(BERT_HEAD.format(more="592 130"), BERT_TOKENS),
+        ),
+        Preset(
+            "bert-large",
+            "BERT large",
+            BertShape(24, 16, 1024, 512, 30522),
+            "Devlin et al. 2019, §3 and A.2; the uncased vocabulary",
+            340e6,
+            1e7,
+            256 * (9e5 * 128 + 1e5 * 512),
+            notes=(BERT_HEAD.format(more="1 051 650"), BERT_TOKENS),
+        ),
+        Preset(
+            "lamda-137b",
+            "LaMDA 137B",
+            WideShape(64, 128, 128, 8192, 65536, 0, 32000, gated=True, bias=False, positions="relative"),
+            "Thoppilan et al. 2022, §3 and table 27",
+            137e9,
+            1e9,
+            flops=3.55e23,
+            notes=(
+                "137 B are its parameters without the table of tokens.",
+                GATED,
+                "Its context is not published; FLOPs are counted without what attention adds with it.",
+            ),
+        ),
+    ]
+}
+
+
+def preset_named(name: str) -> Preset:
+    """The preset of that name; LabError with the nearest one otherwise."""
+    if name not in PRESETS:
+        raise LabError(f"no preset is called {name!r}{nearest(name, PRESETS)}; allowed: {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def module_of(shape: PresetShape) -> nn.Module:
+    """The model of a shape on the meta device: every tensor has its shape, none has memory."""
+    with torch.device("meta"):
+        if isinstance(shape, GPTShape):
+            return GPT(shape)
+        if isinstance(shape, BertShape):
+            return Bert(shape)
+        if isinstance(shape, EncoderDecoderShape):
+            return EncoderDecoder(shape)
+        return WideDecoder(shape)
+
+
+# What a parameter belongs to, by a part of its name: the first that fits.
+PARTS = (
+    (("embed.", "embed_source.", "embed_target."), "token table"),
+    (("positions", "distances"), "positions"),
+    (("segments",), "segments"),
+    (("norm",), "norms"),
+    (("cross.",), "cross-attention"),
+    (("attention.",), "attention"),
+    (("feed_forward.gate",), "feed-forward, gate"),
+    (("feed_forward.",), "feed-forward"),
+    (("unembed", "transform"), "head"),
+)
+
+
+@lru_cache(maxsize=64)
+def parts(shape: PresetShape) -> dict[str, int]:
+    """Where the parameters sit: {"token table": …, "attention": …, …}; their sum is all of them, a tied one once.
+
+    The blocks of a stack are alike: one of them is made and counted as often as the stack has it.
+    """
+    once, encoder, decoder = _one_block_a_stack(shape)
+    found = dict.fromkeys((label for _, label in PARTS), 0)
+    for name, parameter in module_of(once).named_parameters():
+        label = next(label for keys, label in PARTS if any(key in name for key in keys))
+        times = 1 if "blocks." not in name else encoder if name.startswith("encoder.") else decoder
+        found[label] += parameter.numel() * times
+    return {label: count for label, count in found.items() if count}
+
+
+def _one_block_a_stack(shape: PresetShape) -> tuple[PresetShape, int, int]:
+    """The shape with one block a stack, and how many blocks its encoder has, and its decoder (or only stack)."""
+    if isinstance(shape, EncoderDecoderShape):
+        return replace(shape, encoder_layers=1, decoder_layers=1), shape.encoder_layers, shape.decoder_layers
+    return replace(shape, layers=1), shape.layers, shape.layers
+
+
+def parameters(shape: PresetShape) -> int:
+    """How many parameters, a tied matrix once."""
+    return sum(parts(shape).values())
+
+
+def compared(preset: Preset) -> int:
+    """The parameters that the published count counts: all, but for LaMDA, whose token table it leaves out."""
+    here = parts(preset.shape)
+    return sum(here.values()) - (here["token table"] if preset.name.startswith("lamda") else 0)
+
+
+def agrees(preset: Preset) -> bool:
+    """Whether the published count is ours, rounded as it rounds."""
+    return abs(compared(preset) - preset.published) <= preset.unit / 2
