@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -219,25 +220,22 @@ def _edge_hooks(site: Site, edges: Sequence[Edge]) -> tuple[Hook, Hook]:
 
     def form(name: str, value: Tensor) -> Tensor:
         (scored,) = before
+        H, T, S = value.shape[-3:]
+        allowed = site.mask.allowed(T, S, value.device)
+        allowed = torch.ones(T, S, dtype=torch.bool, device=value.device) if allowed is None else allowed
+        its = [replace(edge, row=rows.index(edge.row)) for edge in edges]
         value = value.clone()
-        value[..., rows, :] = pattern(scored, edited_mask(site, edges, value.shape, value.device)[:, rows])
+        value[..., rows, :] = pattern(scored, with_edges(allowed[rows], its, H))
         return value
 
     return keep, form
 
 
-def edited_mask(site: Site, edges: Iterable[Edge], shape: Sequence[int], device: torch.device) -> Tensor:
-    """Who may look at whom at a site with these edges changed: (H, T, S) booleans for patterns of shape (…, H, T, S).
-
-    Of two that name the same edge, the later one counts.
-    """
-    H, T, S = shape[-3:]
-    allowed = site.mask.allowed(T, S, device)
-    allowed = torch.ones(T, S, dtype=torch.bool, device=device) if allowed is None else allowed
-    allowed = allowed.expand(H, T, S).clone()
+def with_edges(allowed: Tensor, edges: Iterable[Edge], heads: int) -> Tensor:
+    """Who may look at whom, (T, S) booleans, with these edges changed: (H, T, S). Of two wishes the later counts."""
+    allowed = allowed.expand(heads, *allowed.shape).clone()
     for edge in edges:
-        heads = slice(None) if edge.head is None else edge.head
-        allowed[heads, edge.row, edge.column] = edge.allowed
+        allowed[slice(None) if edge.head is None else edge.head, edge.row, edge.column] = edge.allowed
     return allowed
 
 

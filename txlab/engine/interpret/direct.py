@@ -9,7 +9,7 @@ makes all others count less. What heads do to one another is not in here: for th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -35,6 +35,8 @@ class Part:
 
     kind   "embedding", "head", "bias" (of an attention's output map), "feed_forward", "shift" (all β of the norms on
            the way), "output" (the unembedding's bias), "put in" (what interventions put into the stream)
+    given  the vector that the part is: of a head α V (K), else what it adds to the stream (D)
+    reads  what the logit reads it with, of the same width: value = reads · given
     """
 
     kind: str
@@ -42,6 +44,8 @@ class Part:
     site: str = ""
     layer: int | None = None
     head: int | None = None
+    reads: Tensor | None = field(default=None, repr=False, compare=False)
+    given: Tensor | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -197,7 +201,7 @@ def _sum(
                 through(norm, into)
             direction[place] = w
             terms[:0] = _terms(model, stream, seen, w, layer, branch)
-    terms.insert(0, Part("embedding", float(w @ seen[stream.embedding])))
+    terms.insert(0, _product("embedding", w, seen[stream.embedding]))
     if stream.last_norm is not None or scales:
         terms.append(Part("shift", shift))
     if bias is not None:
@@ -224,16 +228,22 @@ def _terms(model: Model, stream: Stream, seen: dict[str, Tensor], w: Tensor, lay
     """What one branch adds, by its heads and bias, or as one."""
     block = stream.blocks[layer]
     if branch == "feed_forward":
-        return [Part("feed_forward", float(w @ seen[stream.at(layer, "feed_forward.out")]), layer=layer)]
+        return [_product("feed_forward", w, seen[stream.at(layer, "feed_forward.out")], layer=layer)]
     module = block.attention if branch == "attention" else block.cross
     assert module is not None
     site = ("cross" if branch == "cross" else "decoder") if isinstance(model, EncoderDecoder) else "self"
     reads = (w @ module.out.weight.double()).view(module.heads, -1)  # (H, K): W_Oᵀ w, head by head
-    values = (reads * seen[stream.at(layer, f"{branch}.heads")]).sum(-1)  # (H)
-    parts = [Part("head", float(value), site, layer, head) for head, value in enumerate(values)]
+    mixed = seen[stream.at(layer, f"{branch}.heads")]  # (H, K)
+    parts = [_product("head", reads[head], mixed[head], site, layer, head) for head in range(module.heads)]
     if module.out.bias is not None:
-        parts.append(Part("bias", float(w @ module.out.bias.double()), site, layer))
+        parts.append(_product("bias", w, module.out.bias.double(), site, layer))
     return parts
+
+
+def _product(
+    kind: str, reads: Tensor, given: Tensor, site: str = "", layer: int | None = None, head: int | None = None
+) -> Part:
+    return Part(kind, float(reads @ given), site, layer, head, reads, given.detach())
 
 
 @torch.no_grad()

@@ -7,6 +7,9 @@ such a half-and-half step in turn; what comes across is first rolled out through
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import torch
 from torch import Tensor
 
@@ -27,18 +30,16 @@ def rollout(seen: Seen, site: str, layers: int | None = None) -> Tensor:
     layers = most if layers is None else layers
     if not 0 <= layers <= most:
         raise LabError(f"{site} attention can be rolled out through 0 to {most} layers, not {layers}")
+    return next(islice(rollouts(seen, site), layers, None))
+
+
+def rollouts(seen: Seen, site: str) -> Iterator[Tensor]:
+    """R (T, S) after 0, 1, … layers, one after the other."""
     if site in ("self", "encoder"):
-        return rolled(seen, site, layers)
-    target, source = rolled_across(seen, layers)
-    return target if site == "decoder" else source
-
-
-def rolled(seen: Seen, site: str, layers: int) -> Tensor:
-    """The product through the layers of one self-attention: (T, T)."""
-    reached = _start(seen, site)
-    for layer in range(layers):
-        reached = half_step(seen.average(site, layer), reached)
-    return reached
+        yield from _rolled(seen, site)
+    else:
+        for target, source in _rolled_across(seen):
+            yield target if site == "decoder" else source
 
 
 def half_step(average: Tensor, reached: Tensor) -> Tensor:
@@ -46,20 +47,28 @@ def half_step(average: Tensor, reached: Tensor) -> Tensor:
     return (average @ reached + reached) / 2
 
 
-def rolled_across(seen: Seen, layers: int) -> tuple[Tensor, Tensor]:
+def _rolled(seen: Seen, site: str) -> Iterator[Tensor]:
+    reached = _start(seen, site)
+    yield reached
+    for layer in range(seen.sites[site].layers):
+        reached = half_step(seen.average(site, layer), reached)
+        yield reached
+
+
+def _rolled_across(seen: Seen) -> Iterator[tuple[Tensor, Tensor]]:
     """Through the decoder: what each position holds of the target (T, T) and of the source (T, S)."""
-    encoded = rolled(seen, "encoder", seen.sites["encoder"].layers)  # (S, S)
+    encoded = rollout(seen, "encoder")  # (S, S)
     target = _start(seen, "decoder")
     source = encoded.new_zeros(len(target), len(encoded))
-    for layer in range(layers):
+    yield target, source
+    for layer in range(seen.sites["decoder"].layers):
         looked = seen.average("decoder", layer)  # (T, T)
         target, source = half_step(looked, target), half_step(looked, source)
         read = seen.average("cross", layer) @ encoded  # (T, S)
         target, source = target / 2, (source + read) / 2
-    return target, source
+        yield target, source
 
 
 def _start(seen: Seen, site: str) -> Tensor:
-    T, _ = seen.size(site)
     keys = seen.keys[site]
-    return torch.eye(T, dtype=keys.dtype, device=keys.device)
+    return torch.eye(seen.size(site)[0], dtype=keys.dtype, device=keys.device)

@@ -130,28 +130,31 @@ class Seen:
         Where no token comes twice, induction and duplicate are NaN, as is all that needs two tokens on a text of one.
         Cross-attention looks at another text, where only `first` means anything.
         """
-        sums: dict[str, Tensor] = {}
-        counts: dict[str, int] = {}
+        return {name: looked.mean(-1) for name, (_, looked) in self.counted(site, layer).items()}
+
+    def counted(self, site: str, layer: int, head: int | None = None) -> dict[str, tuple[Tensor, Tensor]]:
+        """What the scores are means of: name → the rows that count (n) and what each looks at so, (H, n) or (1, n)."""
         device = self.keys[site].device
         ids = self.sites[site].keys_of(self.text)
         tokens, places = torch.tensor(ids, device=device), torch.arange(len(ids), device=device)
-        for rows, alpha in self.bands(site, layer):  # (H, t, S)
+        found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+        for rows, alpha in self.bands(site, layer, head):  # (H, t, S)
             place = torch.arange(rows.start, rows.stop, device=device)
             late = place[place >= 1]
-            looked = {"first": alpha[:, late - rows.start, 0]}
-            many = {"first": len(late)}
+            parts = {"first": (late, alpha[:, late - rows.start, 0])}
             if site != "cross":
-                after, again = repeats(ids, device)  # (T, T), (T)
-                earlier = (tokens[place, None] == tokens) & (places < place[:, None])  # (t, S)
-                looked["previous"] = alpha[:, late - rows.start, late - 1]
-                looked["induction"] = alpha * after[rows]
-                looked["duplicate"] = alpha * earlier
-                many |= {"previous": len(late), "induction": int(again[rows].sum())}
-                many["duplicate"] = int(earlier.any(-1).sum())
-            for name, weights in looked.items():
-                sums[name] = sums.get(name, 0.0) + weights.flatten(1).sum(-1)  # (H)
-                counts[name] = counts.get(name, 0) + many[name]
-        return {name: total / counts[name] for name, total in sums.items()}
+                after, again = (which[rows] for which in repeats(ids, device))  # (t, T), (t)
+                earlier = (tokens[place, None] == tokens) & (places < place[:, None])  # (t, T)
+                came = earlier.any(-1)
+                parts["previous"] = late, alpha[:, late - rows.start, late - 1]
+                parts["induction"] = place[again], (alpha * after).sum(-1)[:, again]
+                parts["duplicate"] = place[came], (alpha * earlier).sum(-1)[:, came]
+            for name, part in parts.items():
+                found.setdefault(name, []).append(part)
+        return {
+            name: (torch.cat([which for which, _ in parts]), torch.cat([looked for _, looked in parts], -1))
+            for name, parts in found.items()
+        }
 
     def bands(self, site: str, layer: int, head: int | None = None) -> Iterator[tuple[slice, Tensor]]:
         """The patterns of one layer, of all its heads or of one, some rows at a time: (which rows, α (H, t, S))."""

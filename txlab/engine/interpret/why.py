@@ -1,0 +1,338 @@
+"""Why a number that was seen inside a model is what it is, with the numbers that made it (MATH T1–T9, H5).
+
+Notable: nothing is derived a second time. Each answer takes what seeing.py, lens.py, direct.py, rollout.py and
+effects.py computed, spells out the last lines of it, and ends in the number that was asked about. What tokens are
+called is the asker's business: `names` turns an id into a word, labels name positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import torch
+from torch import Tensor
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.interpret.acting import with_edges
+from txlab.engine.interpret.circuits import Circuit
+from txlab.engine.interpret.direct import Direct, Part
+from txlab.engine.interpret.effects import Effect
+from txlab.engine.interpret.interventions import Edge, Erratum, Patch
+from txlab.engine.interpret.lens import Lens
+from txlab.engine.interpret.rollout import rollout, rollouts
+from txlab.engine.interpret.seeing import Seen
+from txlab.engine.transformer.attention import explain_weight
+from txlab.errors import LabError
+
+Names = Callable[[int], str]
+SHOWN = 8  # terms that a sum spells out; what remains is one line
+
+
+def said(number: float) -> str:
+    """A number inside an expression: four digits, and a minus sign rather than a hyphen."""
+    return f"{number:.4g}".replace("-", "−")
+
+
+def summed(values: Sequence[float]) -> str:
+    """A sum as one reads it: "0.5 + 0.25 − 0.125"."""
+    text = " + ".join(said(value) for value in values)
+    return text.replace("+ −", "− ") or "0"
+
+
+@dataclass(frozen=True)
+class _OneRow:
+    """The mask of one row, as attention's own functions take it."""
+
+    name: str
+    row: Tensor
+
+    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor:
+        return self.row[None]
+
+
+def why_pattern(
+    seen: Seen,
+    site: str,
+    layer: int,
+    head: int,
+    row: int,
+    column: int,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> Explanation:
+    """Why position `row` looks at position `column` with αᵢⱼ; `rows` and `columns` name the positions. MATH T1, T2."""
+    T, S = seen.size(site)
+    if not (0 <= row < T and 0 <= column < S):
+        raise LabError(f"{site} attention has rows 0 to {T - 1} and columns 0 to {S - 1}; {row}, {column} is outside")
+    result = float(seen.row(site, layer, head, row)[column])
+    found = seen.sites[site]
+    edges = [
+        wish
+        for wish in seen.interventions
+        if isinstance(wish, Edge) and wish.site == site and wish.layer in (None, layer) and wish.head in (None, head)
+    ]
+    q, k = seen.queries[site][layer, head, row : row + 1], seen.keys[site][layer, head]  # (1, K), (S, K)
+    here = [edge for edge in edges if edge.row == row]
+    moved = [replace(edge, row=0, head=None) for edge in here]
+    allowed = with_edges(_row_of_mask(seen, site, row)[None], moved, 1)[0, 0]  # (S)
+    name = found.mask_name + (", changed by hand in this row" if here else "")
+    answer = explain_weight(q, k, _OneRow(name, allowed), 0, column, list(columns) or [str(j) for j in range(S)])
+    who, whom = rows[row] if rows else str(row), columns[column] if columns else str(column)
+    query = replace(answer.operands[0], name="qᵢ", note=f"the query of {who!r}, position {row}")
+    key = replace(answer.operands[1], name="kⱼ", note=f"the key of {whom!r}, position {column}")
+    steps = list(answer.steps)
+    reaching = [wish.says for wish in seen.interventions if isinstance(wish, Patch | Erratum)]
+    if reaching and abs(answer.result - result) > 1e-6:
+        steps.append(Step("αᵢⱼ", "; ".join(reaching), result, "what interventions made of it"))
+    else:
+        steps[-1] = replace(steps[-1], result=result)
+    return replace(
+        answer,
+        question=f"why does {who!r} look at {whom!r} with {result:.3f}?",
+        operands=[query, key, *answer.operands[2:]],
+        steps=steps,
+        result=result,
+    )
+
+
+def _row_of_mask(seen: Seen, site: str, row: int) -> Tensor:
+    """Who row `row` may look at, before any edge is changed: (S)."""
+    S = seen.size(site)[1]
+    places = torch.arange(S, device=seen.keys[site].device)
+    return places <= row if seen.sites[site].mask_name == "causal" else torch.ones_like(places, dtype=torch.bool)
+
+
+def why_next(seen: Seen, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
+    """Why a token comes next (for BERT: stands here) with probability p; `after` names the position. MATH F5, T9."""
+    where = f"after {after!r}" if after else f"at position {position % len(seen.logits)}"
+    answer = _softmax(seen.logits[position], token, names)
+    return replace(answer, question=f"why {said(answer.result)} for {names(token)!r} {where}?")
+
+
+def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Explanation:
+    """Why the stream after `layer` blocks (0 = the embedding) gives its rank-th token that probability. MATH T9."""
+    token = int(found.ids[layer, rank])
+    answer = _softmax(found.logits[layer], token, names)
+    after = "the embedding" if layer == 0 else f"layer {layer}"
+    away = Operand("KL", float(found.kl[layer]), "nats from what the last layer says")
+    return replace(
+        answer,
+        question=f"why would {after} say {names(token)!r} with {said(answer.result)}?",
+        equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ),  z = W_U LN(x_l)",
+        source="nostalgebraist 2020, the logit lens",
+        operands=[*answer.operands, away],
+    )
+
+
+def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
+    """p of one token from a row of logits (V), in float64."""
+    if not 0 <= token < len(logits):
+        raise LabError(f"there are tokens 0 to {len(logits) - 1}; {token} is none of them")
+    z = logits.double()
+    largest = z.topk(min(SHOWN, len(z)))
+    shown = largest.indices.tolist()
+    if token not in shown:
+        shown[-1] = token
+    top, own = float(largest.values[0]), float(z[token])
+    total = float((z - top).exp().sum())
+    p = float(z.softmax(-1)[token])
+    return Explanation(
+        question="",
+        equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
+        math="F5, T9",
+        source="Becker-Kahn §4",
+        operands=[
+            Operand("z", z[shown].tolist(), f"the logits of the likeliest tokens, of {len(z)}"),
+            Operand("zₓ", own, f"the logit of {names(token)!r}"),
+        ],
+        steps=[
+            Step("max", "maxᵥ zᵥ", top, f"that of {names(int(largest.indices[0]))!r}; subtracted first, it cancels"),
+            Step("exp", f"exp({said(own)} − {said(top)})".replace("− −", "+ "), float((z[token] - top).exp())),
+            Step("sum", "Σᵥ exp(zᵥ − max)", total, "over the whole vocabulary"),
+            Step("rank", "tokens with a larger logit, and one", int((z > own).sum()) + 1),
+            Step("−ln p", f"−ln {said(p)}", -log(p) if p > 0 else float("inf"), "nats: the loss, if it is right"),
+            Step("p", f"{said(float((z[token] - top).exp()))} / {said(total)}", p),
+        ],
+        result=p,
+        labels=[names(one) for one in shown],
+        asked=shown.index(token),
+    )
+
+
+def why_kl(found: Effect, names: Names = str) -> Explanation:
+    """Why an intervention changed the next-token distribution by so many nats. MATH H5."""
+    p, q = found.before, found.after
+    terms = torch.where(p > 0, p * (p.log() - q.log()), 0.0)  # (V)
+    shown = terms.abs().topk(min(SHOWN, len(terms))).indices.tolist()
+    largest = terms[shown].tolist()
+    return Explanation(
+        question=f"why a KL of {said(found.kl)} nats?",
+        equation="KL(p ‖ q) = Σᵥ pᵥ ln(pᵥ / qᵥ)",
+        math="H5",
+        source="Kullback & Leibler 1951, eq. 2.4",
+        operands=[
+            Operand("p", p[shown].tolist(), "untouched: the tokens with the largest terms"),
+            Operand("q", q[shown].tolist(), "with the interventions"),
+        ],
+        steps=[
+            *(
+                Step(
+                    f"of {names(token)!r}",
+                    f"{said(float(p[token]))} · ln({said(float(p[token]))} / {said(float(q[token]))})",
+                    term,
+                )
+                for token, term in zip(shown, largest, strict=True)
+            ),
+            Step("the others", f"Σ over {len(terms) - len(shown)} more tokens", found.kl - sum(largest)),
+            Step("KL", f"{summed(largest)} + the others", found.kl, "nats; 0 = nothing moved"),
+        ],
+        result=found.kl,
+        labels=[names(token) for token in shown],
+    )
+
+
+def why_direct(found: Direct, part: Part, names: Names = str) -> Explanation:
+    """Why a head, neuron layer or bias adds so much to a logit by itself. MATH T5, T6."""
+    what = f"the logit of {names(found.token)!r}"
+    if found.against is not None:
+        what += f" less that of {names(found.against)!r}"
+    operands = [Operand("z", found.logit, f"{what}, the sum of {len(found.parts)} parts")]
+    operands += [Operand("σ", list(found.scales), "of the norms on the way, held as they are")] * bool(found.scales)
+    steps = [
+        Step("Σ", summed([one.value for one in found.largest(SHOWN)]) + " + …", sum(p.value for p in found.parts)),
+        Step("share", f"{said(part.value)} / {said(found.logit)}", part.value / found.logit if found.logit else 0.0),
+    ]
+    if part.reads is not None and part.given is not None:
+        letter = "W_Oᵀ w" if part.kind == "head" else "w"
+        whose = "α V of this head" if part.kind == "head" else f"what the {part.name} adds to the stream"
+        operands += [
+            Operand("w", part.reads.tolist(), f"{letter}: what the logit reads it with, Γ C u / σ"),
+            Operand("c", part.given.tolist(), whose),
+        ]
+        products = (part.reads * part.given).tolist()
+        steps.append(Step("w · c", summed(products[:3]) + " + …", part.value, f"over {len(products)} features"))
+    else:
+        steps.append(Step(part.name, "what is left of the logit after all other parts", part.value))
+    return Explanation(
+        question=f"why does {part.name} add {said(part.value)} to {what}?",
+        equation="z = Σ_c w · c,  w = Γ C u / σ",
+        math="T5, T6",
+        source="Elhage et al. 2021",
+        operands=operands,
+        steps=steps,
+        result=part.value,
+        labels=[one.name for one in found.parts],
+        asked=next((place for place, one in enumerate(found.parts) if one is part), None),
+    )
+
+
+def why_rollout(seen: Seen, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
+    """Why, rolled out through all layers, position `row` holds so much of token `column`. MATH T1, T4."""
+    T, S = seen.size(site)
+    if not (0 <= row < T and 0 <= column < S):
+        raise LabError(f"{site} rollout has rows 0 to {T - 1} and columns 0 to {S - 1}; {row}, {column} is outside")
+    layers = seen.sites[site].layers
+    path, before = [], torch.empty(0)
+    for reached in rollouts(seen, site):
+        path.append(float(reached[row, column]))
+        if len(path) == layers:
+            before = reached  # (T, S), one layer before the end
+    result = path[-1]
+    looks = "decoder" if site == "cross" else site
+    average = seen.average(looks, layers - 1, slice(row, row + 1))[0]  # (T)
+    through = average * before[:, column]
+    looked, kept = float(through.sum()), float(before[row, column])
+    steps = [Step(f"R_{layer}", f"R[{row}, {column}] after {layer} layers", path[layer]) for layer in range(layers)]
+    steps += [
+        Step("Σₖ Aᵢₖ Rₖⱼ", summed(through.topk(min(3, len(through))).values.tolist()) + " + …", looked, "by looking"),
+        Step("Rᵢⱼ", f"what it held after {layers - 1} layers", kept, "by the residual stream"),
+    ]
+    if site in ("self", "encoder"):
+        steps.append(Step("R", f"½ · {said(looked)} + ½ · {said(kept)}", result))
+        equation = "R_l = (½ A_l + ½ I) R_{l−1}"
+    else:
+        equation = "R ← ½ (½ A + ½ I) R" + (" + ½ C E" if site == "cross" else "")
+        line = f"¼ · {said(looked)} + ¼ · {said(kept)}"
+        if site == "cross":
+            across = seen.average("cross", layers - 1, slice(row, row + 1))[0]  # (S)
+            read = across * rollout(seen, "encoder")[:, column]
+            largest = summed(read.topk(min(3, len(read))).values.tolist())
+            steps.append(Step("Σₖ Cᵢₖ Eₖⱼ", f"{largest} + …", float(read.sum()), "across, E rolled out in the encoder"))
+            line += f" + ½ · {said(float(read.sum()))}"
+        steps.append(Step("R", line, result))
+    names = list(labels) or [str(place) for place in range(S)]
+    return Explanation(
+        question=f"why does position {row} hold {said(result)} of {names[column]!r}?",
+        equation=equation,
+        math="T1, T4",
+        source="Abnar & Zuidema 2020, §3",
+        operands=[
+            Operand("Aᵢ", average.tolist(), "the last layer's row, averaged over its heads"),
+            Operand("Rⱼ", before[:, column].tolist(), "what each position held of this token one layer before"),
+        ],
+        steps=steps,
+        result=result,
+        labels=names,
+        asked=column,
+    )
+
+
+SCORES = {
+    "previous": ("mean over i ≥ 1 of αᵢ,ᵢ₋₁", "the attention of each position to the one before it"),
+    "induction": ("mean over i whose token came before of Σⱼ αᵢⱼ, tokenⱼ₋₁ = tokenᵢ", "to what followed it there"),
+    "duplicate": ("mean over i whose token came before of Σⱼ αᵢⱼ, tokenⱼ = tokenᵢ, j < i", "to where it came before"),
+    "first": ("mean over i ≥ 1 of αᵢ₀", "the attention of each position to the first"),
+}
+
+
+def why_score(seen: Seen, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()) -> Explanation:
+    """Why a head has this previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
+    counted = seen.counted(site, layer, head)
+    if score not in counted:
+        raise LabError(f"{site} attention has the scores {', '.join(counted)}; {score!r} is none of them")
+    rows, looked = counted[score][0], counted[score][1][0]  # (n) each
+    result = float(seen.scores_of_layer(site, layer)[score][head])
+    equation, what = SCORES[score]
+    names = list(labels)
+    return Explanation(
+        question=f"why has head {layer + 1}.{head + 1} a {score} score of {said(result)}?",
+        equation=f"score = {equation}",
+        math="T1",
+        source="Olsson et al. 2022, In-context Learning and Induction Heads",
+        operands=[
+            Operand("i", rows.tolist(), "the positions that count"),
+            Operand("αᵢ", looked.tolist(), what),
+        ],
+        steps=[
+            Step("Σ", summed(looked[:3].tolist()) + " + …", float(looked.sum())),
+            Step("n", "positions that count", len(rows)),
+            Step("score", f"{said(float(looked.sum()))} / {len(rows)}", result, "1 = always, 0 = never"),
+        ],
+        result=result,
+        labels=[names[row] if names else str(row) for row in rows.tolist()],
+    )
+
+
+def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
+    """Why a head's circuit has this Σλ/Σ|λ|. MATH T3."""
+    values = found.eigenvalues
+    total, size = float(values.real.sum()), float(values.abs().sum())
+    what = "copying" if kind == "ov" else "matching"
+    return Explanation(
+        question=f"why has {head} a {what} score of {said(found.positive)}?",
+        equation="Σλ / Σ|λ|",
+        math="T3",
+        source="Elhage et al. 2021",
+        operands=[
+            Operand("Re λ", values.real.tolist(), "the eigenvalues that are not zero; imaginary parts cancel in pairs"),
+            Operand("Im λ", values.imag.tolist()),
+        ],
+        steps=[
+            Step("Σλ", summed(values.real[:3].tolist()) + " + …", total),
+            Step("Σ|λ|", summed(values.abs()[:3].tolist()) + " + …", size),
+            Step("score", f"{said(total)} / {said(size)}", found.positive, "1 = all positive, −1 = all negative"),
+        ],
+        result=found.positive,
+    )
