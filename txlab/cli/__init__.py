@@ -16,12 +16,14 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from txlab.cli.attend import attend
 from txlab.cli.catalogue import scenarios
 from txlab.cli.control import control, stop
 from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
 from txlab.cli.follow import attach
 from txlab.cli.generate import generate
+from txlab.cli.presets import presets
 from txlab.cli.run import resume, run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
@@ -53,7 +55,23 @@ class Command(typer.core.TyperCommand):
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
 
-for command in (run, scenarios, runs, attach, stop, resume, control, plot, export, tokenize, score, generate, doctor):
+for command in (
+    run,
+    scenarios,
+    runs,
+    attach,
+    stop,
+    resume,
+    control,
+    plot,
+    export,
+    tokenize,
+    score,
+    generate,
+    attend,
+    presets,
+    doctor,
+):
     app.command(cls=Command)(command)
 
 tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)

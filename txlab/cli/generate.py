@@ -17,6 +17,8 @@ from txlab.cli.models import FileOption, JsonOption, Name
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
+    import torch
+
     from txlab.runs.models import OpenModel
 
 TEMPERATURE = 0.8  # of a continuation; a translation is greedy unless asked otherwise
@@ -86,19 +88,35 @@ def drawn(model: OpenModel, prompt: str, tokens: int, seed: int, sampling: dict[
     from txlab.engine.transformer.generation import generate as go_on
 
     generator = torch.Generator().manual_seed(seed)
-    ids, inner = prompt_ids(model, prompt), cast(model)
+    ids = prompt_ids(model, prompt)
     if model.kind == "encoder-decoder":
-        from txlab.engine.transformer.generation import generate_target
-
-        special = model.special
-        return iter(
-            generate_target(inner, ids, tokens, start=special.begin, end=special.end, generator=generator, **sampling)
-        )
-    return go_on(inner, ids, tokens, generator=generator, **sampling)
+        return iter(target_of(model, ids, tokens, generator, sampling))
+    return go_on(cast(model), ids, tokens, generator=generator, end=model.special.end, **sampling)
 
 
 def cast(model: OpenModel) -> Any:
     return model.model
+
+
+def target_of(
+    model: OpenModel,
+    source: Sequence[int],
+    tokens: int,
+    generator: torch.Generator | None = None,
+    sampling: dict[str, Any] | None = None,
+) -> list[int]:
+    """What an encoder–decoder writes for a source, its end included; greedy unless told otherwise."""
+    from txlab.engine.transformer.generation import generate_target
+
+    special = model.special
+    if special.begin is None:
+        raise LabError(f"{model.title} does not say which token a target begins with")
+    never = [] if special.pad is None else [special.pad]
+    (written,) = generate_target(
+        cast(model), [source], tokens, start=special.begin, end=special.end, never=never, generator=generator,
+        **(sampling or {}),
+    )  # fmt: skip
+    return written
 
 
 def prompt_ids(model: OpenModel, prompt: str) -> tuple[int, ...]:
@@ -170,7 +188,9 @@ def search(model: OpenModel, prompt: str, tokens: int, beams: int, json: bool) -
     from txlab.engine.transformer.beam import beam_search
 
     special, ids = model.special, prompt_ids(model, prompt)
-    options: dict[str, Any] = {"start": special.begin} if model.kind == "encoder-decoder" else {}
+    options: dict[str, Any] = {}
+    if model.kind == "encoder-decoder":
+        options = {"start": special.begin, "never": [] if special.pad is None else [special.pad]}
     found = beam_search(cast(model), ids, tokens, beams=beams, end=special.end, **options)
     texts = [([token for token in written if token != special.end], logp) for written, logp in found]
     if json:
