@@ -4,8 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from txlab.engine.transformer.bilinear import bilinear_attention
+from txlab.engine.transformer.bilinear import (
+    affine,
+    bilinear_attention,
+    bilinear_pattern,
+    head_weights,
+    virtual_head,
+)
 from txlab.engine.transformer.blocks import Block, LayerNorm, MultiHeadAttention
+from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Graph, Padding
 
 
@@ -80,3 +87,42 @@ def test_the_bilinear_form_is_the_ordinary_head(bias: bool, mask: object) -> Non
     randomise(module)
     x = torch.randn(2, 6, 12, dtype=torch.float64)
     torch.testing.assert_close(bilinear_attention(module, x, mask), module(x, mask, "matmul"), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("mask", [NO_MASK, Padding((5, 3))])
+def test_the_bilinear_form_of_cross_attention_pairs_two_streams(bias: bool, mask: object) -> None:
+    module = MultiHeadAttention(12, 3, bias, dropout=0.0).double()
+    randomise(module)
+    x, memory = torch.randn(2, 6, 12, dtype=torch.float64), torch.randn(2, 5, 12, dtype=torch.float64)
+    ordinary = module(x, mask, "matmul", memory=memory)
+    torch.testing.assert_close(bilinear_attention(module, x, mask, memory), ordinary, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("across", [False, True])
+def test_two_heads_one_after_the_other_are_a_virtual_head(bias: bool, across: bool) -> None:
+    """MATH T4: what the second layer makes of what one head of the first added, computed by taking that head away."""
+    first, second = (MultiHeadAttention(12, 3, bias, dropout=0.0).double() for _ in range(2))
+    randomise(first, 1)
+    randomise(second, 2)
+    x, memory = torch.randn(2, 6, 12, dtype=torch.float64), torch.randn(2, 5, 12, dtype=torch.float64)
+    read = memory if across else None
+    patterns: dict[str, torch.Tensor] = {}
+    whole = x + first(x, NO_MASK, "matmul", memory=read)
+    hooks = Hooks({"pattern": lambda name, value: patterns.setdefault("second", value)})
+    ordinary = second(whole, CAUSAL, "matmul", hooks=hooks)  # the second's patterns, frozen from here on
+    frozen = Hooks({"pattern": lambda name, value: patterns["second"]})
+
+    def silence(name: str, heads: torch.Tensor) -> torch.Tensor:
+        return torch.cat((torch.zeros_like(heads[:, :1]), heads[:, 1:]), 1)
+
+    without = x + first(x, NO_MASK, "matmul", memory=read, hooks=Hooks({"heads": silence}))
+    moved = ordinary - second(without, CAUSAL, "matmul", hooks=frozen)
+    one = bilinear_pattern(first, 0, x, NO_MASK, read)
+    y = affine(first, x if read is None else read)
+    together = sum(
+        virtual_head(head_weights(first, 0), one, head_weights(second, h), patterns["second"][:, h])(y)
+        for h in range(3)
+    )
+    torch.testing.assert_close(together, moved, atol=1e-12, rtol=0)

@@ -77,7 +77,9 @@ def beam_search(
         # Twice as many as there are beams: each hypothesis has one end, so enough go on whatever ends.
         total = torch.tensor(alive, dtype=logits.dtype, device=logits.device)[:, None] + logits.log_softmax(-1)
         best, where = total.flatten().topk(min(2 * beams, total.numel()))
-        rows, chosen, alive = [], [], []
+        rows: list[int] = []
+        chosen: list[int] = []
+        alive = []
         for rank, (value, index) in enumerate(zip(best.tolist(), where.tolist(), strict=True)):
             row, token = divmod(index, V)
             if value == float("-inf") or len(rows) == beams:

@@ -92,7 +92,8 @@ class TextReading:
         """The scores of every candidate for each text's next token: (B, V)."""
         begins = [window_start(len(text), self.model.shape.context) for text in self.texts]
         windows = [text[begin:] for text, begin in zip(self.texts, begins, strict=True)]
-        if self.caches and begins == self.begins:
+        # A full cache may hold padding alone in its first columns, where the longest text has ended: it is read anew.
+        if self.caches and begins == self.begins and self.caches[0].length < self.model.shape.context:
             fresh = [window[-1:] for window in windows]
             columns = self.caches[0].length + 1
         else:
@@ -108,7 +109,8 @@ class TextReading:
             mask = Every((CAUSAL, Padding(tuple(map(len, windows)), left=True)))
             numbers = torch.arange(columns, device=device) - columns + lengths[:, None]  # (B, columns)
             places = numbers.clamp(min=0)[:, -ids.shape[1] :]
-        return self.model(ids, self.kernel, mask, self.caches or None, places=places, last=True)[:, -1]
+        scores: Tensor = self.model(ids, self.kernel, mask, self.caches or None, places=places, last=True)
+        return scores[:, -1]
 
     def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
         """Text i is from now on what text `rows[i]` was, with `tokens[i]` after it."""
@@ -146,14 +148,11 @@ class TargetReading:
     def logits(self) -> Tensor:
         """The scores of every candidate for each target's next token: (B, V)."""
         target = torch.tensor([text[-1:] if self.caches else text for text in self.texts], device=self.source.device)
-        return self.model(
-            self.source,
-            target,
-            self.kernel,
-            source_mask=self.mask,
-            caches=self.caches or None,
-            memory=self.memory,
-        )[:, -1]
+        caches = self.caches or None
+        scores: Tensor = self.model(
+            self.source, target, self.kernel, source_mask=self.mask, caches=caches, memory=self.memory
+        )
+        return scores[:, -1]
 
     def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
         """Target i is from now on what target `rows[i]` was, with `tokens[i]` after it."""

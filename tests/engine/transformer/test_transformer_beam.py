@@ -1,0 +1,192 @@
+"""Writing until the end, side by side or in a beam, against writing each alone and against every text there is."""
+
+from itertools import product
+from math import inf
+
+import pytest
+import torch
+
+from txlab.engine.transformer.beam import beam_search, length_penalty
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+from txlab.engine.transformer.generation import forbid, generate, generate_batch, generate_target
+from txlab.engine.transformer.gpt import GPT, GPTShape
+
+V, END, START = 5, 0, 4
+PROMPTS = [[1, 2, 3], [3], [2, 2, 1, 3, 1, 2], [1, 1]]
+SOURCES = [[1, 2, 3], [3], [2, 2, 1, 3, 1, 2], [1, 1]]
+
+
+def randomised(model: torch.nn.Module, seed: int) -> torch.nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            gain = parameter.dim() == 1 and name.endswith("weight")
+            parameter.normal_(float(gain), 0.2 if parameter.dim() == 1 else 0.6, generator=generator)
+    return model.double().eval()
+
+
+def gpt(seed: int = 1, positions: str = "learned", context: int = 8, vocabulary: int = V) -> GPT:
+    return randomised(GPT(GPTShape(2, 2, 8, context, vocabulary, positions=positions)), seed)
+
+
+def translator(seed: int = 1, positions: str = "sinusoidal", context: int = 9) -> EncoderDecoder:
+    return randomised(
+        EncoderDecoder(EncoderDecoderShape(1, 1, 2, 8, V, V, context, positions=positions, tied=False)), seed
+    )
+
+
+def log_probabilities(model: GPT | EncoderDecoder, given: list[int], texts: list[list[int]]) -> list[float]:
+    """Σ log p(token | those before) of each text, by reading everything at once; what is past an end is not counted."""
+    T = max(map(len, texts))
+    padded = torch.tensor([text + [0] * (T - len(text)) for text in texts])
+    if isinstance(model, GPT):
+        rows = model(torch.cat((torch.tensor([given] * len(texts)), padded), 1), "matmul")[:, len(given) - 1 : -1]
+    else:
+        starts = padded.new_full((len(texts), 1), START)
+        rows = model(torch.tensor([given] * len(texts)), torch.cat((starts, padded[:, :-1]), 1), "matmul")
+    terms = rows.detach().log_softmax(-1).gather(-1, padded[..., None])[..., 0]
+    return [float(row[: len(text)].sum()) for row, text in zip(terms, texts, strict=True)]
+
+
+def every_text(longest: int, end: int | None) -> list[list[int]]:
+    """All that can be written: up to the end, or as long as may be."""
+    found = []
+    for length in range(1, longest + 1):
+        for text in product(range(V), repeat=length):
+            ended = text[-1] == end
+            if end not in text[:-1] and (ended or length == longest):
+                found.append(list(text))
+    return found
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("end", [None, END])
+def test_texts_side_by_side_are_continued_as_each_alone(positions: str, cached: bool, end: int | None) -> None:
+    """Also past the context, where each text's window falls forward at a time of its own."""
+    model = gpt(3, positions)
+    together = generate_batch(model, PROMPTS, 20, generator=None, temperature=0, end=end, cached=cached)
+    for prompt, text in zip(PROMPTS, together, strict=True):
+        alone = list(generate(model, prompt, 20, generator=None, temperature=0, end=end, cached=False))
+        assert text == alone
+        assert text[-1] == END or len(text) == 20
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_target_is_the_likeliest_token_after_another_until_the_end(positions: str, cached: bool) -> None:
+    lengths = set()
+    for seed in range(8):
+        model = translator(seed, positions)
+        together = generate_target(model, SOURCES, 8, start=START, end=END, cached=cached)
+        for source, text in zip(SOURCES, together, strict=True):
+            by_hand: list[int] = []
+            while len(by_hand) < 8 and END not in by_hand:
+                by_hand.append(int(model(torch.tensor([source]), torch.tensor([[START, *by_hand]]))[0, -1].argmax()))
+            assert text == by_hand
+            lengths.add(len(text))
+    assert len(lengths) > 2  # some ended early, and left the others to themselves
+
+
+def test_drawn_targets_follow_the_model_and_the_generator_alone() -> None:
+    model = translator(2)
+    draw = lambda seed: generate_target(  # noqa: E731
+        model, [[1, 2]] * 4000, 1, start=START, end=END, temperature=1.0, generator=torch.Generator().manual_seed(seed)
+    )
+    drawn = draw(1)
+    assert drawn == draw(1)
+    assert drawn != draw(2)
+    wanted = model(torch.tensor([[1, 2]]), torch.tensor([[START]]))[0, -1].softmax(-1)
+    counts = torch.tensor([token for (token,) in drawn]).bincount(minlength=V) / 4000
+    torch.testing.assert_close(counts.double(), wanted.detach(), atol=0.04, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["gpt", "encoder-decoder"])
+def test_a_beam_of_one_is_greedy(kind: str) -> None:
+    for seed in range(12):
+        if kind == "gpt":
+            model = gpt(seed)
+            greedy = list(generate(model, [1, 2], 6, generator=None, temperature=0, end=END))
+            ((found, value),) = beam_search(model, [1, 2], 6, beams=1, end=END, alpha=0.7)
+        else:
+            model = translator(seed)
+            (greedy,) = generate_target(model, [[1, 2]], 6, start=START, end=END)
+            ((found, value),) = beam_search(model, [1, 2], 6, beams=1, end=END, start=START, alpha=0.7)
+        assert found == greedy
+        assert [value] == pytest.approx(log_probabilities(model, [1, 2], [found]), abs=1e-10)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("end", [None, END])
+@pytest.mark.parametrize(("alpha", "penalty"), [(0.0, "wu"), (0.6, "wu"), (1.0, "power")])
+def test_a_beam_as_wide_as_all_texts_finds_the_best_of_them(
+    cached: bool, end: int | None, alpha: float, penalty: str
+) -> None:
+    for kind, seed in (("gpt", 5), ("encoder-decoder", 6)):
+        model = gpt(seed) if kind == "gpt" else translator(seed)
+        start = None if kind == "gpt" else START
+        texts = every_text(4, end)
+        values = log_probabilities(model, [1, 2], texts)
+        by_score = sorted(
+            zip(texts, values, strict=True), key=lambda tv: -tv[1] / length_penalty(len(tv[0]), alpha, penalty)
+        )
+        found = beam_search(
+            model, [1, 2], 4, beams=len(texts), end=end, start=start, alpha=alpha, penalty=penalty, cached=cached
+        )
+        assert [text for text, _ in found[:20]] == [text for text, _ in by_score[:20]]
+        assert [value for _, value in found[:20]] == pytest.approx([value for _, value in by_score[:20]], abs=1e-10)
+        assert len(found) == len(texts)
+
+
+def test_a_wider_beam_finds_what_greed_passes_by() -> None:
+    better = 0
+    for seed in range(20):
+        model = translator(seed)
+        (narrow,) = beam_search(model, [3, 1], 5, beams=1, end=END, start=START)
+        wide = beam_search(model, [3, 1], 5, beams=3, end=END, start=START, patient=True)
+        values = log_probabilities(model, [3, 1], [text for text, _ in wide])
+        assert [value for _, value in wide] == pytest.approx(values, abs=1e-10)
+        assert values == sorted(values, reverse=True)
+        better += wide[0][1] > narrow[1] + 1e-9
+    assert better >= 3
+
+
+def test_a_patient_beam_never_ends_with_less() -> None:
+    for seed in range(20):
+        model = translator(seed)
+        for alpha in (0.0, 1.0):
+            hasty, patient = (
+                beam_search(model, [2], 8, beams=2, end=END, start=START, alpha=alpha, patient=patient)[0]
+                for patient in (False, True)
+            )
+            scores = [value / length_penalty(len(text), alpha) for text, value in (hasty, patient)]
+            assert scores[1] >= scores[0] - 1e-12
+
+
+def test_the_penalties_are_the_published_ones() -> None:
+    assert length_penalty(7, 0.0) == 1
+    assert length_penalty(7, 0.6) == pytest.approx((12 / 6) ** 0.6)
+    assert length_penalty(7, 1.0, "power") == 7
+
+
+def test_what_must_not_be_written_is_not() -> None:
+    model = gpt(1)
+    free = [token for text in generate_batch(model, PROMPTS, 6, generator=None, temperature=0) for token in text]
+    often = max(set(free), key=free.count)
+    bound = generate_batch(model, PROMPTS, 6, generator=None, temperature=0, never=(often,))
+    assert all(often not in text for text in bound)
+    assert forbid(torch.zeros(2, 3), (1,)).tolist() == [[0, -inf, 0]] * 2
+    assert all(often not in text for text, _ in beam_search(model, [1], 3, beams=99, never=(often,)))
+    assert len(beam_search(model, [1], 3, beams=999, never=(often,))) == (V - 1) ** 3
+
+
+def test_what_cannot_be_written_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="start token"):
+        beam_search(translator(), [1], 3)
+    with pytest.raises(ValueError, match="none"):
+        beam_search(gpt(), [1], 3, beams=0)
+    with pytest.raises(ValueError, match="source has no tokens"):
+        generate_target(translator(), [[1], []], 3, start=START, end=END)
+    with pytest.raises(ValueError, match="prompt has no tokens"):
+        generate_batch(gpt(), [[1], []], 3, generator=None)
+    assert len(generate_target(translator(context=4), [[1]], 50, start=START, end=None)[0]) == 4
