@@ -16,6 +16,7 @@ from txlab.experiments.protocol import Frame
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.attention import AttentionScreen
 from txlab.tui.screens.attention_frame import attention_of
+from txlab.tui.screens.attention_source import strongest
 from txlab.tui.settings import Settings
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.heatmap import Heatmap
@@ -219,7 +220,7 @@ async def test_the_engine_explains_what_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "seen"), [(120, {"heads", "pattern", "side"}), (80, {"pattern", "side"}), (50, {"pattern"})]
 )
-async def test_panels_fold_away_and_t_brings_the_heads(tmp_path: Path, columns: int, seen: set[str]) -> None:
+async def test_panels_fold_away_and_g_brings_the_heads(tmp_path: Path, columns: int, seen: set[str]) -> None:
     app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
     async with app.run_test(size=(columns, 24)) as pilot:
         screen = await opened(pilot, 400)
@@ -228,8 +229,8 @@ async def test_panels_fold_away_and_t_brings_the_heads(tmp_path: Path, columns: 
             return {name for name in ("heads", "pattern", "side") if screen.query_one(f"#{name}").display}
 
         assert visible() == seen
-        assert ("t heads" in text_of(app)) == (columns == 80)  # at 50 the line of keys is too short to say so
-        await pilot.press("t")
+        assert ("g heads" in text_of(app)) == (columns == 80)  # at 50 the line of keys is too short to say so
+        await pilot.press("g")
         await pilot.pause()
         assert "heads" in visible()
         await pilot.press("right")
@@ -321,9 +322,10 @@ async def test_a_picture_of_screen_and_head_is_saved(tmp_path: Path, monkeypatch
 def test_the_words_of_the_fixture_have_a_pattern_each() -> None:
     found = attention_of(FRAMES[0])
     assert found is not None
-    assert found.shape == (4, 4)
-    assert found.pattern.shape[2:] == (len(WORDS), len(WORDS))
-    assert np.allclose(found.pattern.astype(np.float64).sum(-1), 1, atol=5e-3)
-    assert found.strongest("previous", 3)[0] == tuple(
-        int(i) for i in np.unravel_index(np.nanargmax(found.scores["previous"]), (4, 4))
+    assert found.shape("self") == (4, 4)
+    whole = found.parts["self"].pattern
+    assert whole.shape[2:] == (len(WORDS), len(WORDS))
+    assert np.allclose(whole.astype(np.float64).sum(-1), 1, atol=5e-3)
+    assert strongest(found.scores("self"), "previous", 3)[0] == tuple(
+        int(i) for i in np.unravel_index(np.nanargmax(found.scores("self")["previous"]), (4, 4))
     )

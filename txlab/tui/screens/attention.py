@@ -1,12 +1,12 @@
 """Screen 4, Attention: every head at once, one head large, what comes next, and how it came to be so over the steps.
 
-Notable: the screen draws what was recorded and computes nothing; `w` asks the engine, which takes the very queries and
-keys of the frame. While one scrubs, the newest wish wins: what comes during a reading is read by the next one.
+Notable: the screen draws what was recorded, or what a model does with a text that a person types, through one source
+(attention_source.py), and computes nothing; `w` asks the engine. This file has the keys, the layout and the recording;
+looking is in attention_looking.py, what a person switches in attention_hands.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,20 +15,22 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.widgets import Static
 
-from txlab.drawing.numerals import count, share
-from txlab.drawing.text import fit, label, visible, width
+from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
 from txlab.tui.glance import GOING
-from txlab.tui.screens.attention_frame import PATTERN, SCORES, Attention, Look, look
-from txlab.tui.screens.attention_words import HeadLine, legend, note, strongest
-from txlab.tui.screens.bench import Rule, RunScreen
+from txlab.tui.screens.attention_comparing import ComparingScreen
+from txlab.tui.screens.attention_frame import Look, look
+from txlab.tui.screens.attention_side import Question, explain_row
+from txlab.tui.screens.attention_source import AttentionSource
+from txlab.tui.screens.attention_words import HeadLine, legend
+from txlab.tui.screens.bench import Rule
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.bars import Bars
-from txlab.tui.widgets.facts import FactTable
 from txlab.tui.widgets.heatmap import Heatmap
+from txlab.tui.widgets.table import Table
+from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.terminal import is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 from txlab.tui.widgets.timeline import TimeLine
@@ -37,11 +39,15 @@ from txlab.tui.widgets.why import WhyScreen
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
-NO_RUN = ("No run is chosen.", "Press 1 for the Lab, choose one and press enter; then come back with 4.")
+NO_RUN = (
+    "No run is chosen.",
+    "Press 1 for the Lab, choose one and press enter; then come back with 4.",
+    "Or press o to open a model: a run, or a folder with weights of others.",
+)
 
 
-class AttentionScreen(RunScreen):
-    """Who looks at whom, in every layer and head, at every recorded step of the app's current run."""
+class AttentionScreen(ComparingScreen):
+    """Who looks at whom: at every recorded step of the app's current run, and in a model that one pokes at."""
 
     CSS_PATH = "attention.tcss"
     AUTO_FOCUS = "#pattern"
@@ -49,7 +55,8 @@ class AttentionScreen(RunScreen):
         "A row is the token that looks, a column the token that is looked at; a row's weights sum to one. Under a "
         "small pattern stands what the head is called after: p previous token, i induction, with its score. The "
         "arrows move in the panel that has the focus (tab goes on to the next one), h and l change the head, j and k "
-        "the layer."
+        "the layer. Typing a text or switching something opens the run's model at the newest checkpoint at or before "
+        "the frame; beside it stands what comes next, before → now, and KL(before ‖ now). Esc goes back to the frames."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "pause", id="run.pause", key_display="space"),
@@ -57,24 +64,37 @@ class AttentionScreen(RunScreen):
         Binding("l", "head(0, 1)", "next head", id="attention.next-head", show=False),
         Binding("j", "head(1, 0)", "layer", id="attention.next-layer", key_display="j k"),
         Binding("k", "head(-1, 0)", "layer above", id="attention.previous-layer", show=False),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("t", "text", "text", id="attention.text"),
+        Binding("x", "switch_head", "head off", id="attention.switch-head"),
+        Binding("m", "edge", "edge", id="attention.edge"),
+        Binding("g", "heads", "heads", id="attention.heads"),
+        Binding("i", "tab", "side", id="attention.tab"),
+        Binding("a", "site", "site", id="attention.site"),
         Binding("left_square_bracket", "timeline('earlier')", "earlier, later", id="time.earlier", key_display="[ ]"),
         Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]", show=False),
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("t", "heads", "heads", id="attention.heads"),
+        Binding("v", "view", "view", id="attention.view"),
+        Binding("c", "compare", "compare", id="attention.compare"),
+        Binding("0", "reset", "reset", id="attention.reset"),
+        Binding("escape", "leave_bench", "recording", id="attention.leave-bench", key_display="esc"),
+        Binding("o", "open", "open", id="attention.open"),
+        Binding("b", "block", "block", id="attention.block"),
+        Binding("p", "patch", "patch", id="attention.patch"),
+        Binding("e", "weight", "weight", id="attention.weight"),
+        Binding("E", "errata", "errata", id="attention.errata"),
+        Binding("plus,equals_sign", "scale(1)", "scale head", id="attention.scale-up", key_display="+ -"),
+        Binding("minus", "scale(-1)", "scale head down", id="attention.scale-down", show=False),
         Binding("f", "first", "first token", id="attention.first-token"),
         Binding("n", "numbers", "numbers", id="attention.numbers"),
+        Binding("delete,backspace", "remove", "take back", id="attention.remove", key_display="del"),
         Binding("full_stop", "step", "step", id="run.step", key_display="."),
         Binding("enter", "why", "why", id="attention.why", show=False),
     ]
 
     def __init__(self) -> None:
         super().__init__()
-        self.attention: Attention | None = None
-        self.frames = 0  # how many there were when that one was read
+        self.frames = 0  # how many there were when the frame that is drawn was read
         self.status = ""
-        self.run_name = ""
-        self.without_first = False
-        self.placed = False  # whether the cursor has been put somewhere in this run
 
     def compose_body(self) -> ComposeResult:
         yield HeadLine(id="headline")
@@ -82,9 +102,12 @@ class AttentionScreen(RunScreen):
         with Horizontal(id="panels"):
             yield Thumbnails(id="heads")
             yield Heatmap(id="pattern")
+            yield Heatmap(id="other")
+            yield Heatmap(id="difference")
             with Vertical(id="side"):
                 yield Bars(id="next")
-                yield FactTable(id="scores")
+                yield TabLine(id="tabs")
+                yield Table(id="rows")
                 yield Words(legend(), id="legend")
         yield Static(id="empty")
         yield Rule()
@@ -95,10 +118,14 @@ class AttentionScreen(RunScreen):
         if self.app.current_run is None:  # type: ignore[attr-defined]
             self.say_empty(NO_RUN)
 
-    # Reading, in a thread, and showing.
+    # The recording: read in a thread, and shown.
 
     def run_changed(self) -> None:
-        self.attention, self.frames, self.run_name, self.placed = None, 0, "", False
+        self.attention, self.frames = None, 0
+        self.job = self.bench = None
+        self.working.forget()
+        self.forget_view()
+        self.stop_comparing()
         self.query_one(TimeLine).at = None
         self.query_one(TimeLine).set_frames(np.empty(0, np.int64))
         self.query_one(HeadLine).say("", "", "", "")
@@ -111,129 +138,40 @@ class AttentionScreen(RunScreen):
         drawn = (self.attention.step, self.frames) if self.attention is not None else None
         return look(reader, self.at, drawn)
 
-    def word_for(self, binding: Binding) -> str:
-        return "go on" if binding.id == "run.pause" and self.paused() else binding.description
-
     def show(self, snapshot: Look) -> None:
         if snapshot.status != self.status:
             self.call_after_refresh(self.refresh_bindings)
-        self.status, self.run_name = snapshot.status, snapshot.run
+        self.status = snapshot.status
+        if snapshot.attention is not None:
+            self.attention, self.frames = snapshot.attention, len(snapshot.steps)
+        elif snapshot.trouble:
+            self.attention = None
+        if self.job is not None:  # the bench is what one looks at; the frames wait
+            return
         line = self.query_one(TimeLine)
         ended = snapshot.status not in GOING
         line.set_frames(snapshot.steps, snapshot.total, snapshot.edge, snapshot.checkpoints, ended)
         if snapshot.trouble:
-            self.attention = None
             self.say_empty(snapshot.trouble)
         elif snapshot.attention is not None:
-            self.attention, self.frames = snapshot.attention, len(snapshot.steps)
-            self.remove_class("-empty")
-            self.show_heads()
-            self.show_pattern()
-            self.place_cursor()
-        self.show_words()
+            self.show_source()
 
-    def place_cursor(self) -> None:
-        """Where a run's first look begins: the last token, from which the model guesses what comes next, and what it
-        looks at most. From then on the cursor is the person's, over steps and heads."""
-        pattern = self.query_one(Heatmap)
-        if not self.placed and len(pattern.values):
-            self.placed = True
-            last = len(pattern.values) - 1
-            pattern.move_to(last, pattern.strongest(last))
-
-    def say_empty(self, sentences: Sequence[str]) -> None:
-        """In place of the panels: why there is nothing to see, and what would change that."""
-        cells = max((width(line) for line in sentences), default=0)
-        lines = [fit(visible(line, self.ascii), cells) for line in sentences]
-        self.query_one("#empty", Static).update(Content("\n".join(lines)))
-        self.add_class("-empty")
-
-    @property
-    def chosen(self) -> tuple[int, int]:
-        """The layer and head that are shown large, from 0."""
-        return self.query_one(Thumbnails).chosen
-
-    def show_heads(self) -> None:
-        seen = self.attention
-        if seen is None:
+    @on(TimeLine.Moved)
+    def time_moved(self, event: TimeLine.Moved) -> None:
+        if self.job is not None:
+            self.bench_moved(event.step)
             return
-        layers, heads = seen.shape
-        self.query_one(Thumbnails).set_patterns(
-            seen.pattern, [[note(seen, layer, head) for head in range(heads)] for layer in range(layers)]
-        )
+        self.at = None if event.live else event.step
+        self.moved()
 
-    def show_pattern(self) -> None:
-        """The chosen head; with `f`, its first column is left out and what remains of each row is said."""
-        seen = self.attention
-        if seen is None:
-            return
-        values = seen.pattern[self.chosen].astype(np.float32)
-        masked, sums = seen.masked, None
-        if self.without_first and values.shape[1] > 1:
-            masked = np.zeros(values.shape, dtype=bool) if masked is None else masked.copy()
-            masked[:, 0] = True
-            sums = values[:, 1:].sum(axis=1)
-        self.query_one(Heatmap).set_values(values, seen.probe, seen.columns, masked, sums)
-
-    def show_words(self) -> None:
-        """What stands around the pattern: the line above it, what comes next, the scores."""
-        seen = self.attention
-        if seen is None:
-            self.query_one(HeadLine).say("", visible(self.run_name, self.ascii), "", "")
-            return
-        layer, head = self.chosen
-        dot = " - " if self.ascii else " · "
-        said = [f"head {layer + 1}.{head + 1}"]
-        known = [(name, seen.score(name, layer, head)) for name in SCORES]
-        said += [f"{name} {share(score)}" for name, score in known if np.isfinite(score)]
-        run = f"{visible(self.run_name, self.ascii)} @ {count(seen.step)}"
-        rows = "softmax rows" + (", first token left out" if self.without_first else "")
-        mask = dot.join(part for part in (visible(seen.mask, self.ascii), rows) if part)
-        probe = visible("".join(seen.probe), self.ascii)
-        self.query_one(HeadLine).say(f'"{probe}"', run, mask, dot.join(said))
-        row = min(self.query_one(Heatmap).cursor[0], len(seen.probe) - 1)
-        following = seen.following(row)
-        after = label(seen.probe[row], self.ascii)
-        title = f"next after {after}" if following else "no next tokens recorded"
-        self.query_one(Bars).set_bars(title, following)
-        self.query_one(FactTable).set_facts(strongest(seen, self.chosen))
-
-    # Choosing.
-
-    @on(Thumbnails.Selected)
-    def head_chosen(self) -> None:
-        self.show_pattern()
-        self.show_words()
-
-    @on(Heatmap.CursorMoved)
-    def cell_chosen(self) -> None:
-        self.show_words()
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "run.pause" and self.paused():
+            return "go on"
+        return binding.description
 
     @on(Heatmap.Selected)
     def cell_clicked_twice(self) -> None:
         self.action_why()
-
-    @on(TimeLine.Moved)
-    def time_moved(self, event: TimeLine.Moved) -> None:
-        self.at = None if event.live else event.step
-        self.moved()
-
-    def action_head(self, down: int, right: int) -> None:
-        heads = self.query_one(Thumbnails)
-        if down:
-            heads.choose(heads.chosen[0] + down, heads.chosen[1])
-        else:
-            heads.next_head(right)
-
-    def action_first(self) -> None:
-        """Leave out the first token, where heads rest that have nothing to look at; the weights stay as they are."""
-        self.without_first = not self.without_first
-        self.show_pattern()
-        self.show_words()
-
-    def action_numbers(self) -> None:
-        pattern = self.query_one(Heatmap)
-        pattern.numbers = not pattern.numbers
 
     def action_heads(self) -> None:
         """On a narrow terminal: the heads in the place of the side panel."""
@@ -241,12 +179,20 @@ class AttentionScreen(RunScreen):
         self.query_one("#heads" if self.has_class("-heads") else "#pattern").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The heads are only folded away, and `t` only offered, where the terminal is narrow; a run that has ended
-        cannot be paused."""
+        """Keys that would do nothing are not offered: the heads are only folded away where the terminal is narrow, a
+        run that has ended cannot be paused, and one kind of attention leaves no choice."""
         if action in ("pause", "step"):
-            return self.status in ("running", "paused", "created", "")
+            return (
+                self.job is None and self.run_path is not None and self.status in ("running", "paused", "created", "")
+            )
         if action == "heads":
             return self.has_class("-narrow") or self.has_class("-tiny")
+        if action == "site":
+            return self.source is not None and len(self.source.sites) > 1
+        if action in ("reset", "remove"):
+            return self.job is not None and bool(self.job.switched)
+        if action == "leave_bench":
+            return self.job is not None or self.comparing
         return super().check_action(action, parameters)
 
     def on_resize(self) -> None:
@@ -258,55 +204,60 @@ class AttentionScreen(RunScreen):
     # Why, and pictures.
 
     def action_why(self) -> None:
-        """Why the weight under the cursor; with the focus on what comes next, why that probability."""
-        seen, path = self.attention, self.run_path
-        if seen is None or path is None:
+        """Why the number that is chosen where the focus is: a weight, a probability, a row of the side."""
+        source = self.source
+        if source is None:
             self.tell("There is no number here yet to ask about.")
             return
-        pattern, bars = self.query_one(Heatmap), self.query_one(Bars)
-        row, column = pattern.cursor
-        step = seen.step
-        tensor: str
-        names: tuple[str, ...]
-        place: tuple[int, ...]
+        site, view, (layer, head), (row, column) = self.site, self.view, self.chosen, self.pattern.cursor
+        bars, table = self.query_one("#next", Bars), self.query_one("#rows", Table)
+        question, side = Question(self.tab, site, layer, head, row, column), self.side
+
+        def ask() -> Explanation | str | None:
+            return source.explain_cell(view, site, layer, head, row, column)
+
         if bars.has_focus and bars.bars:
-            tensor, names, place = "next/probability", ("next/probability",), (row, bars.cursor)
-        else:
-            tensor, names = PATTERN, (PATTERN, "attention/query", "attention/key")
-            place = (*self.chosen, row, column)
+            rank = bars.cursor
 
-        def ask() -> Explanation | None:
-            from txlab.experiments.explanations import explain
-            from txlab.runs.directory import RunDirectory
-            from txlab.runs.frames import FrameIndex
+            def ask() -> Explanation | str | None:
+                return source.explain_next(site, row, rank)
 
-            frames = FrameIndex(RunDirectory(path).frames)  # one of its own: the reader's belongs to its thread
-            return explain(frames.read(step, names=names), tensor, place)
+        elif table.has_focus and side.keys:
+            key = side.keys[min(table.cursor, len(side.keys) - 1)]
+
+            def ask() -> Explanation | str | None:
+                return explain_row(source, question, key)
 
         self.app.push_screen(WhyScreen(ask))
 
     def action_picture(self) -> None:
-        """The screen as SVG and the chosen head as PNG, in the current folder."""
+        """The screen as SVG, the chosen head as PNG and SVG, in the current folder."""
         super().action_picture()
-        seen = self.attention
-        if seen is not None:
-            path = self.picture_path(".png")
-            layer, head = self.chosen
+        source = self.source
+        if source is not None:
+            path, theme = self.picture_path(".png"), "dark" if is_dark(self) else "light"
+            site, layer, head = self.site, *self.chosen
             self.run_worker(
-                lambda: self.save_head(path, seen, layer, head), thread=True, group="picture", exit_on_error=False
+                lambda: self.save_head(path, source, site, layer, head, theme),
+                thread=True,
+                group="picture",
+                exit_on_error=False,
             )
 
-    def save_head(self, path: Path, seen: Attention, layer: int, head: int) -> None:
+    def save_head(self, path: Path, source: AttentionSource, site: str, layer: int, head: int, theme: str) -> None:
         from txlab.drawing.picture import draw_attention
 
-        title = f"{self.run_name} @ {count(seen.step)}, head {layer + 1}.{head + 1}"
-        draw_attention(
-            seen.pattern[layer, head],
-            path,
-            queries=seen.probe,
-            keys=seen.columns,
-            title=title,
-            causal=seen.masked is not None,
-            theme="dark" if is_dark(self) else "light",
-        )
+        rows, columns = source.rows(site), source.columns(site)
+        weights = source.pattern(self.view, site, layer, head, (0, len(rows)), (0, len(columns)))
+        kind = "" if len(source.sites) == 1 else f"{site} "
+        for where in (path, path.with_name(f"{path.stem}-head.svg")):
+            draw_attention(
+                weights,
+                where,
+                queries=rows,
+                keys=columns,
+                title=f"{source.name}, {kind}head {layer + 1}.{head + 1}",
+                causal=source.mask(site) == "causal",
+                theme=theme,  # type: ignore[arg-type]
+            )
         self.app.call_from_thread(self.tell, f"picture saved: {path}")

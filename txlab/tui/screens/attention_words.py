@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
 
-from txlab.drawing.numerals import share
 from txlab.drawing.text import fit, width
-from txlab.tui.screens.attention_frame import SCORES, WORTH_A_NOTE, Attention
-from txlab.tui.widgets.facts import Fact
 from txlab.tui.widgets.painted import Painted
-
-STRONGEST = 3  # heads that are named for each score
 
 
 class HeadLine(Painted, can_focus=False):
@@ -72,21 +66,3 @@ def legend() -> Content:
             "$quiet",
         ),
     )
-
-
-def note(seen: Attention, layer: int, head: int) -> str:
-    """What a head is called after: `i.91` induction, `p.85` previous token, whichever is stronger; '' below .3."""
-    known = [(seen.score(name, layer, head), name[0]) for name in SCORES]
-    best, letter = max(((score, letter) for score, letter in known if np.isfinite(score)), default=(0.0, ""))
-    return f"{letter}{share(best)}" if best >= WORTH_A_NOTE else ""
-
-
-def strongest(seen: Attention, chosen: tuple[int, int]) -> list[Fact]:
-    """For each score the heads that have most of it; the one that is shown stands out."""
-    facts: list[Fact] = []
-    for name in SCORES:
-        for place, (layer, head) in enumerate(seen.strongest(name, STRONGEST)):
-            value = share(seen.score(name, layer, head))
-            level = "accent" if (layer, head) == chosen else "plain"
-            facts.append(Fact(name if not place else "", value, f"in {layer + 1}.{head + 1}", level=level))
-    return facts

@@ -19,6 +19,7 @@ from txlab.drawing.text import fit, label, width
 from txlab.tui.widgets.painted import Painted
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
+MOVED = 0.02  # a probability that changed by more stands out
 
 
 def bar(value: float, cells: int, ascii: bool = False) -> str:
@@ -56,15 +57,18 @@ class Bars(Painted, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.heading = title
         self.bars: tuple[tuple[str, float], ...] = ()
+        self.before: tuple[float, ...] = ()
         self.cursor = 0
 
-    def set_bars(self, title: str, bars: Sequence[tuple[str, float]]) -> None:
-        """Labels are tokens as they are, made visible here; the title is text to be read."""
+    def set_bars(self, title: str, bars: Sequence[tuple[str, float]], before: Sequence[float] = ()) -> None:
+        """Labels are tokens as they are, made visible here; the title is text to be read. `before`: what each was
+        before something was changed, shown in front of what it is."""
         found = tuple((text, float(value)) for text, value in bars)
-        if (title, found) == (self.heading, self.bars):
+        was = tuple(before) if len(before) == len(found) else ()
+        if (title, found, was) == (self.heading, self.bars, self.before):
             return
         resized = len(found) != len(self.bars)
-        self.heading, self.bars = title, found
+        self.heading, self.bars, self.before = title, found, was
         self.cursor = max(0, min(self.cursor, len(found) - 1))
         self.refresh(layout=resized)
 
@@ -96,16 +100,28 @@ class Bars(Painted, can_focus=True):
             return Strip.blank(size, surface)
         text, value = self.bars[y - 1]
         here = self.has_focus and y - 1 == self.cursor
+        numbers = 12 if self.before else 5  # `.31 → .08 `
         longest = max(width(label(each, ascii)) for each, _ in self.bars)
-        room = max(1, min(longest, size - 14 if size > 24 else size - 7))
-        style = {part: self.part(part) for part in ("label", "value", "bar", "here")}
+        room = max(1, min(longest, size - numbers - (9 if size > 24 else 2)))
+        style = {part: self.part(part) for part in ("title", "label", "value", "bar", "here")}
         mark = (">" if ascii else "▸") if here else " "
         segments = [
             Segment(mark, style["here"]),
             Segment(fit(label(text, ascii), room, ellipsis=ellipsis), style["here" if here else "label"]),
             Segment(" ", surface),
-            Segment(fit(plain(share(value)), 4, "right"), style["value"]),
-            Segment(" ", surface),
-            Segment(bar(value, max(0, size - room - 7), ascii), style["bar"]),
         ]
+        if self.before:
+            arrow = "->" if ascii else "→ "
+            segments.append(Segment(f"{fit(plain(share(self.before[y - 1])), 4, 'right')} {arrow}", style["title"]))
+        moved = bool(self.before) and abs(value - self.before[y - 1]) >= MOVED
+        cells = max(0, size - room - numbers - 2)
+        drawn = bar(value, cells, ascii)
+        segments += [
+            Segment(fit(plain(share(value)), 4, "right"), style["here" if moved else "value"]),
+            Segment(" ", surface),
+            Segment(drawn, style["bar"]),
+        ]
+        if self.before and cells:  # as far as it reached before
+            reach = round(max(0.0, min(1.0, self.before[y - 1])) * cells)
+            segments.append(Segment(("." if ascii else "·") * max(0, reach - width(drawn)), style["title"]))
         return Strip(segments).adjust_cell_length(size, surface)

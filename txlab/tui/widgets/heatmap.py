@@ -3,11 +3,12 @@
 Notable: it follows the measured shape for dynamic pixels: levels as uint8, a style a level made once, equal neighbours
 as one Segment, strips kept, and only the rows that differ drawn again. Over the colour lies a glyph, so that the
 picture can be read without colours, and `numbers` prints hundredths into the cells. Where the cells lie: matrix.py.
+Of a large matrix it holds a window (window.py), and asks for the next one with `Wanted` before its edge is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -26,8 +27,7 @@ from txlab.drawing.text import cut, fit, label, width
 from txlab.tui.widgets.matrix import SUM, UPRIGHT, WEIGHT, Plan, plan
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
-
-MASKED = 255
+from txlab.tui.widgets.window import MASKED, NEGATIVE, PENDING, around, window
 
 
 class Heatmap(Painted, can_focus=True):
@@ -65,17 +65,27 @@ class Heatmap(Painted, can_focus=True):
         def control(self) -> Heatmap:
             return self.heatmap
 
+    class Wanted(Message):
+        """The edge of the window in hand comes near: rows and columns (from, to) that are worth having."""
+
+        def __init__(self, heatmap: Heatmap, rows: tuple[int, int], columns: tuple[int, int]) -> None:
+            super().__init__()
+            self.heatmap, self.rows, self.columns = heatmap, rows, columns
+
+        @property
+        def control(self) -> Heatmap:
+            return self.heatmap
+
     class Selected(CursorMoved):
         """The cell was clicked twice: why is it so?"""
 
     def __init__(self, id: str | None = None, classes: str | None = None, waiting: str = "") -> None:
         super().__init__(id=id, classes=classes)
         self.waiting = waiting
-        self.values = np.zeros((0, 0), dtype=np.float32)
-        self.levels = np.zeros((0, 0), dtype=np.uint8)
+        self.window = window(np.zeros((0, 0)), heat())
+        self.asked: tuple[tuple[int, int], tuple[int, int]] | None = None
         self.rows: tuple[str, ...] = ()
         self.columns: tuple[str, ...] = ()
-        self.sums: np.ndarray | None = None
         self.cursor = (0, 0)
         self.origin = (0, 0)  # the first row and column that are seen
         self.strips: dict[int, Strip] = {}  # of the lines of the widget that are up to date
@@ -93,54 +103,84 @@ class Heatmap(Painted, can_focus=True):
         columns: Sequence[str],
         masked: np.ndarray | None = None,
         sums: np.ndarray | None = None,
+        *,
+        at: tuple[int, int] = (0, 0),
+        marks: Mapping[tuple[int, int], str] | None = None,
+        signed: bool = False,
     ) -> None:
-        """`rows` and `columns` are labels as they are (made visible here); `sums` (rows,) stand at the right if given.
+        """`rows` and `columns` are all labels as they are (made visible here); `values` is the window from `at` on, by
+        itself the whole; `sums` (window's rows,) stand at the right if given; `marks` are signs on single cells.
+        `signed`: differences in [−1, 1], drawn by their size with a sign.
 
         The cursor stays where it is if that cell still exists.
         """
-        values = np.asarray(values, dtype=np.float32)
-        levels = self.ramp().level(values)
-        levels[np.isnan(values) if masked is None else masked | np.isnan(values)] = MASKED
-        same = (tuple(rows), tuple(columns)) == (self.rows, self.columns) and levels.shape == self.levels.shape
-        same = same and (sums is None) == (self.sums is None)
-        differ = np.ones(len(levels), dtype=bool)
+        fresh, old = window(values, self.ramp(), at, masked, sums, marks, signed), self.window
+        same = (tuple(rows), tuple(columns)) == (self.rows, self.columns)
+        same = same and ((fresh.sums is None), signed) == ((old.sums is None), old.signed)
+        self.asked = None
         if same:
-            differ = (levels != self.levels).any(axis=1)
-            if self.numbers:
-                differ |= (values != self.values).any(axis=1)
-            if sums is not None and self.sums is not None:
-                differ |= np.rint(sums * 100) != np.rint(self.sums * 100)
-            row, column = self.cursor
-            if row < len(values) and column < values.shape[1]:
-                differ[row] |= share(float(values[row, column])) != share(float(self.values[row, column]))
-        self.values, self.levels, self.sums = values, levels, sums
-        if same:
-            self.redraw(np.flatnonzero(differ))
+            before = self.seen()
+            self.window = fresh
+            after = self.seen()
+            self.redraw([row for row in after if before.get(row) != after[row]])
             return
+        self.window = fresh
         self.rows, self.columns = tuple(rows), tuple(columns)
         self.cursor = (min(self.cursor[0], max(0, len(rows) - 1)), min(self.cursor[1], max(0, len(columns) - 1)))
         self.follow_cursor()
         self.redraw(None)
 
+    def expect(self, rows: Sequence[str], columns: Sequence[str]) -> None:
+        """Another matrix will come, with these labels: nothing of it is known yet, but what of it will be seen."""
+        if (tuple(rows), tuple(columns)) != (self.rows, self.columns):
+            self.set_values(np.zeros((0, 0), np.float32), rows, columns)
+
+    def seen(self) -> dict[int, tuple[object, ...]]:
+        """All that the picture of each row depends on, for the rows that are seen."""
+        shape, (top, left), now = self.plan(), self.origin, self.window
+        found: dict[int, tuple[object, ...]] = {}
+        for row in range(top, top + shape.rows):
+            levels = now.row(row, left, left + shape.columns)
+            marks = tuple((place, sign) for place, sign in now.marks.items() if place[0] == row)
+            total = None if now.sums is None else share(now.total(row))
+            numbers: object = None
+            if self.numbers:
+                numbers = [round(100 * now.value(row, left + at)) for at in np.flatnonzero(levels < PENDING).tolist()]
+            here = share(now.value(*self.cursor)) if row == self.cursor[0] else ""
+            found[row] = (levels.tobytes(), marks, total, numbers, here)
+        return found
+
     def clear(self, waiting: str) -> None:
         """Nothing to show; `waiting` says for what it waits."""
         self.waiting = waiting
-        self.values, self.levels = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.uint8)
+        self.window = window(np.zeros((0, 0)), self.ramp())
         self.rows = self.columns = ()
+        self.asked = None
         self.redraw(None)
 
     @property
+    def values(self) -> np.ndarray:
+        """Of the window in hand."""
+        return self.window.values
+
+    @property
+    def levels(self) -> np.ndarray:
+        return self.window.levels
+
+    @property
+    def wanted(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The rows and columns (from, to) that are worth having for what is seen now."""
+        shape, (top, left) = self.plan(), self.origin
+        return around(top, shape.rows, shape.all_rows), around(left, shape.columns, shape.all_columns)
+
+    @property
     def weight(self) -> float:
-        """The value under the cursor; NaN where it is masked or there is none."""
-        row, column = self.cursor
-        if row >= len(self.levels) or column >= self.levels.shape[1] or self.levels[row, column] == MASKED:
-            return float("nan")
-        return float(self.values[row, column])
+        """The value under the cursor; NaN where it is masked, not known yet, or there is none."""
+        return self.window.value(*self.cursor)
 
     def strongest(self, row: int) -> int:
         """The column with the largest value of a row, of those that are not masked; 0 where all are."""
-        allowed = np.where(self.levels[row] == MASKED, -np.inf, self.values[row])
-        return int(allowed.argmax())
+        return self.window.strongest(row)
 
     def ramp(self) -> Ramp:
         return heat(self.colours, self.dark, self.ascii)
@@ -168,7 +208,7 @@ class Heatmap(Painted, can_focus=True):
         What is seen of the matrix is settled here and nowhere else: a part chosen for another size, which may come
         and go without a single line being drawn, would lie beyond the last row.
         """
-        made_for = (self.rows, self.columns, self.sums is None, self.size, self.ascii)
+        made_for = (self.rows, self.columns, self.window.sums is None, self.size, self.ascii)
         if made_for != self.planned_for:
             self.planned_for = made_for
             row_label, column_label = (
@@ -176,16 +216,31 @@ class Heatmap(Painted, can_focus=True):
                 for labels in (self.rows, self.columns)
             )
             shape = (len(self.rows), len(self.columns), *self.size)
-            self.planned = plan(row_label, column_label, *shape, sums=self.sums is not None)
+            self.planned = plan(row_label, column_label, *shape, sums=self.window.sums is not None)
             self.origin = self.planned.follow(self.origin, self.cursor)
             self.strips.clear()
+            self.ask()
         return self.planned
 
     def follow_cursor(self) -> bool:
         """Move the view so far that the cursor is in it; whether it moved."""
         before = self.origin
         self.origin = self.plan().follow(self.origin, self.cursor)
+        self.ask()
         return self.origin != before
+
+    def ask(self) -> None:
+        """For another window, if what is seen and half of what lies around it is not in hand."""
+        if not self.rows or not self.columns:
+            return
+        shape, (top, left) = self.planned, self.origin
+        near = around(top, shape.rows, shape.all_rows, 0.5), around(left, shape.columns, shape.all_columns, 0.5)
+        if self.window.holds(*near) or not self.is_attached:
+            return
+        wanted = around(top, shape.rows, shape.all_rows), around(left, shape.columns, shape.all_columns)
+        if wanted != self.asked:
+            self.asked = wanted
+            self.post_message(self.Wanted(self, *wanted))
 
     # The cursor.
 
@@ -246,10 +301,7 @@ class Heatmap(Painted, can_focus=True):
             self.strips.clear()
             ramp = self.ramp()
             self.inks = [ink(i, surface, f) for i, f in zip(ramp.ink, ramp.fill, strict=True)]
-            if len(self.values):  # another ramp has another number of levels
-                blank = self.levels == MASKED
-                self.levels = ramp.level(self.values)
-                self.levels[blank] = MASKED
+            self.window = self.window.again(ramp)  # another ramp has another number of levels
         strip = self.strips.get(y)
         if strip is None:
             segments = self.draw_line(y) if self.size.width and self.size.height else []
@@ -298,7 +350,7 @@ class Heatmap(Painted, can_focus=True):
 
     def draw_row(self, row: int, line: int, shape: Plan) -> list[Segment]:
         """A line of a row; the middle one has its label, its numbers and what stands at the right."""
-        ascii, surface = self.ascii, self.surface
+        ascii = self.ascii
         on_cursor, middle = row == self.cursor[0], line == shape.middle
         label_style = self.part("here" if on_cursor else "label")
         mark = (">" if ascii else "▸") if on_cursor and middle else " "
@@ -306,37 +358,54 @@ class Heatmap(Painted, can_focus=True):
         name = f"{mark}{fit(name, shape.left - 3, 'right', '~' if ascii else '…')}  "
         segments = [Segment(name, label_style)]
         first, wide = self.origin[1], shape.wide
-        levels = self.levels[row, first : first + shape.columns]
+        levels = self.window.row(row, first, first + shape.columns)
         if self.numbers and middle:
             segments += [self.number_cell(row, first + i, level, wide) for i, level in enumerate(levels.tolist())]
         else:
             changes = np.flatnonzero(np.diff(levels)) + 1
             for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(levels)], strict=True):
-                level = int(levels[begin])
-                glyph = self.ramp().glyphs[level] if level != MASKED else " "
-                # One quiet dot a cell where there is almost nothing; a texture where there is something, but for
-                # numbers, which say it themselves.
-                text = (glyph if middle else " ") + " " * (wide - 1) if level == 0 else glyph * wide
-                text = " " * wide if self.numbers and self.ramp().fill[level % MASKED] is not None else text
-                segments.append(Segment(text * (end - begin), surface if level == MASKED else self.inks[level]))
+                segments.append(self.cells(int(levels[begin]), wide, end - begin, middle))
+        if middle:
+            for place, sign in self.window.marks.items():
+                if place[0] == row and first <= place[1] < first + shape.columns:
+                    here = Segment(fit(sign, wide, "center", ""), self.part("here"))
+                    segments = replaced(segments, shape.left + (place[1] - first) * wide, here)
         if on_cursor and middle and first <= self.cursor[1] < first + shape.columns:
-            begin = shape.left + (self.cursor[1] - first) * wide
-            strip = Strip(segments)
-            before, _, after = strip.divide([begin, begin + wide, strip.cell_length])
-            segments = [*before, self.cursor_cell(wide), *after]
+            segments = replaced(segments, shape.left + (self.cursor[1] - first) * wide, self.cursor_cell(wide))
         if middle and shape.trailer:
             segments += self.draw_trailer(row, on_cursor)
         return segments
 
-    def number_cell(self, row: int, column: int, level: int, wide: int) -> Segment:
+    def cells(self, code: int, wide: int, count: int, middle: bool) -> Segment:
+        """`count` cells of one level.
+
+        One quiet dot a cell where there is almost nothing; a texture where there is something, but for numbers, which
+        say it themselves; the sign of a difference in the middle of its cell.
+        """
+        if code >= PENDING:
+            return Segment(" " * wide * count, self.surface)
+        level = code % NEGATIVE
+        glyph = self.ramp().glyphs[level]
+        text = glyph * wide
+        if level == 0:
+            text = (glyph if middle else " ") + " " * (wide - 1)
+        elif self.window.signed:
+            sign = "-" if code >= NEGATIVE else "+"
+            text = fit(sign if middle else "", wide, "center", "") if self.ramp().fill[level] else sign * wide
+        elif self.numbers and self.ramp().fill[level] is not None:
+            text = " " * wide
+        return Segment(text * count, self.inks[level])
+
+    def number_cell(self, row: int, column: int, code: int, wide: int) -> Segment:
         """Hundredths in a cell; a dot for what is less than half of one."""
-        if level == MASKED:
+        if code >= PENDING:
             return Segment(" " * wide, self.surface)
-        hundredths = round(float(self.values[row, column]) * 100)
-        text = ("." if self.ascii else "·") if not hundredths else str(min(hundredths, 100))
+        level = code % NEGATIVE
+        hundredths = round(self.window.value(row, column) * 100)
+        text = ("." if self.ascii else "·") if not hundredths else str(max(-99, min(hundredths, 100)))
         room = wide - (wide > 2)
         if len(text) > room:
-            text = "1."
+            text = "1." if hundredths > 0 else text[:room]
         fill = self.ramp().fill[level]
         style = self.inks[level]
         if fill is not None and hundredths:
@@ -349,8 +418,8 @@ class Heatmap(Painted, can_focus=True):
         inside = " " * (wide - 2)
         if wide >= UPRIGHT and np.isfinite(weight):
             inside = fit(str(round(weight * 100)), wide - 2, "right" if wide < 6 else "center", "")
-        level = int(self.levels[self.cursor])
-        fill = None if level == MASKED else self.ramp().fill[level]
+        code = self.window.level(*self.cursor)
+        fill = None if code >= PENDING else self.ramp().fill[code % NEGATIVE]
         if fill is None:
             style = self.surface + Style(reverse=True, bold=True)
         else:
@@ -360,14 +429,22 @@ class Heatmap(Painted, can_focus=True):
     def draw_trailer(self, row: int, on_cursor: bool) -> list[Segment]:
         """At the right of a row: the weight under the cursor, or the sum of what is shown."""
         ascii = self.ascii
-        if self.sums is not None and not on_cursor:
-            text = f"{'sum' if ascii else 'Σ'} {share(float(self.sums[row]))}"
+        if self.window.sums is not None and not on_cursor:
+            text = f"{'sum' if ascii else 'Σ'} {share(self.window.total(row))}"
             return [Segment(fit(f"  {text}", SUM, ellipsis=""), self.part("quiet"))]
         if not on_cursor:
             return []
-        weight = share(self.weight) if np.isfinite(self.weight) else "mask"
+        masked = "mask" if self.window.level(*self.cursor) == MASKED else "..." if ascii else "…"
+        weight = share(self.weight) if np.isfinite(self.weight) else masked
         text = f" {'<-' if ascii else '←'} {weight}"
         return [Segment(fit(text, WEIGHT, ellipsis=""), self.part("here"))]
+
+
+def replaced(segments: list[Segment], begin: int, cell: Segment) -> list[Segment]:
+    """A line with `cell` in the place of what stands at column `begin`."""
+    strip = Strip(segments)
+    before, _, after = strip.divide([begin, begin + width(cell.text), strip.cell_length])
+    return [*before, cell, *after]
 
 
 def downwards(text: str, depth: int) -> list[str]:
