@@ -48,6 +48,13 @@ class Piece:
         return (1, *shape) if self.row else shape[::-1] if self.turned else shape
 
 
+def vocabulary_sizes(shape: Any) -> tuple[int, ...]:
+    """The rows of the table, or of the source's and the target's."""
+    if hasattr(shape, "vocabulary"):
+        return (shape.vocabulary,)
+    return shape.source_vocabulary, shape.target_vocabulary
+
+
 def only(family: str, *needs: tuple[str, object, object]) -> None:
     """LabError for the first (what, given, needed) that differ: what a family's form cannot say."""
     for what, given, needed in needs:

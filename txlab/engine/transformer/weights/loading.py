@@ -22,7 +22,7 @@ from txlab.engine.tokenizers.json_files import shown
 from txlab.engine.transformer.positions import sinusoids
 from txlab.engine.transformer.weights.bert import BERT
 from txlab.engine.transformer.weights.configs import Config
-from txlab.engine.transformer.weights.families import Family, Model, Piece
+from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder, read_tensor
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import FLOATS, Place
@@ -106,13 +106,6 @@ def family_of(config: Mapping[str, Any]) -> Family:
             f"known: {', '.join(FAMILIES)}"
         )
     return FAMILIES[given]
-
-
-def vocabulary_sizes(shape: Any) -> tuple[int, ...]:
-    """The rows of the table, or of the source's and the target's."""
-    if hasattr(shape, "vocabulary"):
-        return (shape.vocabulary,)
-    return shape.source_vocabulary, shape.target_vocabulary
 
 
 def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:

@@ -22,7 +22,7 @@ from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.weights.bert import BERT
-from txlab.engine.transformer.weights.families import Family, Model, Piece
+from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import DTYPES
@@ -53,6 +53,10 @@ def save_model(
         raise LabError(f"{form!r} is not a form of models{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
     family = family_of(model)
     config = family.tell(model.shape) | special_ids(family, dict(special or {}))
+    rows = min(vocabulary_sizes(model.shape))
+    for role, token in (special or {}).items():
+        if not 0 <= token < rows:
+            raise LabError(f"the special token {role} = {token} is not in every vocabulary; allowed: 0 … {rows - 1}")
     path = Path(folder)
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -95,7 +99,7 @@ def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None
                 break
     ids: dict[str, int | None] = {theirs: special.get(ours) for ours, theirs in family.special.items()}
     if family is MARIAN:
-        ids["forced_eos_token_id"] = special.get("end")
+        ids["forced_eos_token_id"] = None  # or transformers' default would end every text with token 0
     return ids
 
 
