@@ -1,0 +1,83 @@
+"""A head that learns to copy: its induction score rises, and without it there is no copying (MATH T1, T4)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from txlab.engine.interpret.effects import effect
+from txlab.engine.interpret.interventions import Edge, Intervention, ScaleHead
+from txlab.engine.interpret.seeing import see
+from txlab.engine.interpret.sites import Text
+from txlab.engine.transformer.gpt import GPT
+from txlab.experiments.language_model import build
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.runs.scenario import load_scenario
+
+FIXED = {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False}
+
+
+def repeated(vocabulary: int, length: int, seed: int) -> Text:
+    """Symbols that are all different, and once more the same."""
+    half = torch.randperm(vocabulary, generator=torch.Generator().manual_seed(seed))[: length // 2].tolist()
+    return Text((*half, *half))
+
+
+def copied(model: GPT, *interventions: Intervention) -> float:
+    """The share of the second half, after its first symbol, that is predicted rightly."""
+    right = []
+    for seed in range(8):
+        text = repeated(model.shape.vocabulary, model.shape.context, seed)
+        half = len(text.ids) // 2
+        guesses = see(model, text, interventions).logits.argmax(-1)[half:-1]
+        right.append((guesses == torch.tensor(text.ids[half + 1 :])).float().mean())
+    return float(torch.stack(right).mean())
+
+
+@pytest.fixture(scope="module")
+def copier() -> GPT:
+    """The scenario gpt-copy with two heads a layer, until one of them is an induction head: about 300 steps.
+
+    With the four that the scenario has, three of the second layer learn the same, and no single one is missed.
+    """
+    torch.set_num_threads(1)
+    scenario = load_scenario("gpt-copy", ["model.heads=2"], seed=1).scenario
+    assert isinstance(scenario, LanguageModelScenario)
+    experiment = build(scenario.model_copy(update={"compute": scenario.compute.model_copy(update=FIXED)}))
+    for step in range(1, 601):
+        experiment.step()
+        if step >= 250 and step % 25 == 0 and copied(experiment.model) > 0.97:
+            break
+    return experiment.model
+
+
+def test_an_induction_head_forms_and_copying_stops_without_it(copier: GPT) -> None:
+    text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
+    scores = see(copier, text).scores("self")["induction"]
+    head = int(scores[1].argmax())
+    assert float(scores[1, head]) > 0.9
+    assert float(scores[0].max()) < 0.1  # the first layer knows nothing of what came before a symbol
+    assert copied(copier) > 0.97
+    assert copied(copier, ScaleHead("self", 1, head)) < 0.25
+    assert copied(copier, ScaleHead("self", 1, 1 - head)) > 0.9
+
+
+def test_the_induction_head_needs_what_a_head_of_the_first_layer_writes(copier: GPT) -> None:
+    """Cut the first layer's looks at the previous symbol: the second layer's head no longer finds its place."""
+    text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
+    scores = see(copier, text).scores("self")
+    previous, head = int(scores["previous"][0].argmax()), int(scores["induction"][1].argmax())
+    assert float(scores["previous"][0, previous]) > 0.5
+    cuts = [Edge("self", 0, previous, row, row - 1) for row in range(1, len(text.ids))]
+    assert float(see(copier, text, cuts).scores("self")["induction"][1, head]) < 0.5
+
+
+def test_the_right_next_symbol_is_what_moves_most(copier: GPT) -> None:
+    text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
+    head = int(see(copier, text).scores("self")["induction"][1].argmax())
+    place = len(text.ids) - 4
+    found = effect(copier, text, [ScaleHead("self", 1, head)], position=place)
+    assert found.moved[0].token == text.ids[place + 1]
+    assert found.moved[0].before > 0.8
+    assert found.moved[0].change < -0.5
+    assert found.kl > 0.7
