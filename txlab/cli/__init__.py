@@ -21,6 +21,7 @@ from txlab.cli.catalogue import scenarios
 from txlab.cli.control import control, stop
 from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
+from txlab.cli.explain import explain
 from txlab.cli.follow import attach
 from txlab.cli.generate import generate
 from txlab.cli.presets import presets
@@ -69,6 +70,7 @@ for command in (
     score,
     generate,
     attend,
+    explain,
     presets,
     doctor,
 ):

@@ -1,0 +1,393 @@
+"""`txlab explain`: why a number that a model made is what it is, with the numbers that made it (MATH T1–T9, H5).
+
+Notable: the answers are those of the console's `w`, computed by the same functions. Without anything that is asked for
+by name, it is the likeliest next token. `--lens` and `--direct` answer with a table first, of which each line can be
+asked about in turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.cli.attend import SCORES, agreed, chosen
+from txlab.cli.intervening import Allow, Cut, Edit, ErratumOption, Off, PatchOption, Scale, Second, Wishes
+from txlab.cli.models import FileOption, JsonOption, Name, TargetOption, TextArgument
+from txlab.cli.reading import Reading, read
+from txlab.errors import LabError, nearest
+
+if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
+    from txlab.engine.interpret.direct import Direct, Part
+    from txlab.engine.interpret.lens import Lens
+
+CANDIDATES = 3  # tokens a line of the lens
+PARTS = 16  # lines of direct effects
+EXACT = "#"  # before a number: the token of that id
+
+
+def explain(
+    name: Name,
+    text: TextArgument = None,
+    target: TargetOption = None,
+    file: FileOption = None,
+    site: Annotated[
+        str | None, typer.Option("--site", metavar="SITE", help="of an encoder–decoder: encoder, decoder or cross")
+    ] = None,
+    layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1; of --lens from 0", min=0)] = None,
+    head: Annotated[str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2")] = None,
+    row: Annotated[int | None, typer.Option("--row", metavar="N", help="with --head: who looks, from 0")] = None,
+    column: Annotated[int | None, typer.Option("--column", metavar="N", help="and at whom")] = None,
+    following: Annotated[
+        str | None, typer.Option("--next", metavar="TOKEN", help=f"a next token's probability; {EXACT}12 is token 12")
+    ] = None,
+    position: Annotated[
+        int | None, typer.Option("--position", metavar="N", help="after which token; else the last")
+    ] = None,
+    lens: Annotated[bool, typer.Option("--lens", help="what each layer would predict; with --layer: why")] = False,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="what each part adds to the token's logit; with --head or --part: why")
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="TOKEN", help="with --direct: the logit less this one's")
+    ] = None,
+    part: Annotated[str | None, typer.Option("--part", metavar="PART", help="a line of --direct, by its name")] = None,
+    kl: Annotated[bool, typer.Option("--kl", help="how far interventions move the prediction")] = False,
+    roll: Annotated[bool, typer.Option("--rollout", help="with --row and --column: through all layers")] = False,
+    score: Annotated[
+        str | None, typer.Option("--score", metavar="SCORE", help=f"of --head: {', '.join(SCORES)}")
+    ] = None,
+    off: Off = None,
+    scale: Scale = None,
+    cut: Cut = None,
+    allow: Allow = None,
+    patch: PatchOption = None,
+    second: Second = None,
+    edit: Edit = None,
+    erratum: ErratumOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Why a number is what it is: a weight of a pattern, a prediction, a layer's, a part's."""
+    from txlab.cli.models import about, print_json
+
+    wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
+    asked = only_one(lens=lens, direct=direct, kl=kl, rollout=roll, score=score is not None)
+    if asked != "direct" and (against is not None or part is not None):
+        raise LabError(f"{'--against' if against is not None else '--part'} is for --direct")
+    named, layer_index, head_index = chosen(head, layer if layer or asked != "lens" else None)
+    reading = read(name, text, file, target, agreed(site, named), wishes)
+    where = (layer_index, head_index)
+    if asked == "lens" and layer is None:
+        found = lens_of(reading, position)
+        if json:
+            print_json({"model": about(reading.model), **reading.answer(), "lens": lens_json(reading, found)})
+        else:
+            print_lens(reading, found)
+        return
+    if asked == "direct" and head is None and part is None:
+        effects = direct_of(reading, position, following, against)
+        if json:
+            answer = direct_json(reading, effects)
+            print_json({"model": about(reading.model), **reading.answer(), "direct": answer})
+        else:
+            print_direct(reading, effects)
+        return
+    if asked == "lens":
+        explanation = why_of_lens(reading, position, layer or 0, following)
+    elif asked == "direct":
+        explanation = why_of_part(reading, direct_of(reading, position, following, against), where, part)
+    elif asked == "kl":
+        explanation = why_of_kl(reading, position)
+    elif asked == "rollout":
+        explanation = why_of_rollout(reading, row, column)
+    elif asked == "score":
+        explanation = why_of_score(reading, where, score or "")
+    elif row is not None or column is not None or head is not None:
+        explanation = why_of_pattern(reading, where, row, column)
+    else:
+        explanation = why_of_next(reading, position, following)
+    if json:
+        print_json({"model": about(reading.model), **reading.answer(), "explanation": explanation_json(explanation)})
+    else:
+        print_explanation(explanation)
+
+
+def only_one(**asked: bool) -> str:
+    """The one question that was asked, or ""."""
+    given = [name for name, yes in asked.items() if yes]
+    if len(given) > 1:
+        raise LabError(f"--{given[0]} and --{given[1]} are two questions; ask one of them")
+    return given[0] if given else ""
+
+
+# The answers
+
+
+def why_of_pattern(
+    reading: Reading, where: tuple[int | None, int | None], row: int | None, column: int | None
+) -> Explanation:
+    from txlab.engine.interpret.why import why_pattern
+
+    layer, head = a_head(where, "--row and --column")
+    if row is None or column is None:
+        raise LabError("a weight of a pattern has a --head, a --row and a --column")
+    queries, keys = reading.queries, reading.keys
+    row, column = inside("--row", row, len(queries)), inside("--column", column, len(keys))
+    return why_pattern(seen_of(reading), reading.site.name, layer, head, row, column, queries, keys)
+
+
+def why_of_next(reading: Reading, position: int | None, following: str | None) -> Explanation:
+    from txlab.engine.interpret.why import why_next
+
+    place, seen = reading.place(position), seen_of(reading)
+    token = token_of(reading, "--next", following)
+    if token is None:
+        token = int(seen.logits[place].argmax())
+    after = "" if reading.model.kind == "bert" else reading.predicting[place]
+    return why_next(seen, place, token, names_of(reading), after)
+
+
+def why_of_lens(reading: Reading, position: int | None, layer: int, following: str | None) -> Explanation:
+    from txlab.engine.interpret.why import why_lens
+
+    token = token_of(reading, "--next", following)
+    found = lens_of(reading, position, 10 if token is None else reading_vocabulary(reading))
+    if not 0 <= layer < len(found.ids):
+        raise LabError(f"--layer {layer} is not in the lens; allowed: 0 (the embedding) to {len(found.ids) - 1}")
+    rank = 0 if token is None else found.ids[layer].tolist().index(token)
+    return why_lens(found, layer, rank, names_of(reading))
+
+
+def why_of_part(
+    reading: Reading, effects: Direct, where: tuple[int | None, int | None], part: str | None
+) -> Explanation:
+    from txlab.engine.interpret.why import why_direct
+
+    return why_direct(effects, part_of(reading, effects, where, part), names_of(reading))
+
+
+def part_of(reading: Reading, effects: Direct, where: tuple[int | None, int | None], part: str | None) -> Part:
+    """The term that is meant by a head, or by its name."""
+    if part is not None:
+        by_name = {one.name: one for one in effects.parts}
+        if part not in by_name:
+            raise LabError(f"--part {part!r} is no part of this logit{nearest(part, by_name)}; --direct lists them all")
+        return by_name[part]
+    layer, head = a_head(where, "--direct")
+    wanted = "cross" if reading.site.name == "cross" else None
+    for one in effects.parts:
+        if (one.kind, one.layer, one.head) == ("head", layer, head) and (wanted is None or one.site == wanted):
+            return one
+    raise LabError(f"head {layer + 1}.{head + 1} is not in the stream that predicts; --direct lists all parts")
+
+
+def why_of_kl(reading: Reading, position: int | None) -> Explanation:
+    from txlab.engine.interpret.effects import effect
+    from txlab.engine.interpret.why import why_kl
+
+    if not reading.given:
+        raise LabError("--kl compares with interventions, and there is none; for example --off 2.3")
+    place = reading.place(position)
+    found = effect(reading.model.model, reading.text, reading.given, reading.second, place)
+    return why_kl(found, names_of(reading))
+
+
+def why_of_rollout(reading: Reading, row: int | None, column: int | None) -> Explanation:
+    from txlab.engine.interpret.why import why_rollout
+
+    if row is None or column is None:
+        raise LabError("--rollout is asked about one place: give --row and --column")
+    row, column = inside("--row", row, len(reading.queries)), inside("--column", column, len(reading.keys))
+    return why_rollout(seen_of(reading), reading.site.name, row, column, reading.keys)
+
+
+def why_of_score(reading: Reading, where: tuple[int | None, int | None], score: str) -> Explanation:
+    from txlab.engine.interpret.sites import head_of
+    from txlab.engine.interpret.why import why_score
+
+    if score not in SCORES:
+        raise LabError(f"--score {score!r} is not known{nearest(score, SCORES)}; allowed: {', '.join(SCORES)}")
+    layer, head = a_head(where, "--score")
+    head_of(reading.model.model, reading.site.name, layer, head)
+    return why_score(seen_of(reading), reading.site.name, layer, head, score, reading.queries)
+
+
+def a_head(where: tuple[int | None, int | None], what: str) -> tuple[int, int]:
+    layer, head = where
+    if layer is None or head is None:
+        raise LabError(f"{what} asks about one head; name it with --head 2.3")
+    return layer, head
+
+
+def inside(option: str, place: int, length: int) -> int:
+    """A position, from the end if negative; LabError outside the text."""
+    if not -length <= place < length:
+        raise LabError(f"{option} {place} is outside; allowed: 0 to {length - 1}, or from the end -1")
+    return place % length
+
+
+def seen_of(reading: Reading) -> Any:
+    from txlab.engine.interpret.seeing import see
+
+    return see(reading.model.model, reading.text, reading.given, reading.second)
+
+
+def lens_of(reading: Reading, position: int | None, k: int = CANDIDATES) -> Lens:
+    from txlab.engine.interpret.lens import lens
+
+    place = reading.place(position)
+    return lens(reading.model.model, reading.text, place, k, reading.given, reading.second)
+
+
+def direct_of(reading: Reading, position: int | None, following: str | None, against: str | None) -> Direct:
+    """Direct effects on the logit of a token, by default the likeliest."""
+    from txlab.engine.interpret.direct import direct_effects
+
+    model, place = reading.model.model, reading.place(position)
+    token = token_of(reading, "--next", following)
+    if token is None:
+        token = int(seen_of(reading).logits[place].argmax())
+    other = token_of(reading, "--against", against)
+    return direct_effects(model, reading.text, token, other, place, reading.given, reading.second)
+
+
+def names_of(reading: Reading) -> Any:
+    return lambda token: reading.model.target_labels([token])[0]
+
+
+def reading_vocabulary(reading: Reading) -> int:
+    shape: Any = reading.model.model.shape
+    return int(getattr(shape, "vocabulary", 0) or shape.target_vocabulary)
+
+
+def token_of(reading: Reading, option: str, given: str | None) -> int | None:
+    """The one token that a text is, or that "#12" numbers, or that a special name is. LabError if it is several."""
+    if given is None:
+        return None
+    model, size = reading.model, reading_vocabulary(reading)
+    if given.startswith(EXACT) and given[1:].isascii() and given[1:].isdecimal():
+        token = int(given[1:13])
+        if token >= size:
+            raise LabError(f"{option} {given} is no token of {model.title}; allowed: {EXACT}0 to {EXACT}{size - 1}")
+        return token
+    special = {name: token for token, name in (model.special.target_names or model.special.names).items()}
+    if given in special:
+        return special[given]
+    ids = (model.target_tokenizer or model.tokenizer).encode(given)
+    if len(ids) != 1:
+        parts = ", ".join(map(repr, model.target_labels(ids[:8]))) or "none"
+        raise LabError(
+            f"{option} {given!r} is not one token but {len(ids)}: {parts}; {EXACT}12 names a token by its id"
+        )
+    return ids[0]
+
+
+# What is printed
+
+
+def print_explanation(explanation: Explanation) -> None:
+    from txlab.cli.attend import print_lines
+    from txlab.cli.terminal import ascii_only, columns
+    from txlab.drawing.explanation import explanation_lines
+
+    style = {
+        "question": "bold",
+        "equation": "",
+        "quiet": "dim",
+        "heading": "bold",
+        "name": "cyan",
+        "value": "",
+        "asked": "bold yellow",
+    }
+    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))
+
+
+def explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as it is; numbers that are not finite are null."""
+    return dataclasses.asdict(explanation)
+
+
+def print_lens(reading: Reading, found: Lens) -> None:
+    from txlab.cli.models import print_model, token_label
+    from txlab.cli.terminal import Column, ascii_only, numeral, table
+    from txlab.drawing.text import formula
+
+    rows = []
+    for layer in range(len(found.ids)):
+        labels = reading.model.target_labels(found.ids[layer].tolist())
+        chances = found.probabilities[layer].tolist()
+        pairs = zip(labels, chances, strict=True)
+        cells = [f"{token_label(label, 12)} {numeral(chance)}" for label, chance in pairs]
+        rows.append(["embedding" if layer == 0 else str(layer), *cells, numeral(float(found.kl[layer]))])
+    likeliest = [Column("likeliest"), *(Column("") for _ in range(found.ids.shape[1] - 1))]
+    print(table([Column("after layer"), *likeliest, Column("KL", "right")], rows))
+    print()
+    last = token_label(reading.predicting[found.position], 20)
+    said = f"what each layer would predict {'at' if reading.model.kind == 'bert' else 'after'} {last}; "
+    print(formula(said + "KL is how far it is from what the last one says, in nats", ascii_only()))
+    print_model(reading.model)
+
+
+def lens_json(reading: Reading, found: Lens) -> dict[str, Any]:
+    return {
+        "position": found.position,
+        "layers": [
+            {
+                "layer": layer,
+                "kl": float(found.kl[layer]),
+                "final": float(found.final[layer]),
+                "likeliest": [
+                    {"id": token, "text": label, "probability": chance}
+                    for token, label, chance in zip(
+                        found.ids[layer].tolist(),
+                        reading.model.target_labels(found.ids[layer].tolist()),
+                        found.probabilities[layer].tolist(),
+                        strict=True,
+                    )
+                ],
+            }
+            for layer in range(len(found.ids))
+        ],
+    }
+
+
+def print_direct(reading: Reading, effects: Direct) -> None:
+    from txlab.cli.models import bar, print_model, shares, token_label
+    from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+    from txlab.drawing.text import formula
+
+    parts: Sequence[Part] = effects.largest(PARTS)
+    largest = max((abs(one.value) for one in parts), default=1.0) or 1.0
+    length = 16 if columns() < 96 else 32
+    numbers = shares([one.value for one in parts])
+    rows = [
+        [one.name, value, bar(abs(one.value) / largest, length), "takes" if one.value < 0 else "adds"]
+        for one, value in zip(parts, numbers, strict=True)
+    ]
+    print(table([Column("part"), Column("adds"), Column(" " * length), Column("")], rows))
+    if left := len(effects.parts) - len(parts):
+        rest = effects.logit - sum(one.value for one in parts)
+        print(f"{left} more parts  {numeral(rest)}")
+    print()
+    token = token_label(names_of(reading)(effects.token), 20)
+    what = f"the logit of {token}"
+    if effects.against is not None:
+        what += f" less that of {token_label(names_of(reading)(effects.against), 20)}"
+    print(formula(f"all {len(effects.parts)} parts together are {what}, {numeral(effects.logit)}", ascii_only()))
+    print_model(reading.model)
+
+
+def direct_json(reading: Reading, effects: Direct) -> dict[str, Any]:
+    names = names_of(reading)
+    against = None if effects.against is None else {"id": effects.against, "text": names(effects.against)}
+    return {
+        "position": effects.position,
+        "token": {"id": effects.token, "text": names(effects.token)},
+        "against": against,
+        "logit": effects.logit,
+        "scales": list(effects.scales),
+        "parts": [{"name": one.name, "kind": one.kind, "value": one.value} for one in effects.parts],
+    }
