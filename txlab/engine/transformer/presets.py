@@ -44,7 +44,10 @@ class Preset:
 
 
 GPT2_TABLE = "The paper's own counts were too small (117, 345, 762 and 1542 M); OpenAI corrected them with the weights."
-SPARSE = "Half of its layers look at a band only; FLOPs are counted as if all looked at everything."
+SPARSE = (
+    "The published FLOPs are 6 times the parameters times the tokens; here attention counts as well, as if every layer "
+    "looked at everything, while half of them look at a band only."
+)
 
 
 def _gpt2(

@@ -1,0 +1,259 @@
+"""`txlab presets`: the models that the literature names, their true counts, and what of them fits into this machine.
+
+Notable: nothing is allocated but one block of each on a device without memory; 175 billion parameters are counted on a
+laptop. A narrow terminal gets two tables below each other, a wide one the same columns side by side.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from txlab.engine.transformer.costs import AnyShape
+    from txlab.engine.transformer.presets import Preset
+
+WIDE = 124  # columns that the two tables need side by side
+METER = 24  # cells of a bar
+
+
+def presets(
+    name: Annotated[str | None, typer.Argument(metavar="PRESET", help="show this one in full")] = None,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+) -> None:
+    """The models of the literature: shape, parameters, memory, FLOPs."""
+    from txlab.engine.transformer.presets import PRESETS, preset_named
+
+    chosen = list(PRESETS.values()) if name is None else [preset_named(name)]
+    if json:
+        for preset in chosen:
+            print(json_.dumps(facts(preset)))
+    elif name is None:
+        print_all(chosen)
+    else:
+        print_one(chosen[0])
+
+
+def facts(preset: Preset) -> dict[str, Any]:
+    """All that is known of a preset, as numbers: bytes, FLOPs, parameters."""
+    from txlab.engine.transformer.costs import costs, memory
+    from txlab.engine.transformer.presets import agrees, compared, parameters, parts
+
+    cost, room = costs(preset.shape), memory(preset.shape)
+    return {
+        "name": preset.name,
+        "title": preset.title,
+        "source": preset.source,
+        "shape": letters(preset.shape),
+        "parameters": parameters(preset.shape),
+        "compared": compared(preset),
+        "published": int(preset.published),
+        "difference": compared(preset) / preset.published - 1,
+        "agrees": agrees(preset),
+        "parts": parts(preset.shape),
+        "memory": {
+            "weights_float32": room.weights,
+            "weights_bfloat16": room.weights // 2,
+            "training": room.training,
+            "activations_of_a_sequence": room.activations or None,
+            "cache_of_1000_tokens": room.cache or None,
+        },
+        "flops": {
+            "forward_per_token": cost.forward_flops_per_token,
+            "training_per_token": cost.flops_per_token,
+            "training": preset.tokens * cost.flops_per_token or None,
+            "published": preset.flops or None,
+        },
+        "tokens": preset.tokens or None,
+        "notes": list(preset.notes),
+    }
+
+
+def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
+    """The shape in MATH.md's letters: N D H K F T V; None where nothing is published."""
+    from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
+    from txlab.engine.transformer.vision import VisionShape
+
+    assert not isinstance(shape, VisionShape)  # no preset is one
+    pair = isinstance(shape, EncoderDecoderShape)
+    return {
+        "N": [shape.encoder_layers, shape.decoder_layers] if pair else shape.layers,
+        "D": shape.width,
+        "H": shape.heads,
+        "K": shape.head_width,
+        "F": shape.inner,
+        "T": shape.context or None,
+        "V": shape.target_vocabulary if pair else shape.vocabulary,
+    }
+
+
+def print_all(chosen: list[Preset]) -> None:
+    from txlab.cli.terminal import Column, columns, table
+
+    right = "right"
+    shapes = [Column("preset"), *(Column(letter, right) for letter in "NDHFTV")]
+    shapes += [Column("parameters", right), Column("published", right), Column("differ", right)]
+    costs = [Column("bfloat16", right), Column("float32", right), Column("training", right)]
+    costs += [Column("sequence", right), Column("cache", right), Column("FLOPs", right), Column("in all", right)]
+    first, second = [], []
+    for preset in chosen:
+        told = facts(preset)
+        room, work, shape = told["memory"], told["flops"], told["shape"]
+        stacks = "+".join(map(str, shape["N"])) if isinstance(shape["N"], list) else str(shape["N"])
+        cells = [preset.name, stacks, *(_plain(shape[letter]) for letter in "DHFTV")]
+        away = percent(told["difference"], 1)
+        first.append([*cells, amount(told["compared"]), amount(preset.published), away])
+        keys = ("weights_bfloat16", "weights_float32", "training", "activations_of_a_sequence", "cache_of_1000_tokens")
+        second.append([*(size(room[key]) for key in keys), power(work["forward_per_token"]), power(work["training"])])
+    said = "Memory: weights; training with AdamW in float32; sequence, its activations; cache of 1000 tokens. "
+    said += "FLOPs: a token forward; in all, the whole training, where its tokens are published."
+    if columns() > WIDE:
+        print(table([*shapes, *costs], [one + two for one, two in zip(first, second, strict=True)]))
+    else:
+        print(table(shapes, first))
+        print()
+        names = [[preset.name] for preset in chosen]
+        print(table([Column("preset"), *costs], [one + two for one, two in zip(names, second, strict=True)]))
+    room = min(columns() - 1, 100)
+    print()
+    print(textwrap.fill("N layers, D width, H heads, F feed-forward, T context, V vocabulary. " + said, room))
+    print(
+        textwrap.fill("txlab presets NAME shows where every parameter sits, and what of it this machine holds.", room)
+    )
+
+
+def print_one(preset: Preset) -> None:
+    from txlab.cli.terminal import Column, columns, shown, table
+
+    told = facts(preset)
+    room, work, width = told["memory"], told["flops"], min(columns() - 1, 100)
+    print(f"{preset.name}: {preset.title}")
+    print(textwrap.fill(shown(preset.source), width))
+    print("\n" + textwrap.fill(spoken_shape(told["shape"]), width))
+
+    total = told["parameters"]
+    rows = [
+        [label, _grouped(count), meter(count / total), f"{100 * count / total:.1f} %"]
+        for label, count in told["parts"].items()
+    ]
+    rows.append(["all", _grouped(total), "", ""])
+    if told["compared"] != total:
+        rows.append(["without the token table", _grouped(told["compared"]), "", ""])
+    verdict = "agrees" if told["agrees"] else percent(told["difference"], 2)
+    rows.append(["published", amount(preset.published), "", verdict])
+    head = [Column("parameters"), Column("", "right"), Column(""), Column("", "right")]
+    print("\n" + table(head, rows))
+
+    rows = [
+        ["weights in bfloat16", size(room["weights_bfloat16"])],
+        ["weights in float32", size(room["weights_float32"])],
+        ["training: weights, gradients, two moments of AdamW", size(room["training"])],
+        ["activations of one sequence of T tokens, about", size(room["activations_of_a_sequence"])],
+        ["keys and values of 1000 tokens, float32", size(room["cache_of_1000_tokens"])],
+    ]
+    print("\n" + table([Column("memory"), Column("", "right")], [row for row in rows if row[1] != _none()]))
+
+    rows = [
+        ["forward, a token", power(work["forward_per_token"])],
+        ["training, a token", power(work["training_per_token"])],
+        [f"training, {amount(preset.tokens)} tokens", power(work["training"])],
+        ["training, as published", power(work["published"])],
+    ]
+    print("\n" + table([Column("FLOPs"), Column("", "right")], [row for row in rows if row[1] != _none()]))
+    print_held(room)
+    for note in preset.notes:
+        print("\n" + textwrap.fill(shown(note), width))
+
+
+def spoken_shape(shape: dict[str, Any]) -> str:
+    layers = shape["N"]
+    stacks = f"{layers[0]} + {layers[1]} layers" if isinstance(layers, list) else f"{layers} layers"
+    context = f"T {shape['T']} positions" if shape["T"] else "context not published"
+    own = "" if shape["H"] * shape["K"] == shape["D"] else f", which is not D / H = {shape['D'] / shape['H']:g}"
+    return (
+        f"N {stacks}, D {shape['D']} wide, H {shape['H']} heads of K {shape['K']}{own}, F {shape['F']} neurons, "
+        f"{context}, V {_grouped(shape['V'])} tokens"
+    )
+
+
+def print_held(room: dict[str, Any]) -> None:
+    """What this machine's memory holds of it, as bars."""
+    import psutil
+
+    from txlab.cli.terminal import Column, table
+
+    memory = psutil.virtual_memory()
+    rows = []
+    for label, needed in {
+        "weights in bfloat16": room["weights_bfloat16"],
+        "weights in float32": room["weights_float32"],
+        "training, one sequence": room["training"] + (room["activations_of_a_sequence"] or 0),
+    }.items():
+        share = needed / memory.total
+        verdict = "fits" if needed <= memory.available else "fits, when alone"
+        if share > 1:
+            verdict = f"{share:.3g} such machines" if share < 1000 else f"{share:.0f} such machines"
+        rows.append([label, size(needed), meter(min(share, 1.0)), verdict])
+    head = [Column("this machine"), Column("", "right"), Column(""), Column("")]
+    print(f"\n{table(head, rows)}")
+    print(f"of {size(memory.total)}, of which {size(memory.available)} are free")
+
+
+def meter(share: float) -> str:
+    """A bar of METER cells, to the nearest cell."""
+    from txlab.cli.terminal import ascii_only
+
+    full, empty = "#." if ascii_only() else "█░"
+    cells = round(share * METER)
+    return full * cells + empty * (METER - cells)
+
+
+def percent(share: float, digits: int) -> str:
+    """How far off, with its sign where there is anything: +0.6 %, −3.0 %, 0.0 %."""
+    from txlab.cli.terminal import ascii_only
+
+    text = f"{100 * share:+.{digits}f} %"
+    if not float(text[:-2]):
+        return text[1:]
+    return text if ascii_only() else text.replace("-", "−")
+
+
+def amount(number: float) -> str:
+    """A large number to compare: 124.4 M, 1.558 B."""
+    if not number:
+        return _none()
+    unit, letter = next((pair for pair in ((1e12, "T"), (1e9, "B"), (1e6, "M")) if number >= pair[0]), (1.0, ""))
+    return f"{number / unit:.4g} {letter}".strip()
+
+
+def size(number: float | None) -> str:
+    """Bytes in decimal units, three digits: 498 MB, 2.79 TB."""
+    if not number:
+        return _none()
+    unit, name = next((pair for pair in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if number >= pair[0]), (1e3, "kB"))
+    scaled = number / unit
+    return f"{scaled:.0f} {name}" if scaled >= 100 else f"{scaled:.3g} {name}"
+
+
+def power(number: float | None) -> str:
+    """A number of operations: 2.85e11."""
+    return _none() if not number else f"{number:.2e}".replace("e+", "e").replace("e0", "e")
+
+
+def _plain(number: int | None) -> str:
+    return _none() if number is None else str(number)
+
+
+def _grouped(number: float) -> str:
+    from txlab.drawing.numerals import count
+
+    return count(number)
+
+
+def _none() -> str:
+    from txlab.cli.terminal import ascii_only
+
+    return "-" if ascii_only() else "–"
