@@ -83,6 +83,11 @@ KINDS = {
             module="txlab.experiments.language_model",
         ),
         Kind(
+            "masked-language-model",
+            schema="txlab.experiments.masked_language_model.schema:MaskedLanguageModelScenario",
+            module="txlab.experiments.masked_language_model",
+        ),
+        Kind(
             "translation",
             schema="txlab.experiments.translation.schema:TranslationScenario",
             module="txlab.experiments.translation",

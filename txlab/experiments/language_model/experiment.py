@@ -52,22 +52,28 @@ def build(scenario: LanguageModelScenario) -> LanguageModelExperiment:
 
 
 class LanguageModelExperiment:
-    """See protocol.Experiment. `data` gives batches and texts, the scenario all the rest; no "auto" is left in it."""
+    """See protocol.Experiment. `data` gives batches and texts, the scenario all the rest; no "auto" is left in it.
+
+    The masked language model is one of these with another model and another loss: `made` and `loss_of`.
+    """
+
+    loss_of = staticmethod(summed_loss)
+    not_turned: tuple[str, ...] = ()  # of what a person may change here, what another kind does not have
 
     def __init__(self, scenario: LanguageModelScenario, data: Data) -> None:
         train, compute = scenario.train, scenario.compute
         self.scenario, self.data = scenario, data
         self.device = choose_device(compute.device)
         self.tells_late = self.device.type == "cuda"
-        self.shape = shape_of(scenario, data.vocabulary)
         # The constructors of torch's modules draw from the global generator; the weights come from their own.
         with torch.random.fork_rng(devices=[]):
             generator = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
-            self.model = GPT(self.shape, generator).to(self.device)
+            self.model = self.made(generator).to(self.device)
+        self.shape = self.model.shape
         self.optimizer = LongAdamW(self.model, train, train.weight_decay)
         # Compiled is what training does, for its shape; evaluation and generation have others, and are seldom.
         self.crew = Crew(self.model, self.optimizer, compute.threads if compute.share == "batch" else 1)
-        self.training_loss = compiled_loss(compute.share) if compute.compile is True else summed_loss
+        self.training_loss = compiled_loss(compute.share) if compute.compile is True else self.loss_of
         self.to_compile = compute.compile is True
         self.how: tuple[Kernel, torch.dtype] = (compute.attention, DTYPES[compute.dtype])  # type: ignore[assignment]
         self.guard = LateGuard(self.device)
@@ -77,9 +83,14 @@ class LanguageModelExperiment:
             "clip": train.clip,
             "weight_decay": train.weight_decay,
             "dropout": scenario.model.dropout,
-            "temperature": scenario.sampling.temperature,
         }
+        if "temperature" not in self.not_turned:
+            self.adjusted["temperature"] = scenario.sampling.temperature
         self._updates = 0
+
+    def made(self, generator: torch.Generator) -> GPT:
+        """The model with the weights that it begins with."""
+        return GPT(shape_of(self.scenario, self.data.vocabulary), generator)
 
     @property
     def step_count(self) -> int:
@@ -200,7 +211,7 @@ class LanguageModelExperiment:
 
         def measure(model: GPT, inputs: Tensor, targets: Tensor) -> tuple[float, Tally]:
             with torch.no_grad():  # which is a thread's own
-                summed, logits = summed_loss(model, inputs, targets, *self.how)
+                summed, logits = self.loss_of(model, inputs, targets, *self.how)
                 return float(summed), self.data.tally(targets, logits)
 
         training = self.model.training
@@ -325,7 +336,7 @@ class LanguageModelExperiment:
             "dropout": (0.0, 0.95, ""),
             "temperature": (0.0, 10.0, ""),
         }
-        return {name: Adjustable(name, self.adjusted[name], *bounds[name]) for name in bounds}
+        return {name: Adjustable(name, self.adjusted[name], *bounds[name]) for name in self.adjusted}
 
     def adjust(self, name: str, value: float) -> None:
         if name not in self.adjusted:

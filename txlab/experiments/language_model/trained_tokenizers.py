@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from platformdirs import user_cache_dir
 
@@ -24,13 +24,22 @@ from txlab.experiments.shelf import tokenizer_named
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.tokenizer import Tokenizer
-    from txlab.experiments.language_model.schema import Data
 
 PATTERN = "gpt4"
 RULES = 2  # goes up when the same text would give other merges
 
 
-def tokenizer_for(data: Data, text: str) -> Tokenizer:
+class Asked(Protocol):
+    """What [data] says, in every kind of experiment that reads texts."""
+
+    @property
+    def tokenizer(self) -> str: ...
+
+    @property
+    def vocabulary(self) -> int: ...
+
+
+def tokenizer_for(data: Asked, text: str) -> Tokenizer:
     """What [data] of a scenario asks for; `text` is the training share. LabError names what is wrong with a file."""
     if data.tokenizer == "bytes":
         return ByteTokenizer()
