@@ -1,5 +1,7 @@
 """`txlab plot` and `txlab export`: the curves of runs, in the terminal, as a picture, or as data for other programs.
 
+The model itself is exported by model_export.py.
+
 Notable: a run that still grows is drawn as far as it is; a long one from a sample of its rows unless it is exported or
 made into a picture, where every row counts.
 """
@@ -30,6 +32,7 @@ PICTURES = (".png", ".svg")
 class Format(StrEnum):
     csv = "csv"
     tensorboard = "tensorboard"
+    huggingface = "huggingface"
 
 
 def plot(
@@ -75,15 +78,46 @@ def plot(
 
 def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
-    format: Annotated[Format, typer.Argument(metavar="FORMAT", help="csv or tensorboard")] = Format.csv,
+    format: Annotated[
+        str | None,
+        typer.Argument(metavar="FORMAT", help=f"{', '.join(Format)} (the model); behind --form, the file or folder"),
+    ] = None,
+    form: Annotated[Format | None, typer.Option("--form", help="the same as FORMAT")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="a file (csv) or folder (tensorboard); csv: else here")
+        Path | None, typer.Option("--out", metavar="PATH", help="a file (csv) or folder (else); csv: else here")
     ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="csv: one row a step, one column a metric")] = False,
     images: Annotated[bool, typer.Option("--images", help="tensorboard: also the attention patterns")] = False,
     metric: Annotated[str | None, typer.Option("--metric", metavar="A,B", help="only these metrics; else all")] = None,
 ) -> None:
-    """Metrics for other programs: CSV, or event files of TensorBoard."""
+    """Metrics or model for other programs: CSV, TensorBoard's event files, a folder that transformers loads."""
+    kind, out = form_and_place(format, form, out)
+    if kind is Format.huggingface:
+        if wide or images or metric is not None:
+            raise LabError("--wide, --images and --metric are for metrics; huggingface is a form of models")
+        if out is None:
+            raise LabError("a model is written into a new folder; name it: --form huggingface FOLDER")
+        from txlab.cli.model_export import export_model
+
+        export_model(name, out)
+        return
+    export_metrics(name, kind, out, wide, images, metric)
+
+
+def form_and_place(format: str | None, form: Format | None, out: Path | None) -> tuple[Format, Path | None]:
+    """What is written and where: `FORMAT --out PATH`, or `--form FORMAT PATH`."""
+    if form is not None and format is not None:
+        if out is not None:
+            raise LabError(f"give one place, not both {format!r} and --out {str(out)!r}")
+        return form, Path(format)
+    if format is not None and format not in list(Format):
+        allowed = ", ".join(map(repr, map(str, Format)))
+        raise LabError(f"FORMAT: {format!r} is not allowed{nearest(format, Format)}; allowed: {allowed}")
+    return form or Format(format or Format.csv), out
+
+
+def export_metrics(name: str, format: Format, out: Path | None, wide: bool, images: bool, metric: str | None) -> None:
+    """Metrics of a run as CSV or as event files of TensorBoard."""
     from txlab.cli.terminal import shown
     from txlab.runs.export import write_csv, write_tensorboard
     from txlab.runs.finding import find_run
