@@ -92,6 +92,11 @@ KINDS = {
             schema="txlab.experiments.translation.schema:TranslationScenario",
             module="txlab.experiments.translation",
         ),
+        Kind(
+            "image-classification",
+            schema="txlab.experiments.vision.schema:ImageScenario",
+            module="txlab.experiments.vision",
+        ),
     ]
 }
 

@@ -126,19 +126,20 @@ class VisionTransformer(nn.Module):
 
 @torch.no_grad()
 def initialise(model: VisionTransformer, generator: torch.Generator | None) -> None:
-    """Weights and positions N(0, .02²), biases 0, the maps into the residual stream N(0, (.02/√(2N))²).
+    """Maps N(0, 1/inputs), those into the residual stream divided by √(2N), positions N(0, ½²), biases 0.
 
-    As the decoder's (Radford et al. 2019, §2.3), but the map of the patches is N(0, 1/(C P²)): what it reads are
-    numbers of about unit size and not rows of a table, and the positions must not be louder than the image.
+    LeCun et al. 1998, §4.6, so that what leaves a map is about as large as what entered: with the .02 of the language
+    models, which are ten times as wide, queries and keys of width 64 begin so small that every pattern is flat.
     """
-    into_stream = 0.02 / sqrt(2 * model.shape.layers)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()
-        elif name == "embed.weight":
-            parameter.normal_(0.0, 1 / sqrt(model.shape.patch_numbers), generator=generator)
+        elif name in ("positions.weight", "class_token"):
+            parameter.normal_(0.0, 0.5, generator=generator)
         elif parameter.dim() >= 2:
-            deviation = into_stream if name.endswith(("attention.out.weight", "feed_forward.fall.weight")) else 0.02
+            deviation = 1 / sqrt(parameter.shape[1])
+            if name.endswith(("attention.out.weight", "feed_forward.fall.weight")):
+                deviation /= sqrt(2 * model.shape.layers)
             parameter.normal_(0.0, deviation, generator=generator)
 
 

@@ -1,0 +1,76 @@
+"""What an image-classification scenario may say: which shapes, the model, training, and what is looked at.
+
+Defaults live here. Letters in the descriptions are MATH.md's. No torch at import time.
+"""
+
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from txlab.experiments.language_model.schema import Train
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section
+
+Name = Literal["circle", "square", "triangle", "cross", "ring", "crescent"]
+NAMES: tuple[Name, ...] = get_args(Name)
+
+
+class Data(Section):
+    """Images of one shape each, at a random place, size, angle and in random colours, under noise."""
+
+    shapes: list[Name] = Field(list(NAMES), min_length=2, description="the classes")
+    image: Annotated[int, Field(ge=8, le=512)] = Field(32, description="Y = X, pixels a side; a multiple of the patch")
+    smallest: Annotated[float, Field(gt=0, le=0.5)] = Field(0.2, description="least radius, as a share of the side")
+    largest: Annotated[float, Field(gt=0, le=0.5)] = Field(0.4, description="largest radius, as a share of the side")
+    noise: Annotated[float, Field(ge=0, le=2)] = Field(0.08, description="deviation of the noise; white is 1, black 0")
+
+    @model_validator(mode="after")
+    def shapes_are_several_and_fit(self) -> Self:
+        if len(set(self.shapes)) < len(self.shapes):
+            raise ValueError(f"shapes must not name one twice; they are {', '.join(self.shapes)}")
+        if self.smallest > self.largest:
+            raise ValueError(f"smallest must not be above largest; {self.smallest} is above {self.largest}")
+        return self
+
+
+class Model(Section):
+    """The shape of the vision transformer (MATH T14)."""
+
+    layers: PositiveInt = Field(4, description="N, blocks")
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(64, description="D, model width; a multiple of heads")
+    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
+    patch: PositiveInt = Field(4, description="P, pixels a side of a patch")
+    pooling: Literal["class", "mean"] = Field("class", description="class: a learned token is read; mean: the patches")
+    activation: Literal["gelu", "relu"] = "gelu"
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        return self
+
+
+class Look(Section):
+    """What a frame shows: the attention patterns of one image that training never sees."""
+
+    image: NonNegativeInt = Field(0, description="its number among the generated ones")
+
+
+class ImageScenario(Scenario):
+    """A vision transformer that learns to name the shape in an image."""
+
+    kind: Literal["image-classification"] = "image-classification"
+    data: Data = Field(default_factory=Data)
+    model: Model = Field(default_factory=Model)
+    train: Train = Field(default_factory=lambda: Train(batch=64))
+    look: Look = Field(default_factory=Look)
+
+    @model_validator(mode="after")
+    def patches_fill_the_image(self) -> Self:
+        side, patch = self.data.image, self.model.patch
+        if side % patch:
+            raise ValueError(f"data.image must be a multiple of model.patch; {side} is not a multiple of {patch}")
+        if (side // patch) ** 2 > 1024:
+            raise ValueError(f"model.patch = {patch} cuts data.image = {side} into more than 1024 patches")
+        return self
