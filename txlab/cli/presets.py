@@ -95,7 +95,7 @@ def print_all(chosen: list[Preset]) -> None:
 
     right = "right"
     shapes = [Column("preset"), *(Column(letter, right) for letter in "NDHFTV")]
-    shapes += [Column("parameters", right), Column("published", right), Column("differ", right)]
+    shapes += [Column("ours", right), Column("published", right), Column("differ", right)]
     costs = [Column("bfloat16", right), Column("float32", right), Column("training", right)]
     costs += [Column("sequence", right), Column("cache", right), Column("FLOPs", right), Column("in all", right)]
     first, second = [], []
@@ -119,7 +119,13 @@ def print_all(chosen: list[Preset]) -> None:
         print(table([Column("preset"), *costs], [one + two for one, two in zip(names, second, strict=True)]))
     room = min(columns() - 1, 100)
     print()
-    print(textwrap.fill("N layers, D width, H heads, F feed-forward, T context, V vocabulary. " + said, room))
+    print(
+        textwrap.fill(
+            "N layers, D width, H heads, F feed-forward, T context, V vocabulary; parameters, ours and as published. "
+            + said,
+            room,
+        )
+    )
     print(
         textwrap.fill("txlab presets NAME shows where every parameter sits, and what of it this machine holds.", room)
     )
