@@ -103,19 +103,16 @@ class WordPieceTokenizer:
         """
         if len(names) > MOST_TOKENS:
             raise LabError(f"there are {len(names):,} tokens; at most {MOST_TOKENS:,} are read")
-        self.names = list(names)
-        self.token_of = {name: token for token, name in enumerate(self.names) if name}
+        self.vocabulary = len(names)
+        self.names = {token: name for token, name in enumerate(names) if name}
+        self.token_of = {name: token for token, name in self.names.items()}
         if UNKNOWN not in self.token_of:
             raise LabError(f"there is no token {UNKNOWN}, which stands for words without pieces")
         self.lower, self.ideographs = lower, ideographs
         self.accents = not lower if accents is None else accents
         self.special_of = {name: self.token_of[name] for name in special if name in self.token_of}
         self.special = tuple(self.special_of)
-        self.longest = max(map(len, self.names))
-
-    @property
-    def vocabulary(self) -> int:
-        return len(self.names)
+        self.longest = max(map(len, self.token_of))
 
     @cached_property
     def special_pattern(self) -> regex.Pattern[str]:
@@ -179,7 +176,7 @@ class WordPieceTokenizer:
         """The bytes of a token's name, without the ## of a piece inside a word."""
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
-        name = self.names[token]
+        name = self.names.get(token, "")
         return (name if name in self.special_of else name.removeprefix(INSIDE)).encode()
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -188,7 +185,7 @@ class WordPieceTokenizer:
         for place, token in enumerate(ids):
             if not 0 <= token < self.vocabulary:
                 raise unknown_token(token, self.vocabulary)
-            name = self.names[token]
+            name = self.names.get(token, "")
             if place:
                 name = name.removeprefix(INSIDE) if name.startswith(INSIDE) else f" {name}"
             for old, new in TIDIED:
@@ -202,7 +199,7 @@ class WordPieceTokenizer:
     def label(self, token: int) -> str:
         """The token's name, with its ##."""
         self.token_bytes(token)
-        return legible(self.names[token].encode())
+        return legible(self.names.get(token, "").encode())
 
 
 def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenizer:

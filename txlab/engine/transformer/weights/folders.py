@@ -101,6 +101,7 @@ def sharded(path: Path) -> dict[str, Place]:
             raise LabError(f"{shown(name)} is not the name of a *.safetensors file in this folder")
         if not (path / name).exists():
             raise LabError(f"the file {shown(name)} is not in the folder")
+    for name in files:
         for tensor, place in head_of(path / name).items():
             if tensor in places:
                 raise LabError(f"the tensor {shown(tensor)} is in {places[tensor].file.name} and in {name}")

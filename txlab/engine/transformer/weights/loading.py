@@ -70,16 +70,11 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         shape = family.describe(config)
         checked = check(found, family, shape, dtype)
         tokenizers = folder_tokenizers(path, family.kind)
+        special = tokenizers.special | special_tokens(family, config, vocabulary_sizes(shape)[-1])
         check_vocabulary(tokenizers, shape)
         model = fill(checked, family, shape, dtype)
     except LabError as error:
         raise LabError(f"model folder {str(path)!r}: {error}") from None
-    sizes = vocabulary_sizes(shape)
-    special = dict(tokenizers.special)
-    for ours, theirs in family.special.items():
-        token = config.token_id(theirs, sizes[-1])
-        if token is not None:
-            special[ours] = token
     architectures = found.config.get("architectures")
     facts: dict[str, Any] = {
         "model_type": found.config["model_type"],
@@ -106,6 +101,12 @@ def family_of(config: Mapping[str, Any]) -> Family:
             f"known: {', '.join(FAMILIES)}"
         )
     return FAMILIES[given]
+
+
+def special_tokens(family: Family, config: Config, vocabulary: int) -> dict[str, int]:
+    """Role → id, as far as config.json says."""
+    found = {ours: config.token_id(theirs, vocabulary) for ours, theirs in family.special.items()}
+    return {role: token for role, token in found.items() if token is not None}
 
 
 def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:

@@ -62,7 +62,10 @@ def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> No
     """LabError where transformers has no such tokenizer."""
     about: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if isinstance(tokenizer, WordPieceTokenizer):
-        write_aside(folder / VOCAB, "".join(f"{name}\n" for name in tokenizer.names).encode())
+        write_aside(
+            folder / VOCAB,
+            "".join(f"{tokenizer.names.get(token, '')}\n" for token in range(tokenizer.vocabulary)).encode(),
+        )
         about = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": tokenizer.lower,
