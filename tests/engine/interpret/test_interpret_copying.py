@@ -54,12 +54,15 @@ def copier() -> GPT:
 def test_an_induction_head_forms_and_copying_stops_without_it(copier: GPT) -> None:
     text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
     scores = see(copier, text).scores("self")["induction"]
-    head = int(scores[1].argmax())
-    assert float(scores[1, head]) > 0.9
+    assert float(scores[1].max()) > 0.9
     assert float(scores[0].max()) < 0.1  # the first layer knows nothing of what came before a symbol
     assert copied(copier) > 0.97
-    assert copied(copier, ScaleHead("self", 1, head)) < 0.25
-    assert copied(copier, ScaleHead("self", 1, 1 - head)) > 0.9
+    # One head here; where rounding goes otherwise, perhaps both heads of the layer, and then both are meant.
+    induction = [ScaleHead("self", 1, head) for head in range(2) if float(scores[1, head]) > 0.9]
+    assert copied(copier, *induction) < 0.25
+    for other in range(2):
+        if float(scores[1, other]) < 0.6:
+            assert copied(copier, ScaleHead("self", 1, other)) > 0.9
 
 
 def test_the_induction_head_needs_what_a_head_of_the_first_layer_writes(copier: GPT) -> None:

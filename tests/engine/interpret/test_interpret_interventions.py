@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import nn
 
-from txlab.engine.interpret.acting import edited, intervening, places, remarks
+from txlab.engine.interpret.acting import edited, intervening, places, remarks, together
 from txlab.engine.interpret.effects import compare, divergences, effect
 from txlab.engine.interpret.interventions import (
     Edge,
@@ -25,6 +25,7 @@ from txlab.engine.interpret.interventions import (
 )
 from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Model, Text, attention_at, run, sites
+from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.masks import Graph
 from txlab.errors import LabError
 
@@ -144,6 +145,35 @@ def test_a_patch_reaches_one_position_and_what_comes_after_it() -> None:
     moved = (changed(model, TEXT, Patch("blocks.0.leave", 4, 9), second=SECOND) - run(model, TEXT)).abs().amax(-1)
     assert moved[:4].max() < 1e-12
     assert moved[4:].min() > 1e-6
+
+
+@pytest.mark.parametrize("place", ["blocks.0.leave", "blocks.1.attention.heads", "blocks.0.attention.key"])
+def test_a_patch_brings_what_the_second_text_has_at_the_place_it_names(place: str) -> None:
+    model = model_named("gpt")
+    own, kept = keeping(place)
+    run(model, TEXT, own)
+    other, theirs = keeping(place)
+    run(model, SECOND, other)
+    expected = kept[place].clone()
+    if expected.dim() == 4:
+        wish = Patch(place, 4, 9, head=1)
+        expected[:, 1, 4] = theirs[place][:, 1, 9]
+    else:
+        wish = Patch(place, 4, 9)
+        expected[:, 4] = theirs[place][:, 9]
+    at, patched = keeping(place)
+    with intervening(model, TEXT, [wish], SECOND) as hooks:
+        run(model, TEXT, together(hooks, at))
+    torch.testing.assert_close(patched[place], expected, **CLOSE)
+
+
+def test_a_pattern_that_is_patched_is_the_second_texts_whatever_edges_are_cut() -> None:
+    model = model_named("gpt")
+    wishes = [Patch("blocks.0.attention.pattern", 5), Edge("self", 0, None, 5, 2), Edge("self", 0, None, 6, 2)]
+    for order in (wishes, wishes[::-1]):
+        seen = see(model, TEXT, order, SECOND)
+        torch.testing.assert_close(seen.row("self", 0, 1, 5), see(model, SECOND).row("self", 0, 1, 5), **CLOSE)
+        assert float(seen.row("self", 0, 1, 6)[2]) == 0.0
 
 
 def test_a_weight_is_edited_and_put_back_bit_for_bit() -> None:

@@ -295,9 +295,9 @@ def why_score(seen: Seen, site: str, layer: int, head: int, score: str, labels: 
     rows, looked = counted[score][0], counted[score][1][0]  # (n) each
     result = float(seen.scores_of_layer(site, layer)[score][head])
     equation, what = SCORES[score]
-    names = list(labels)
+    names, whose = list(labels), "head" if site == "self" else f"{site} head"
     return Explanation(
-        question=f"why has head {layer + 1}.{head + 1} a {score} score of {said(result)}?",
+        question=f"why has {whose} {layer + 1}.{head + 1} a {score} score of {said(result)}?",
         equation=f"score = {equation}",
         math="T1",
         source="Olsson et al. 2022, In-context Learning and Induction Heads",
