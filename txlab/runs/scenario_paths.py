@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from txlab.errors import LabError, nearest
-from txlab.experiments.schema import Scenario
+from txlab.experiments.schema import Scenario, Start
 from txlab.experiments.shelf import BUILT_IN, KINDS, files_by_name
 from txlab.runs.scenario_errors import escaped, quoted
 
@@ -21,10 +21,15 @@ NAMED_TEXTS = ("python-docs", "python-source", "-")
 
 
 def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[tuple[str, ...], str]) -> Scenario:
-    """`data.text` and `data.tokenizer` as absolute paths that exist, unless they name what is no file.
+    """`data.text`, `data.tokenizer` and `start.run` as absolute paths that exist, unless they name what is no file.
 
     said  the keys that the command line set
     """
+    start = getattr(scenario, "start", None)
+    if isinstance(start, Start) and start.run.startswith((".", "/", "~")):
+        base = Path.cwd() if ("start", "run") in said else path.resolve().parent
+        found_run = existing(start.run, base) or start.run  # preparing it says what is wrong
+        scenario = scenario.model_copy(update={"start": start.model_copy(update={"run": found_run})})
     data = getattr(scenario, "data", None)
     if not isinstance(data, BaseModel) or getattr(data, "source", "text") != "text":
         return scenario  # a generated task reads no file

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError
+from txlab.errors import LabError, one_line
 from txlab.experiments.schema import Scenario, Start
 from txlab.runs.atomic import atomic_write
 from txlab.runs.directory import RunDirectory
@@ -138,7 +138,7 @@ def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor]
     try:
         weights = load_file(path)
     except Exception as error:  # safetensors has its own exception class
-        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        reason = "it is not there" if not path.exists() else f"{type(error).__name__}: {one_line(error)[:200]}"
         raise LabError(f"{path}, the weights that this run begins with, cannot be read: {reason}") from None
     if digest_of(weights) != start.fingerprint:
         raise LabError(f"{path} does not hold the weights that start.fingerprint in {run.scenario_file} names")
