@@ -9,11 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Padding
 from txlab.engine.transformer.variants import VARIANTS, switched_on, together, unfit
+from txlab.engine.transformer.vision import VisionShape, VisionTransformer
 from txlab.errors import LabError
 
 OF_DECODERS = [name for name in VARIANTS if name not in ("causal-encoder", "query-from-encoder")]
@@ -190,6 +193,53 @@ def test_a_query_from_the_encoder_needs_equal_lengths_and_mixes_the_decoder_alon
     assert not torch.allclose(kept["cross.value"], before["cross.value"])
     read = block.norm_cross(before["middle"]) @ weight[32:].T + bias[32:]  # type: ignore[misc]
     assert torch.allclose(kept["cross.value"], read.view(1, 5, 2, 8).transpose(1, 2))
+
+
+def every_model() -> list[tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """A model of each kind, and what it reads."""
+    made: list[tuple[nn.Module, tuple[torch.Tensor, ...]]] = [
+        (GPT(GPTShape(2, 2, 16, 12, 11, positions="rotary", norm="post")), (IDS,)),
+        (Bert(BertShape(2, 2, 16, 12, 11, epsilon=1e-5)), (IDS,)),
+        (EncoderDecoder(EncoderDecoderShape(2, 2, 2, 16, 11, 11, 12)), (IDS, IDS.flip(1))),
+        (VisionTransformer(VisionShape(2, 2, 16, 8, 4, 5)), (torch.linspace(-1, 1, 192).view(1, 3, 8, 8).double(),)),
+    ]
+    for model, _ in made:
+        randomise(model.double().eval())
+    return made
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@torch.no_grad()
+def test_a_variant_works_in_every_kind_of_model_that_it_fits(name: str) -> None:
+    tried = 0
+    for model, given in every_model():
+        if unfit(name, model):
+            continue
+        before = model(*given)
+        with switched_on(name, model) as hooks:
+            changed = model(*given, hooks=hooks)
+        assert changed.isfinite().all()
+        assert (changed - before).abs().max() > 1e-7, type(model).__name__
+        assert torch.equal(model(*given), before)
+        tried += 1
+    assert tried == {"causal-encoder": 3, "query-from-encoder": 1}.get(name, 4)
+
+
+@torch.no_grad()
+def test_a_causal_encoder_leaves_the_decoder_and_what_it_reads_alone() -> None:
+    model, given = every_model()[2]
+    hooks, kept = keeping("encoder.*.pattern", "decoder.*.cross.pattern")
+    with switched_on("causal-encoder", model, hooks) as both:
+        model(*given, hooks=both)
+    for name, alpha in kept.items():
+        assert bool((alpha.triu(1) == 0).all()) == name.startswith("encoder"), name
+
+
+@torch.no_grad()
+def test_a_query_from_the_encoder_is_refused_by_a_translator_whose_texts_differ_in_length() -> None:
+    model, (source, target) = every_model()[2]
+    with switched_on("query-from-encoder", model), pytest.raises(LabError, match=r"8 × 8.*6 values"):
+        model(source, target[:, :6])
 
 
 def test_what_does_not_fit_says_so_in_one_sentence(model: GPT) -> None:
