@@ -11,7 +11,7 @@ from txlab.engine.transformer.gpt import GPT, GPTShape
 
 TEXT = Text((3, 1, 4, 1, 5, 9, 2, 6, 1, 4))
 PAIR = Text((3, 1, 4, 1, 5, 9, 2), (0, 7, 1, 8, 2))
-MODELS = ["gpt", "rotary", "parallel", "post", "bert", "translator", "pre-translator"]
+MODELS = ["gpt", "rotary", "parallel", "post", "parallel-post", "bert", "translator", "pre-translator"]
 
 
 def model_named(name: str, deviation: float = 0.3) -> Model:
@@ -30,8 +30,8 @@ def model_named(name: str, deviation: float = 0.3) -> Model:
                 context=12,
                 vocabulary=11,
                 positions="rotary" if name == "rotary" else "learned",
-                block="parallel" if name == "parallel" else "sequential",
-                norm="post" if name == "post" else "pre",
+                block="parallel" if "parallel" in name else "sequential",
+                norm="post" if "post" in name else "pre",
             )
         )
     generator = torch.Generator().manual_seed(1)

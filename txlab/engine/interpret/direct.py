@@ -195,9 +195,7 @@ def _sum(
             if norm is not None:
                 into = seen[stream.at(layer, before)] + seen[place]
                 if block.order == "parallel":  # one norm over both branches
-                    into = (
-                        into + seen[stream.at(layer, "feed_forward.out" if branch == "attention" else "attention.out")]
-                    )
+                    into = into + seen[stream.at(layer, "attention.out")]
                 through(norm, into)
             direction[place] = w
             terms[:0] = _terms(model, stream, seen, w, layer, branch)
