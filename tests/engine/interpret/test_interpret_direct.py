@@ -7,8 +7,8 @@ from torch import nn
 
 from txlab.engine.interpret.acting import intervening
 from txlab.engine.interpret.direct import direct_effects, neuron_effects
-from txlab.engine.interpret.interventions import Erratum, Intervention, Patch, ScaleBlock, ScaleHead
-from txlab.engine.interpret.lens import lens
+from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention, Patch, ScaleBlock, ScaleHead
+from txlab.engine.interpret.lens import lens, lens_at
 from txlab.engine.interpret.rollout import rollout
 from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Text, run
@@ -144,6 +144,22 @@ def test_the_lens_sees_interventions() -> None:
     other = ScaleBlock("self", 1, "feed_forward", 0.0)
     found = lens(model, TEXT, -1, interventions=[wish, other])
     torch.testing.assert_close(found.logits[1], found.logits[2], **CLOSE)
+
+
+def test_the_lens_of_a_pass_already_seen_is_that_of_a_new_one() -> None:
+    model, second = model_named("translator"), Text((5, 1, 4, 1, 5, 9, 6), (0, 3, 3, 8, 2))
+    wishes = [
+        EditWeight("embed_target.weight", (3, 1), 2.0),
+        Patch("decoder.blocks.1.leave", 1),
+        Erratum("scalar-gain"),
+    ]
+    seen = see(model, PAIR, wishes, second)
+    for position in range(5):
+        found = lens_at(model, seen, position)
+        torch.testing.assert_close(found.logits, lens(model, PAIR, position, 5, wishes, second).logits, **CLOSE)
+        torch.testing.assert_close(found.logits[-1], seen.logits[position], **CLOSE)
+    with pytest.raises(LabError, match="positions 0 to 4; 5"):
+        lens_at(model, seen, 5)
 
 
 def test_rollout_is_the_product_of_half_steps() -> None:

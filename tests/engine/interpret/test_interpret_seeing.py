@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from interpret_models import MODELS, model_named, text_for
+from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import Tensor
 
 from txlab.engine.interpret.interventions import Edge, Erratum, Intervention, Patch, ScaleHead
@@ -136,6 +136,30 @@ def test_patterns_under_interventions_are_those_of_the_changed_model(interventio
             window = seen.pattern("self", layer, head, slice(3, 6), slice(2, 8))
             torch.testing.assert_close(window, expected[3:6, 2:8], **CLOSE)
     assert (seen.logits - run(model, text)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "erratum"),
+    [("bert", "causal-encoder"), ("translator", "causal-encoder"), ("translator", "query-from-encoder")],
+)
+def test_errata_of_encoders_are_seen_as_they_act(name: str, erratum: str) -> None:
+    from txlab.engine.transformer.variants import switched_on
+
+    model, keep = model_named(name), keeping("*.pattern", "logits")
+    text = Text(PAIR.ids[:5], PAIR.target) if name == "translator" else TEXT
+    with switched_on(erratum, model, keep[0]) as hooks:
+        run(model, text, hooks)
+    before = run(model, text)
+    seen, kept = see(model, text, [Erratum(erratum)]), keep[1]
+    torch.testing.assert_close(seen.logits, kept["logits"][0], **CLOSE)
+    assert (seen.logits - before).abs().max() > 1e-4
+    torch.testing.assert_close(run(model, text), before, **CLOSE)  # nothing is left of it
+    for site in seen.sites.values():
+        # The variant's hooks come after those that keep, so what the pattern became shows in Seen alone.
+        if erratum == "query-from-encoder":
+            torch.testing.assert_close(seen.pattern(site.name, 1, 0), kept[site.at(1, "pattern")][0, 0], **CLOSE)
+        elif site.name in ("self", "encoder"):
+            assert float(seen.pattern(site.name, 1, 0).triu(1).abs().max()) < 1e-30
 
 
 def test_further_hooks_act_after_the_interventions() -> None:

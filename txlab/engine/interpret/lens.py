@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.acting import intervening, together
+from txlab.engine.interpret.acting import intervening
 from txlab.engine.interpret.effects import divergence
-from txlab.engine.interpret.interventions import Intervention
-from txlab.engine.interpret.sites import Model, Text, looking, run
-from txlab.engine.interpret.streams import stream_of
-from txlab.engine.transformer.hooks import keeping
+from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention
+from txlab.engine.interpret.seeing import Seen, see
+from txlab.engine.interpret.sites import Model, Text, looking
 from txlab.errors import LabError
 
 
@@ -40,7 +39,6 @@ class Lens:
     kl: Tensor
 
 
-@torch.no_grad()
 def lens(
     model: Model,
     text: Text,
@@ -50,15 +48,17 @@ def lens(
     second: Text | None = None,
 ) -> Lens:
     """softmax(W_U LN(x_l)) of the stream x_l at a position after every layer."""
-    stream = stream_of(model)
-    wanted = [stream.embedding, *(stream.at(layer, "leave") for layer in range(len(stream.blocks)))]
-    keep, kept = keeping(*wanted)
     check_position(text, position)
-    with intervening(model, text, interventions, second) as hooks:
-        run(model, text, together(hooks, keep))
-        with looking(model):
-            rows = torch.stack([kept[place][0, position] for place in wanted])  # (N + 1, D)
-            logits = model.logits(rows)  # (N + 1, V)
+    return lens_at(model, see(model, text, interventions, second), position, k)
+
+
+@torch.no_grad()
+def lens_at(model: Model, seen: Seen, position: int = -1, k: int = 5) -> Lens:
+    """`lens` of a pass that was already seen: no second one is run, so it may follow a cursor."""
+    check_position(seen.text, position)
+    lasting = [wish for wish in seen.interventions if isinstance(wish, EditWeight | Erratum)]
+    with intervening(model, seen.text, lasting), looking(model):
+        logits = model.logits(seen.streams[:, position])  # (N + 1, V)
     said = logits.double().log_softmax(-1)
     probabilities, ids = logits.softmax(-1).topk(min(k, logits.shape[-1]), -1)
     return Lens(

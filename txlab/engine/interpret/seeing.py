@@ -1,9 +1,9 @@
 """One text seen by one model: logits, queries, keys, and patterns formed where somebody looks (MATH T1, T2).
 
 Notable: L × H × T² numbers are never held. Twelve layers of twelve heads on 1024 tokens would be 604 MB; their queries
-and keys are 75 MB, and a window of a pattern is formed from them when it is asked for, with its rows' full softmax.
-Where an intervention reaches into the scores or the patterns of a layer, that layer is formed whole, by the very hooks
-that acted in the model, and kept until another layer is asked for.
+and keys are 75 MB, the residual stream 41, and a window of a pattern is formed from them when it is asked for, with its
+rows' full softmax. Where an intervention reaches into the scores or the patterns of a layer, that layer is formed
+whole, by the very hooks that acted in the model, and kept until another layer is asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch import Tensor
 from txlab.engine.interpret.acting import intervening, together
 from txlab.engine.interpret.interventions import Intervention
 from txlab.engine.interpret.sites import Model, Site, Text, run, sites
+from txlab.engine.interpret.streams import stream_of
 from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import Hooks, keeping
 from txlab.engine.transformer.inspection import repeats
@@ -36,6 +37,7 @@ class Seen:
     logits          (T, V) of the stream that predicts
     sites           by name
     queries, keys   of each site, (L, H, T, K) and (L, H, S, K), as they enter the product
+    streams         (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
     interventions   under which it was seen
     """
 
@@ -44,6 +46,7 @@ class Seen:
     sites: dict[str, Site] = field(repr=False)
     queries: dict[str, Tensor] = field(repr=False)
     keys: dict[str, Tensor] = field(repr=False)
+    streams: Tensor = field(repr=False)
     interventions: tuple[Intervention, ...] = ()
     _hooks: Hooks | None = field(default=None, repr=False)
     _formed: tuple[tuple[str, int], Tensor] | None = field(default=None, repr=False)
@@ -222,7 +225,9 @@ def see(
     there = sites(model)
     with intervening(model, text, given, second) as reaching:
         reaching = together(reaching, hooks)
-        keep, kept = keeping(*(site.place.format(layer="*") + name for site in there for name in (".query", ".key")))
+        stream = stream_of(model)
+        wanted = [site.place.format(layer="*") + name for site in there for name in (".query", ".key")]
+        keep, kept = keeping(*wanted, *stream.places)
         logits = run(model, text, together(reaching, keep))
     return Seen(
         text=text,
@@ -230,6 +235,7 @@ def see(
         sites={site.name: site for site in there},
         queries={site.name: _stack(kept, site, "query") for site in there},
         keys={site.name: _stack(kept, site, "key") for site in there},
+        streams=torch.cat([kept.pop(place) for place in stream.places]),
         interventions=given,
         _hooks=reaching,
     )

@@ -30,6 +30,11 @@ class Stream:
     blocks: Sequence[Block]
     last_norm: LayerNorm | None
 
+    @property
+    def places(self) -> list[str]:
+        """Where the stream can be seen whole: after the embedding, and after each block."""
+        return [self.embedding, *(self.at(layer, "leave") for layer in range(len(self.blocks)))]
+
     def at(self, layer: int, what: str) -> str:
         """The full name of a place in a block: at(2, "leave") → "decoder.blocks.2.leave"."""
         return f"{self.part}blocks.{layer}.{what}"
