@@ -78,10 +78,11 @@ def complain(
 ) -> Complaint:
     """One row of pydantic's as a sentence."""
     owner, field, key, entry = locate(schema, loc)
-    name = escaped(".".join(key)[:LONGEST_QUOTE]) + (f"[{entry}]" if entry is not None else "")
+    name = escaped(".".join(key)[:LONGEST_QUOTE]) + escaped(entry[:LONGEST_QUOTE])
     if kind == "extra_forbidden":
         names = ", ".join(owner.model_fields)
-        return Complaint(key, f"{name} is not a key{nearest_key(schema, owner, key)}; allowed{in_table(key)}: {names}")
+        close = nearest(entry.rpartition(".")[2], owner.model_fields) if entry else nearest_key(schema, owner, key)
+        return Complaint(key, f"{name} is not a key{close}; allowed{'' if entry else in_table(key)}: {names}")
     if kind == "missing":
         return Complaint(key, f"{name} is missing; allowed: {allowed(field)}")
     if kind == "value_error":  # a rule between several keys, in the schema's own words
@@ -90,21 +91,24 @@ def complain(
         )
     close = nearest(value, choices(field.annotation)) if isinstance(value, str) and field else ""
     sentence = f"{name} = {given(value)} is not allowed{close}; allowed: {allowed(field)}"
-    return Complaint(key, sentence, expects_text=kind == "string_type" and entry is None)
+    return Complaint(key, sentence, expects_text=kind == "string_type" and not entry)
 
 
 def locate(
     schema: type[BaseModel], loc: tuple[int | str, ...]
-) -> tuple[type[BaseModel], FieldInfo | None, tuple[str, ...], int | None]:
-    """Follow a location through the tables: (the table it is in, its field, its dotted key, its place in a list).
+) -> tuple[type[BaseModel], FieldInfo | None, tuple[str, ...], str]:
+    """Follow a location through the tables: (the table it is in, its field, its dotted key, where inside a list).
 
-    What pydantic adds behind a field (the branch of a union) is no part of a key.
+    What pydantic adds behind a field (the branch of a union) is no part of a key. Inside a list of tables the place
+    goes on, "[0].weight", and the key stays that of the list, which is what stands on a line of the file.
     """
     owner, field, key = schema, None, []
-    entry: int | None = None
+    entry = ""
     for part in loc:
         if isinstance(part, int):
-            entry = part
+            entry = f"[{part}]"
+        elif entry and field is not None and (inner := table_in_list(field.annotation)) is not None:
+            owner, field, entry = inner, inner.model_fields.get(part), f"{entry}.{part}"
         elif field is not None and not is_table(field.annotation):
             continue
         else:
@@ -119,6 +123,12 @@ def locate(
 
 def is_table(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def table_in_list(annotation: Any) -> type[BaseModel] | None:
+    """The table that a list is one of."""
+    arguments = get_args(annotation)
+    return arguments[0] if get_origin(annotation) is list and arguments and is_table(arguments[0]) else None
 
 
 def in_table(key: tuple[str, ...]) -> str:
