@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
+from txlab.experiments.explanations import explain_metric
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.registry import kind_named
 from txlab.experiments.translation import build, resolve
@@ -401,6 +402,21 @@ def test_the_work_of_a_pair_is_what_torch_counts() -> None:
     with FlopCounterMode(display=False) as counter:
         experiment.model(source, target, "matmul").sum().backward()
     assert flops_per_pair(experiment.shape, [(11, 7)]) == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_the_metrics_of_a_translation_are_explained() -> None:
+    settings = scenario().model_dump()
+    facts = {"corpus": {"unseen_pairs": 500, "target_tokens": 16.0}}
+    values = {"exact_match": 0.9, "token_accuracy": 0.99, "lr": 3e-3, "grad_norm": 2.0, "val_loss": 0.5}
+    exact = explain_metric(settings, "exact_match", 40, values, facts)
+    assert exact is not None
+    assert [step.result for step in exact.steps] == pytest.approx([450.0, 50.0, math.exp(16 * math.log(0.99))])
+    norm = explain_metric(settings, "grad_norm", 40, values, facts)
+    assert norm is not None
+    assert norm.steps[0].result == pytest.approx(0.5, rel=1e-5)
+    loss = explain_metric(settings, "val_loss", 40, values, facts)
+    assert loss is not None
+    assert "unseen pairs" in loss.operands[0].note
 
 
 # Settings

@@ -25,7 +25,12 @@ from txlab.tui.words import duration
 Observer = Callable[[Row], None]
 
 REDRAWN = 0.12  # seconds between two drawings of the line: as fast as one reads numbers
-SHORT_NAMES = {"val_loss": "val", "val_bits_per_byte": "bits/byte", "tokens_per_second": "tokens/s"}
+SHORT_NAMES = {
+    "val_loss": "val",
+    "val_bits_per_byte": "bits/byte",
+    "exact_match": "exact",
+    "tokens_per_second": "tokens/s",
+}
 
 
 def observer_for(run: Path, json: bool) -> Progress:
@@ -101,7 +106,7 @@ class Progress:
             parts.remove(max(parts))
 
 
-FIRST: tuple[str, ...] = ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy")
+FIRST: tuple[str, ...] = ("loss", "val_loss", "val_bits_per_byte", "exact_match", "copy_accuracy")
 MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
 
 

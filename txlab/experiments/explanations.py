@@ -9,19 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp, isfinite, log
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.language_model.schedule import clip_factor, factor
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.language_model.schema import LanguageModelScenario, Train
 from txlab.experiments.protocol import Frame
+from txlab.experiments.registry import KINDS
 from txlab.experiments.schema import Scenario
 from txlab.experiments.shelf import tokenizer_named
+from txlab.experiments.translation.judging import explain_exact_match
 
 EXPLAINED = ("attention/pattern", "next/probability")
+
+
+class Trained(Protocol):
+    """A scenario of any kind that is trained as a language model is."""
+
+    @property
+    def train(self) -> Train: ...
 
 
 def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
@@ -102,19 +111,21 @@ def explain_metric(
         "grad_norm": _gradient_norm,
         "loss": _loss,
         "val_loss": _loss,
+        "exact_match": explain_exact_match,
         "val_bits_per_byte": _bits_per_byte,
         "share_of_peak": _share_of_peak,
     }
     if name not in answers or name not in values or not isfinite(values[name]):
         return None
-    if scenario.get("kind") != "language-model":
+    kind = KINDS.get(str(scenario.get("kind")))
+    settings: Any = None if kind is None else kind.load_schema().model_validate(dict(scenario))
+    if not isinstance(getattr(settings, "train", None), Train):  # another optimizer: its numbers mean something else
         return None
-    settings = LanguageModelScenario.model_validate(dict(scenario))
     return answers[name](settings, name, step, values, facts or {})
 
 
 def _learning_rate(
-    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
     train, rate = scenario.train, values[name]
     share = factor(step, train.warmup, train.steps, train.final, train.decay)
@@ -146,7 +157,7 @@ def _learning_rate(
 
 
 def _gradient_norm(
-    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
     norm, clip = values[name], scenario.train.clip
     scale = clip_factor(norm, clip)
@@ -171,11 +182,12 @@ def _gradient_norm(
 
 
 def _loss(
-    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
     loss = values[name]
     vocabulary = facts.get("tokenizer", {}).get("vocabulary")
-    over = "the validation text" if name == "val_loss" else "this batch"
+    unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "the validation text"
+    over = unseen if name == "val_loss" else "this batch"
     operands = [Operand("L", loss, f"mean over the scored tokens of {over}, in nats")]
     steps = [
         Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), "perplexity: as unsure as among so many tokens"),
@@ -196,7 +208,7 @@ def _loss(
 
 
 def _bits_per_byte(
-    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
     bits = values[name]
     known = facts.get("tokenizer", {}).get("bytes_per_token")
@@ -224,7 +236,7 @@ def _bits_per_byte(
 
 
 def _share_of_peak(
-    scenario: LanguageModelScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
     share = values[name]
     speed, peak, work, tokens = (

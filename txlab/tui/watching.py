@@ -29,7 +29,10 @@ OTHERS_SHOWN = 8  # metrics that a recorded run named itself
 DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
 SPARK = 64  # values behind a small curve
 PAIRS = {"loss": "val_loss", "bits_per_byte": "val_bits_per_byte"}  # drawn together: training, validation
-FIRST = ("loss", "bits_per_byte", "lr", "grad_norm", "copy_accuracy", "tokens_per_second", "memory_mb", "share_of_peak")
+FIRST = (
+    *("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy"),
+    *("tokens_per_second", "memory_mb", "share_of_peak"),
+)
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,8 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     add("val", "val_loss", best_note(reader, at))
     add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
     add("copies", "copy_accuracy", "share of repeated tokens that are right")
+    add("exact", "exact_match", "share of unseen texts right throughout")
+    add("tokens", "token_accuracy", "share right, those before being given")
     add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
     add("‖grad‖", "grad_norm", spark=True)
     add(f"{visible(unit)}/s", "tokens_per_second", spark=True)
@@ -194,7 +199,8 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     if frames:
         facts.append(Fact("frames", count(frames), megabytes(frames_size(reader)), "frames"))
     known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm", "memory_mb"}
-    known |= {"tokens_per_second", "share_of_peak", "seconds_left", "steps_per_second"}
+    known |= {"tokens_per_second", "share_of_peak", "seconds_left", "steps_per_second", "exact_match"}
+    known |= {"token_accuracy"}
     for name in [name for name in values if name not in known][:OTHERS_SHOWN]:
         add(visible(name)[:16], name, spark=True)
     return tuple(facts)
