@@ -22,7 +22,7 @@ from txlab.engine.explain import Explanation
 from txlab.tui.glance import GOING
 from txlab.tui.screens.attention_comparing import ComparingScreen
 from txlab.tui.screens.attention_frame import Look, look
-from txlab.tui.screens.attention_side import Question, explain_row
+from txlab.tui.screens.attention_side import TABS, Question, explain_row
 from txlab.tui.screens.attention_source import AttentionSource
 from txlab.tui.screens.attention_words import HeadLine, legend
 from txlab.tui.screens.bench import Rule
@@ -108,7 +108,7 @@ class AttentionScreen(ComparingScreen):
                 yield Bars(id="next")
                 yield TabLine(id="tabs")
                 yield Table(id="rows")
-                yield Words(legend(), id="legend")
+                yield Words(legend(TABS[0]), id="legend")
         yield Static(id="empty")
         yield Rule()
         yield TimeLine()

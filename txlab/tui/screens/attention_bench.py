@@ -88,14 +88,17 @@ class BenchSource:
     def shape(self, site: str) -> tuple[int, int]:
         return self.seen.sites[site].layers, self.seen.sites[site].heads
 
+    def __post_init__(self) -> None:
+        """Labels are asked for with every cell that the cursor moves on to, on the event loop: made once, here."""
+        source, target = tuple(self.opened.labels(self.text.ids)), tuple(self.opened.target_labels(self.text.target))
+        self.of_rows = {site: target if site in ("decoder", "cross") else source for site in self.sites}
+        self.of_columns = {site: target if site == "decoder" else source for site in self.sites}
+
     def rows(self, site: str) -> tuple[str, ...]:
-        of_target = site in ("decoder", "cross")
-        ids = self.seen.sites[site].queries_of(self.text)
-        return tuple(self.opened.target_labels(ids) if of_target else self.opened.labels(ids))
+        return self.of_rows[site]
 
     def columns(self, site: str) -> tuple[str, ...]:
-        ids = self.seen.sites[site].keys_of(self.text)
-        return tuple(self.opened.target_labels(ids) if site == "decoder" else self.opened.labels(ids))
+        return self.of_columns[site]
 
     def mask(self, site: str) -> str:
         return self.seen.sites[site].mask_name
@@ -155,6 +158,17 @@ class BenchSource:
             and wish.layer in (None, layer)
             and wish.head in (None, head)
         }
+
+    def touched(self, site: str) -> dict[tuple[int, int], str]:
+        """What is said under a head that is scaled: off, or its factor."""
+        from txlab.engine.interpret.interventions import ScaleHead
+
+        scaled = [wish for wish in self.interventions if isinstance(wish, ScaleHead) and wish.site == site]
+        return {(wish.layer, wish.head): "off" if wish.factor == 0 else f"×{wish.factor:g}" for wish in scaled}
+
+    def edits(self) -> list[str]:
+        """What is switched, a few words each."""
+        return [brief(wish, self) for wish in self.interventions]
 
     # What comes next
 
@@ -222,6 +236,30 @@ class BenchSource:
 
     def token(self, ident: int) -> str:
         return self.opened.target_labels([ident])[0]
+
+
+def brief(wish: Intervention, source: BenchSource) -> str:
+    """A switch in a few words, with the tokens that it is about: `2.2 off`, `2.2 mice ↛ the`."""
+    from txlab.drawing.text import label
+    from txlab.engine.interpret.interventions import Edge, EditWeight, Patch, ScaleBlock, ScaleHead
+
+    several = len(source.sites) > 1
+    where = f"{wish.site} " if several and isinstance(wish, (ScaleHead, Edge, ScaleBlock)) else ""
+    if isinstance(wish, ScaleHead):
+        return f"{where}head {wish.layer + 1}.{wish.head + 1} " + ("off" if not wish.factor else f"×{wish.factor:g}")
+    if isinstance(wish, ScaleBlock):
+        part = "feed-forward" if wish.part == "feed_forward" else wish.part
+        return f"{where}{part} {wish.layer + 1} " + ("off" if not wish.factor else f"×{wish.factor:g}")
+    if isinstance(wish, Edge):
+        rows, columns = source.rows(wish.site), source.columns(wish.site)
+        tokens = f"{label(rows[wish.row])} {'→' if wish.allowed else '↛'} {label(columns[wish.column])}"
+        head = "" if wish.layer is None or wish.head is None else f"{wish.layer + 1}.{wish.head + 1} "
+        return f"{where}{head}{tokens} ({wish.row}, {wish.column})"
+    if isinstance(wish, Patch):
+        return f"patch {wish.place} at {'all' if wish.position is None else wish.position}"
+    if isinstance(wish, EditWeight):
+        return f"{wish.parameter}[{','.join(map(str, wish.index))}] = {wish.value:g}"
+    return f"erratum {wish.name}"
 
 
 def mean_of_heads(weights: list[float], row: str, column: str, layer: int) -> Explanation:

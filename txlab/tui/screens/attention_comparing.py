@@ -12,11 +12,14 @@ import numpy as np
 from textual import on
 
 from txlab.drawing.numerals import share
+from txlab.drawing.text import visible
 from txlab.tui.lane import Lane
 from txlab.tui.screens.attention_bench import BenchSource, Task, Workbench
 from txlab.tui.screens.attention_hands import HandsScreen, one_line
 from txlab.tui.screens.attention_source import AttentionSource, Sight, sight
+from txlab.tui.screens.attention_words import HeadLine
 from txlab.tui.screens.dialogs import AskValue, Choose
+from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.heatmap import Heatmap
 
 A_TEXT, UNTOUCHED = "another text", "without what is switched"
@@ -133,6 +136,7 @@ class ComparingScreen(HandsScreen):
         """One cursor for all three."""
         for name in ("#other", "#difference"):
             self.query_one(name, Heatmap).move_to(*self.pattern.cursor)
+        self.show_words()
 
     def show_sight(self, source: AttentionSource, found: Sight) -> None:
         super().show_sight(source, found)
@@ -155,10 +159,26 @@ class ComparingScreen(HandsScreen):
     def first_moves_on(self) -> None:
         """The cursor is one, so the first's window is the right one for all, unless a smaller panel shows more."""
 
-    def compared_words(self) -> str:
-        """`.62 | .40   −.22` under the one cursor."""
+    def show_words(self) -> None:
+        """In the headline both names, and the weights under the one cursor: `.62 | .40  −.22`."""
+        super().show_words()
+        if self.second is None or self.source is None:
+            return
+        first, second = ("".join(each.columns(self.site)) for each in (self.source, self.second))
+        texts = f'"{visible(first, self.ascii)}"' + (f' | "{visible(second, self.ascii)}"' if second != first else "")
+        names = list(dict.fromkeys([self.source.name, self.second.name]))
         weights = [self.query_one(f"#{name}", Heatmap).weight for name in ("pattern", "other", "difference")]
-        return "   ".join(share(weight) if np.isfinite(weight) else "–" for weight in weights)
+        shown = [share(weight) if np.isfinite(weight) else "-" for weight in weights]
+        layer, head = self.chosen
+        said = f"head {layer + 1}.{head + 1}   {shown[0]} | {shown[1]}  differ by {shown[2]}"
+        self.query_one(HeadLine).say(texts, visible(" | ".join(names), self.ascii), "", plain_signs(said, self.ascii))
+
+    def action_tab(self, by: int = 1) -> None:
+        """Where there is no room for three, the difference in the place of the second."""
+        if self.comparing and not self.query_one("#side").display:
+            self.toggle_class("-difference")
+        else:
+            super().action_tab(by)
 
 
 def pairs(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ class HandsScreen(LookingScreen):
         if bench is None:
             return
         steps = np.array(bench.opened.steps, dtype=np.int64)
-        line.set_frames(steps, 0, 0, steps, ended=True)
+        line.set_frames(steps, 0, 0, steps, ended=True, noun="checkpoint")
         line.at = bench.opened.step
         line.refresh()
 

@@ -14,7 +14,7 @@ from textual import on
 from textual.content import Content
 from textual.widgets import Static
 
-from txlab.drawing.numerals import number, share
+from txlab.drawing.numerals import share
 from txlab.drawing.text import fit, label, visible, width
 from txlab.tui.lane import Lane
 from txlab.tui.screens.attention_bench import BenchSource
@@ -32,8 +32,9 @@ from txlab.tui.screens.attention_source import (
     note,
     sight,
 )
-from txlab.tui.screens.attention_words import HeadLine
+from txlab.tui.screens.attention_words import HeadLine, legend
 from txlab.tui.screens.bench import RunScreen
+from txlab.tui.screens.words import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.table import Table
@@ -106,7 +107,11 @@ class LookingScreen(RunScreen):
             return
         layers, heads = source.shape(self.site)
         scores = source.scores(self.site)
-        notes = [[note(scores, layer, head) for head in range(heads)] for layer in range(layers)]
+        touched = self.bench.touched(self.site) if self.bench is not None else {}
+        notes = [
+            [touched.get((layer, head)) or note(scores, layer, head) for head in range(heads)]
+            for layer in range(layers)
+        ]
         self.query_one(Thumbnails).set_patterns(source.thumbnails(self.site), notes)
 
     def want_heads(self) -> None:
@@ -210,8 +215,7 @@ class LookingScreen(RunScreen):
         lead = "in the place of" if found.reads else "next after"
         title = f"{lead} {label(found.after, self.ascii)}" if found.candidates else "no next tokens recorded"
         if found.kl is not None:
-            kl = number(found.kl, 3) if found.kl >= 0.0005 else "0"
-            title = f"{title}   KL {kl} nats"
+            title = f"{title}  KL {nats(found.kl)}"
         before = [one.before for one in found.candidates if one.before is not None]
         self.query_one("#next", Bars).set_bars(
             title, [(one.token, one.probability) for one in found.candidates], before
@@ -238,6 +242,7 @@ class LookingScreen(RunScreen):
 
     def show_side(self) -> None:
         table = self.query_one("#rows", Table)
+        self.query_one("#legend", Words).say(legend(self.tab))
         table.waiting = self.side.waiting
         table.set_table(self.side.columns, self.side.rows, self.side.marked)
         table.refresh()
@@ -303,3 +308,12 @@ class LookingScreen(RunScreen):
             lane.forget()
         self.placed, self.following = False, self.EMPTY
         self.view: View = VIEWS[0]
+
+
+def nats(kl: float) -> str:
+    """A divergence as it is read at a glance.
+
+    >>> nats(0.8412), nats(0.00002), nats(0.0), nats(12.31)
+    ('.841 nats', '<.001 nats', '0 nats', '12.310 nats')
+    """
+    return f"{share(kl, 3) if kl >= 0.0005 else '<.001' if kl > 0 else '0'} nats"

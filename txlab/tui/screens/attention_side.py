@@ -61,7 +61,7 @@ def answer(source: AttentionSource, question: Question) -> Answer:
         said = "nothing is switched; x a head, m an edge" if question.tab == "edits" else OPENS
         return Answer(waiting=said)
     if question.tab == "edits":
-        return edits_table([wish.says for wish in source.interventions], source.task.switched)
+        return edits_table(source.edits())
     if question.tab == "lens":
         return lens_table(source, question)
     return direct_table(source, question)
@@ -83,10 +83,10 @@ def heads_table(scores: Mapping[str, Any], chosen: tuple[int, int]) -> Answer:
     return Answer(columns, tuple(rows), marked, tuple(keys))
 
 
-def edits_table(says: Sequence[str], switched: Sequence[Mapping[str, Any]]) -> Answer:
+def edits_table(says: Sequence[str]) -> Answer:
     if not says:
         return Answer(waiting="nothing is switched; x a head, m an edge")
-    columns = (Column("", right=True), Column("switched, del takes one back", right=False))
+    columns = (Column("", right=True), Column("del takes one back", right=False))
     return Answer(
         columns, tuple((str(at), visible(text)) for at, text in enumerate(says, 1)), (), tuple(range(len(says)))
     )

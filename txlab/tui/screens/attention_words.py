@@ -54,15 +54,39 @@ class HeadLine(Painted, can_focus=False):
         )
 
 
-def legend() -> Content:
-    """What the scores measure, for who meets them the first time."""
-    return Content.assemble(
-        Content.styled("induction", "$foreground"),
-        Content.styled(" looks at what came after the same token before: it copies. ", "$quiet"),
-        Content.styled("previous", "$foreground"),
-        Content.styled(
-            " looks at the token just before. The score is the mean weight there, and p or i stands under a head that "
-            "has .30 or more; 4.1 is head 1 of layer 4. Each row of the pattern sums to 1.",
-            "$quiet",
+def legend(tab: str) -> Content:
+    """What a tab of the side measures, for who meets it the first time: (loud, quiet) by turns."""
+    parts = {
+        "heads": (
+            *("induction", " looks at what came after the same token before: it copies. "),
+            *(
+                "previous",
+                " looks at the token just before. The score is the mean weight there; p or i stands under a ",
+            ),
+            *("", "head that has .30 or more. 4.1 is head 1 of layer 4. Each row of the pattern sums to 1."),
         ),
-    )
+        "edits": (
+            *("x", " head off   "),
+            *("+ -", " scale it   "),
+            *("m", " cut or allow an edge   "),
+            *("b", " block off   "),
+            *("p", " patch from a second text   "),
+            *("e", " a weight   "),
+            *("E", " an erratum of the lecture texts   "),
+            *("0", " all back. "),
+            *("KL", " is from what came next before to what comes next now."),
+        ),
+        "lens": (
+            *("lens", " what would come next if this layer were the last. "),
+            *("KL", " in nats: how far it is from what is said in the end."),
+        ),
+        "direct": (
+            *("direct", " what each head and branch adds to this logit by itself, the last norm's scale held; "),
+            *("", "all parts sum to the logit."),
+        ),
+    }[tab]
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    said = [
+        Content.assemble(Content.styled(loud, "$foreground"), Content.styled(quiet, "$quiet")) for loud, quiet in pairs
+    ]
+    return Content.assemble(*said)

@@ -24,6 +24,7 @@ from textual.strip import Strip
 from txlab.drawing.numerals import share
 from txlab.drawing.palette import Ramp, contrast, heat
 from txlab.drawing.text import cut, fit, label, width
+from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.matrix import SUM, UPRIGHT, WEIGHT, Plan, plan
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
@@ -368,7 +369,7 @@ class Heatmap(Painted, can_focus=True):
         if middle:
             for place, sign in self.window.marks.items():
                 if place[0] == row and first <= place[1] < first + shape.columns:
-                    here = Segment(fit(sign, wide, "center", ""), self.part("here"))
+                    here = Segment(fit(plain_signs(sign, ascii), wide, "center", ""), self.part("here"))
                     segments = replaced(segments, shape.left + (place[1] - first) * wide, here)
         if on_cursor and middle and first <= self.cursor[1] < first + shape.columns:
             segments = replaced(segments, shape.left + (self.cursor[1] - first) * wide, self.cursor_cell(wide))
@@ -394,7 +395,9 @@ class Heatmap(Painted, can_focus=True):
             text = fit(sign if middle else "", wide, "center", "") if self.ramp().fill[level] else sign * wide
         elif self.numbers and self.ramp().fill[level] is not None:
             text = " " * wide
-        return Segment(text * count, self.inks[level])
+        fill = self.ramp().fill[level]
+        readable = self.window.signed and level and fill is not None
+        return Segment(text * count, ink(contrast(fill), self.surface, fill) if readable and fill else self.inks[level])
 
     def number_cell(self, row: int, column: int, code: int, wide: int) -> Segment:
         """Hundredths in a cell; a dot for what is less than half of one."""
@@ -436,7 +439,8 @@ class Heatmap(Painted, can_focus=True):
             return []
         masked = "mask" if self.window.level(*self.cursor) == MASKED else "..." if ascii else "…"
         weight = share(self.weight) if np.isfinite(self.weight) else masked
-        text = f" {'<-' if ascii else '←'} {weight}"
+        arrow = self.window.marks.get(self.cursor, "←")
+        text = f" {plain_signs(arrow, ascii) if arrow != '←' else '<-' if ascii else arrow} {weight}"
         return [Segment(fit(text, WEIGHT, ellipsis=""), self.part("here"))]
 
 

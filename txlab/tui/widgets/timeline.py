@@ -48,6 +48,7 @@ class TimeLine(Painted, can_focus=False):
         self.total = 0
         self.edge = 0
         self.ended = False
+        self.noun = "frame"
         self.checkpoints = np.empty(0, dtype=np.int64)
         self.at: int | None = None
         self.drawn: tuple[object, ...] = ()
@@ -59,9 +60,10 @@ class TimeLine(Painted, can_focus=False):
         edge: int = 0,
         checkpoints: np.ndarray | None = None,
         ended: bool = False,
+        noun: str = "frame",
     ) -> None:
         """`steps` of the frames, sorted; `edge` the step that the run has reached; `total` the step where it will end;
-        of a run that has `ended` the newest frame is the last one, and nothing is live.
+        of a run that has `ended` the newest frame is the last one, and nothing is live. `noun`: what the steps are of.
 
         A frame that is looked at and vanishes (the run was rewound) gives way to the one before it, without a message:
         it was not the person who moved.
@@ -69,7 +71,7 @@ class TimeLine(Painted, can_focus=False):
         self.steps = np.asarray(steps, dtype=np.int64)
         last = int(self.steps[-1]) if len(self.steps) else 0
         self.edge, self.ended = max(edge, last), ended
-        self.total = max(total, self.edge)
+        self.total, self.noun = max(total, self.edge), noun
         self.checkpoints = np.empty(0, np.int64) if checkpoints is None else np.asarray(checkpoints, np.int64)
         if self.at is not None and len(self.steps):
             self.at = int(self.steps[self.index])
@@ -141,17 +143,17 @@ class TimeLine(Painted, can_focus=False):
     def label(self) -> str:
         dot = "-" if self.ascii else "·"
         if not len(self.steps):
-            return f"step {count(self.edge)} {dot} no frames recorded" if self.edge else "no frames yet"
+            return f"step {count(self.edge)} {dot} no frames recorded" if self.edge else f"no {self.noun}s yet"
         place = (
-            ("last frame" if self.ended else "live")
+            (f"last {self.noun}" if self.ended else "live")
             if self.at is None
-            else f"frame {count(self.index + 1)} of {count(len(self.steps))}"
+            else f"{self.noun} {count(self.index + 1)} of {count(len(self.steps))}"
         )
         return f"{count(self.step or 0)} {dot} {place}"
 
     def bar_width(self) -> int:
         """Cells of the bar; the label keeps its place whatever step is shown, so that the bar does not jump."""
-        longest = f"{count(self.total)} · frame {count(len(self.steps))} of {count(len(self.steps))}"
+        longest = f"{count(self.total)} · {self.noun} {count(len(self.steps))} of {count(len(self.steps))}"
         room = self.size.width - max(width(longest), width(self.label())) - 2
         return room if room >= 8 else 0
 
