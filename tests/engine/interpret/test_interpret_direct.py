@@ -147,7 +147,7 @@ def test_the_lens_sees_interventions() -> None:
 
 
 def test_the_lens_of_a_pass_already_seen_is_that_of_a_new_one() -> None:
-    model, second = model_named("translator"), Text((5, 1, 4, 1, 5, 9, 6), (0, 3, 3, 8, 2))
+    model, second = model_named("pre-translator"), Text((5, 1, 4, 1, 5, 9, 6), (0, 3, 3, 8, 2))
     wishes = [
         EditWeight("embed_target.weight", (3, 1), 2.0),
         Patch("decoder.blocks.1.leave", 1),
