@@ -220,7 +220,7 @@ def window(reading: Reading, seen: Seen, view: View, spans: tuple[slice, slice])
         alpha = seen.average(site.name, view.layer, rows, columns)
     else:
         alpha = rollout(seen, site.name, None if view.layer is None else view.layer + 1)[rows, columns]
-    weights = np.array(alpha.cpu(), np.float64)
+    weights = alpha.cpu().numpy().astype(np.float64)
     if site.mask_name == "causal":
         # An edge that was allowed by hand has a weight, or the mask would not forbid it.
         down, across = np.arange(rows.start, rows.stop)[:, None], np.arange(columns.start, columns.stop)
@@ -272,11 +272,20 @@ def print_heads(reading: Reading, seen: Seen) -> None:
     head = [Column("head"), *(Column(name, "right") for name in names), Column("looks at", loose=True)]
     print(table(head, rows, paint))
     print()
+    print_target(reading)
     if not names:
         print("the text is too short for any score")
     elif "induction" not in names and site.name != "cross":
         print("no token comes twice in this text, so induction and duplicate have no value")
     print(f"txlab attend {shown(reading.model.name)} TEXT --head {found[0]['name']} shows one head's pattern")
+
+
+def print_target(reading: Reading) -> None:
+    """The target that a translator wrote itself, where none was given."""
+    from txlab.cli.terminal import shown
+
+    if reading.written:
+        print(f"target, as the model writes it: {shown(reading.model.decode(reading.text.target))}")
 
 
 LIKE = {
@@ -316,7 +325,10 @@ def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray,
     from txlab.drawing.numerals import share
 
     queries, keys = reading.queries[spans[0]], reading.keys[spans[1]]
-    print(f"{view.title(reading.site.name)}{scores_in_words(seen, reading.site.name, view)}\n")
+    title = f"{view.title(reading.site.name)}{scores_in_words(seen, reading.site.name, view)}"
+    print("\n".join(folded(title, columns() - 1)))
+    print_target(reading)
+    print()
     complete = spans[1] == slice(0, len(reading.keys))
     largest = 1.0 if complete else max(0.05, float(np.nanmax(weights, initial=0.0)))
     drawn = pattern_lines(

@@ -83,8 +83,8 @@ def pattern_lines(
             line.append(" " * max(1, left + 1 + wide * len(columns) + 2 - len(line.plain)) + "sum")
     totals = [np.nansum(weights[top : top + tile[0]], -1).max(initial=0.0) for top in range(0, len(weights), tile[0])]
     for row, text in enumerate(rows):
-        line = Text(f"{first_row + row * tile[0]:>{digits}} ", "dim")
-        line.append(fit(label(text, ascii), left - digits - 1, "right", "~" if ascii else "…") + " ", "not dim")
+        line = Text().append(f"{first_row + row * tile[0]:>{digits}} ", "dim")
+        line.append(fit(label(text, ascii), left - digits - 1, "right", "~" if ascii else "…") + " ")
         for column in range(len(columns)):
             weight = float(shown[row, column])
             if np.isnan(weight):
