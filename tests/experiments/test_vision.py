@@ -24,6 +24,11 @@ from txlab.experiments.vision import build, resolve
 from txlab.experiments.vision.experiment import ImageExperiment
 from txlab.experiments.vision.schema import NAMES, Data, ImageScenario
 from txlab.experiments.vision.shapes import CONTRAST, draw
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
+from txlab.runs.frames import FrameIndex
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import dump_scenario, load_scenario
 
 
 def scenario(**changes: dict[str, Any]) -> ImageScenario:
@@ -281,3 +286,19 @@ def test_the_registry_knows_the_kind_without_torch() -> None:
     assert kind_named("image-classification").load_schema() is ImageScenario
     program = "import sys; from txlab.experiments.vision.schema import ImageScenario; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: Path) -> None:
+    settings = scenario(train={"steps": 12}, record={"checkpoint_every": 6, "evaluate_every": 4, "frame_every": 3})
+    (tmp_path / "small.toml").write_text(dump_scenario(settings))
+    run = RunDirectory(prepare(load_scenario(tmp_path / "small.toml"), root=tmp_path / "runs"))
+    assert execute(run.path).status == "done"
+    whole = checkpoints.load(run, 12)
+    assert execute(run.path, rewind_to=6).status == "done"
+    again = checkpoints.load(run, 12)
+    assert_same_bits(whole["model"], again["model"])
+    for name, moments in whole["optimizer"].items():
+        assert_same_bits(moments, again["optimizer"][name])
+    frame = FrameIndex(run.frames)
+    frame.refresh()
+    assert frame.read(12).tensors["image"].shape == (3, 16, 16)
