@@ -54,6 +54,7 @@ class LookingScreen(RunScreen):
         self.site, self.view = "", VIEWS[0]
         self.without_first = False
         self.placed = False  # whether the cursor has been put somewhere in what is looked at
+        self.placing = False  # whether the next answer says where
         self.following = self.EMPTY
         self.tab = TABS[0]
         self.side: Answer = Answer()
@@ -93,11 +94,10 @@ class LookingScreen(RunScreen):
         self.remove_class("-empty")
         self.show_heads()
         self.pattern.expect(source.rows(self.site), source.columns(self.site))
-        place = not self.placed
-        if place:
-            self.placed = True
+        if not self.placed:
+            self.placed = self.placing = True
             self.pattern.move_to(len(source.rows(self.site)) - 1, 0)
-        self.want_sight(place)
+        self.want_sight()
         self.want_heads()
         self.want_side()
 
@@ -139,14 +139,16 @@ class LookingScreen(RunScreen):
 
     # The window that is seen.
 
-    def want_sight(self, place: bool = False) -> None:
+    def want_sight(self) -> None:
         source = self.source
         if source is None:
             return
         pattern = self.pattern
         rows, columns = pattern.wanted
         layer, head = self.chosen
-        wish = Wish(self.site, self.view, layer, head, rows, columns, pattern.cursor[0], self.without_first, place)
+        wish = Wish(
+            self.site, self.view, layer, head, rows, columns, pattern.cursor[0], self.without_first, self.placing
+        )
         if source.instant(self.view):
             self.looking.forget()
             self.show_sight(source, sight(source, wish))
@@ -160,8 +162,10 @@ class LookingScreen(RunScreen):
         rows, columns = source.rows(self.site), source.columns(self.site)
         pattern.set_values(found.values, rows, columns, found.blank, found.sums, at=found.at, marks=found.marks)
         self.following = found.following
-        if found.column is not None and pattern.cursor == (found.wish.row, 0):
-            pattern.move_to(found.wish.row, found.column)
+        if found.column is not None and self.placing:
+            self.placing = False
+            if pattern.cursor == (found.wish.row, 0):  # else the person was faster
+                pattern.move_to(found.wish.row, found.column)
         pattern.ask()
         self.show_words()
 

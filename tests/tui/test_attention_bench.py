@@ -1,0 +1,388 @@
+"""Screen 4 on a model: what is typed is read, and what is switched changes what an independent computation says."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attention_runs import attention_frame
+from attention_runs import make_run as make_frames
+from picture import text_of
+from test_attention import app_on, opened, until
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from txlab.engine.explain import Explanation
+from txlab.experiments.protocol import Frame
+from txlab.tui.app import TxlabApp
+from txlab.tui.lane import Lane
+from txlab.tui.screens.attention import AttentionScreen
+from txlab.tui.screens.attention_frame import attention_of
+from txlab.tui.screens.attention_source import Wish, sight
+from txlab.tui.widgets.bars import Bars
+from txlab.tui.widgets.heatmap import Heatmap
+from txlab.tui.widgets.thumbnails import Thumbnails
+from txlab.tui.widgets.timeline import TimeLine
+from txlab.tui.widgets.why import WhyPanel, WhyScreen
+
+TEXT = "the cat sees"
+
+
+def idle(screen: AttentionScreen) -> bool:
+    lanes = (screen.working, screen.looking, screen.heading, screen.asking, screen.opening, screen.beside)
+    return all(lane.idle for lane in lanes)
+
+
+def told(app: TxlabApp, words: str) -> bool:
+    """Whether a notification with these words is on the screen."""
+    return any(words in notification.message for notification in app._notifications)
+
+
+async def typed(pilot: Pilot, key: str, *texts: str) -> None:  # type: ignore[type-arg]
+    """Press a key that asks for texts, one dialog after another, and answer them."""
+    await pilot.press(key)
+    for text in texts:
+        await until(pilot, lambda: bool(pilot.app.screen.query(Input)))
+        pilot.app.screen.query(Input).first().value = text
+        asking = pilot.app.screen
+        await pilot.press("enter")
+        await until(pilot, lambda asking=asking: pilot.app.screen is not asking)
+
+
+async def on_bench(pilot: Pilot, text: str = TEXT) -> AttentionScreen:  # type: ignore[type-arg]
+    screen = await opened(pilot)
+    await until(pilot, lambda: screen.attention is not None)
+    await typed(pilot, "t", text)
+    await until(pilot, lambda: screen.bench is not None and idle(screen))
+    await pilot.pause()
+    return screen
+
+
+def by_hand(run: Path, text: str, off: tuple[int, int] | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(probabilities (T, V), patterns of each layer (H, T, T)) by a plain loop over the blocks' own weights; `off`: a
+    head whose columns of W_O are zero."""
+    import torch
+
+    from txlab.runs.models import open_model
+
+    opened = open_model(str(run))
+    model = opened.model
+    ids = torch.tensor(opened.ids(text))
+    patterns = []
+    with torch.no_grad():
+        x = model.embed.weight[ids] + (model.positions.weight[: len(ids)] if model.positions is not None else 0)
+        later = torch.ones(len(ids), len(ids)).triu(1).bool()
+        for layer, block in enumerate(model.blocks):
+            H, D = block.attention.heads, x.shape[-1]
+            normed = torch.nn.functional.layer_norm(x, (D,), block.norm_attention.weight, block.norm_attention.bias)
+            qkv = normed @ block.attention.qkv.weight.T + block.attention.qkv.bias
+            q, k, v = (part.view(-1, H, D // H).transpose(0, 1) for part in qkv.split(D, -1))
+            alpha = (q @ k.transpose(1, 2) / (D // H) ** 0.5).masked_fill(later, -torch.inf).softmax(-1)
+            patterns.append(alpha.numpy())
+            heads = alpha @ v
+            if off is not None and off[0] == layer:
+                heads[off[1]] = 0
+            x = x + block.attention.out(heads.transpose(0, 1).reshape(len(ids), D))
+            x = x + block.feed_forward(
+                torch.nn.functional.layer_norm(x, (D,), block.norm_feed_forward.weight, block.norm_feed_forward.bias)
+            )
+        return model.logits(x).softmax(-1).double().numpy(), patterns
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_next(
+    tiny_run: Path, size: tuple[int, int]
+) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=size) as pilot:
+        screen = await on_bench(pilot)
+        plain, patterns = by_hand(tiny_run, TEXT)
+        assert "checkpoint 12" in text_of(app)
+        heatmap = screen.pattern
+        last = len(heatmap.rows) - 1
+        assert heatmap.rows == tuple(TEXT)
+        assert heatmap.cursor == (last, int(patterns[0][0, last].argmax()))
+        await pilot.press("l")
+        await until(pilot, lambda: idle(screen))
+        await pilot.pause()
+        assert np.allclose(heatmap.values, patterns[0][1], atol=1e-5)
+        bars = screen.query_one("#next", Bars)
+        assert bars.bars[0][1] == pytest.approx(plain[last].max(), abs=1e-5)
+        await pilot.press("x")
+        await until(pilot, lambda: screen.bench is not None and screen.bench.interventions and idle(screen))
+        await pilot.pause()
+        off, _ = by_hand(tiny_run, TEXT, off=(0, 1))
+        kl = float((plain[last] * np.log(plain[last] / off[last])).sum())
+        assert screen.following.kl == pytest.approx(kl, abs=1e-6)
+        shown = dict(zip([token for token, _ in bars.bars], zip(bars.before, bars.bars, strict=True), strict=True))
+        best = chr(int(plain[last].argmax()))
+        assert shown[best][0] == pytest.approx(plain[last].max(), abs=1e-5)
+        assert shown[best][1][1] == pytest.approx(off[last, ord(best)], abs=1e-5)
+        text = text_of(app)
+        assert "head 1.2 off" in text
+        assert "KL " in text
+        assert size[0] < 100 or screen.query_one(Thumbnails).notes[0][1] == "off"
+        await pilot.press("x")
+        await until(pilot, lambda: screen.bench is not None and not screen.bench.interventions and idle(screen))
+        assert screen.following.kl is None
+
+
+async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        heatmap = screen.pattern
+        heatmap.move_to(5, 2)
+        await until(pilot, lambda: idle(screen))
+        row = heatmap.values[5].copy()
+        await pilot.press("m")
+        await until(pilot, lambda: screen.bench is not None and screen.bench.interventions and idle(screen))
+        await pilot.pause()
+        cut = np.where(np.arange(len(row)) == 2, 0, row)
+        assert np.allclose(heatmap.values[5], cut / cut.sum(), atol=1e-5)
+        assert "× .00" in text_of(app)
+        heatmap.move_to(3, 9)  # what the mask forbids may be allowed
+        await pilot.press("m")
+        await until(pilot, lambda: len(screen.bench.interventions) == 2 and idle(screen))  # type: ignore[union-attr]
+        await pilot.pause()
+        assert heatmap.weight > 0
+        await typed(pilot, "b", "feed")
+        await typed(pilot, "p", "a mouse eats", "leaves")
+        await typed(pilot, "E", "matrix")
+        await pilot.press("e")
+        await until(pilot, lambda: bool(app.screen.query("#value")) and app.screen.query_one("#name").has_focus)
+        for name, value in (("name", "last_norm.weight"), ("index", "3"), ("value", "2.5")):
+            app.screen.query_one(f"#{name}", Input).value = value
+        await pilot.press("enter")
+        await until(pilot, lambda: len(screen.bench.interventions) == 6 and idle(screen))  # type: ignore[union-attr]
+        await pilot.pause()
+        text = text_of(app)
+        for said in (
+            "edits 6",
+            "1.1 a ↛ e (5, 2)",
+            "1.1 · → · (3, 9)"[:6],
+            "feed-forward 1 off",
+            "patch blocks.0.leave",
+            "softmax-over",
+        ):
+            assert said in text, said
+        assert "last_norm.weight[3] = 2.5" in text
+        await pilot.press("delete")
+        await until(pilot, lambda: len(screen.bench.interventions) == 5 and idle(screen))  # type: ignore[union-attr]
+        assert "last_norm" not in text_of(app)
+        await pilot.press("0")
+        await until(pilot, lambda: not screen.bench.interventions and idle(screen))  # type: ignore[union-attr]
+        plain, _ = by_hand(tiny_run, TEXT)
+        assert screen.following.candidates[0].probability == pytest.approx(plain[3].max(), abs=1e-5)
+
+
+async def test_tabs_and_views_are_answered_and_explained(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        plain, patterns = by_hand(tiny_run, TEXT)
+        last = len(TEXT) - 1
+
+        async def why() -> Explanation:
+            await pilot.press("w")
+            await until(pilot, lambda: isinstance(app.screen, WhyScreen))
+            panel = app.screen.query_one(WhyPanel)
+            await until(pilot, lambda: panel.explanation is not None or "loading" not in panel.sentence)
+            assert panel.explanation is not None, panel.sentence
+            await pilot.press("escape")
+            return panel.explanation
+
+        assert (await why()).result == pytest.approx(screen.pattern.weight, abs=1e-4)
+        screen.choose_tab("lens")
+        await until(pilot, lambda: len(screen.side.rows) == 3 and idle(screen))
+        assert float(screen.side.rows[0][2]) == pytest.approx(plain[last].max(), abs=0.006)
+        screen.query_one("#rows").focus()
+        assert (await why()).result == pytest.approx(plain[last].max(), abs=1e-4)
+        screen.choose_tab("direct")
+        await until(pilot, lambda: len(screen.side.rows) > 4 and idle(screen))
+        assert (await why()).math.startswith("T")
+        screen.query_one("#next").focus()
+        assert (await why()).result == pytest.approx(plain[last].max(), abs=1e-4)
+        screen.query_one("#pattern").focus()
+        await pilot.press("v")
+        await until(pilot, lambda: idle(screen))
+        await pilot.pause()
+        assert np.allclose(screen.pattern.values, patterns[0].mean(0), atol=1e-5)
+        assert (await why()).result == pytest.approx(screen.pattern.weight, abs=1e-4)
+        await pilot.press("v")
+        await until(pilot, lambda: idle(screen))
+        await pilot.pause()
+        rolled = np.eye(len(TEXT))
+        for layer in patterns:
+            rolled = (layer.mean(0) + np.eye(len(TEXT))) / 2 @ rolled
+        assert np.allclose(screen.pattern.values, rolled, atol=1e-5)
+        assert (await why()).result == pytest.approx(screen.pattern.weight, abs=1e-4)
+
+
+async def test_the_checkpoint_is_that_of_the_frame_or_before_and_the_time_line_goes_on_from_there(
+    tiny_run: Path,
+) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.attention is not None)
+        line = screen.query_one(TimeLine)
+        line.first()
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step < 6)
+        await pilot.press("x")
+        await until(pilot, lambda: idle(screen) and told(app, "the first is at 6"))
+        assert screen.bench is None
+        for _ in range(4):
+            line.later()
+        await until(pilot, lambda: screen.attention is not None and 6 <= screen.attention.step < 12)
+        await typed(pilot, "t", TEXT)
+        await until(pilot, lambda: screen.bench is not None and idle(screen))
+        assert screen.bench is not None
+        assert screen.bench.opened.step == 6
+        assert line.step == 6
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: screen.bench is not None and screen.bench.opened.step == 12 and idle(screen))
+        assert screen.pattern.rows == tuple(TEXT)
+        await pilot.press("escape")
+        await until(pilot, lambda: screen.bench is None and len(line.steps) > 3)
+        assert "checkpoint" not in text_of(app).splitlines()[2]
+
+
+async def test_two_texts_stand_side_by_side_under_one_cursor(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        await typed(pilot, "c", "another", "the bird sings")
+        await until(pilot, lambda: screen.second_sight is not None and idle(screen))
+        await pilot.pause()
+        first, other, between = (screen.query_one(f"#{name}", Heatmap) for name in ("pattern", "other", "difference"))
+        assert other.rows == tuple("the bird sings")
+        size = len(TEXT)
+        assert np.allclose(between.values, other.values[:size, :size] - first.values, atol=1e-6)
+        first.move_to(4, 1)
+        await until(pilot, lambda: idle(screen))
+        await pilot.pause()
+        assert between.cursor == other.cursor == (4, 1)
+        assert between.weight == pytest.approx(other.weight - first.weight, abs=1e-6)
+        assert "differ by" in text_of(app)
+        await pilot.press("c")
+        assert not screen.query_one("#other").display
+
+
+@pytest.mark.parametrize("ascii", [True, False])
+async def test_hostile_texts_are_read_and_shown_as_text(tiny_run: Path, ascii: bool) -> None:
+    app = app_on(tiny_run, tiny_run.parent, ascii=ascii)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await on_bench(pilot, "[/x]日\x1b[0m")
+        for key in ("x", "m", "i", "i", "i", "v", "g", "g"):
+            await pilot.press(key)
+            await until(pilot, lambda: idle(screen))
+        text = text_of(app)
+        assert "[/x]" in text
+        assert not set(text) & {"\x1b", "\x00"}
+        assert not ascii or text.isascii(), {c for c in text if not c.isascii()}
+        await typed(pilot, "t", "much too long a text for a context of sixteen")
+        await until(pilot, lambda: idle(screen) and told(app, "reads at most 16"))
+        assert screen.pattern.rows[0] == "["  # what was there stays
+
+
+# The recorded frames of a translator
+
+
+def translator_frame() -> Frame:
+    draw = np.random.default_rng(3)
+    source, target = ("ein", " Hund", " bellt", "."), ("<s>", " a", " dog")
+    tensors: dict[str, np.ndarray] = {}
+    for name, rows, columns in (("encoder", 4, 4), ("decoder", 3, 3), ("cross", 3, 4)):
+        q, k = draw.normal(size=(2, 2, rows, 8)), draw.normal(size=(2, 2, columns, 8))
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(8)
+        if name == "decoder":
+            scores = np.where(np.tril(np.ones((3, 3), bool)), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        tensors[f"{name}/pattern"] = (weights / weights.sum(-1, keepdims=True)).astype(np.float16)
+        tensors[f"{name}/query"], tensors[f"{name}/key"] = q.astype(np.float32), k.astype(np.float32)
+    tensors["next/probability"] = np.array([[0.6, 0.2]] * 3, np.float32)
+    tokens = {"source": list(source), "target": list(target), "next": [" a", " the"] * 3}
+    return Frame(9, tensors, tokens, {}, {"mask": "causal", "sites": ["encoder", "decoder", "cross"]})
+
+
+async def test_a_translators_frames_have_three_kinds_of_attention(tmp_path: Path) -> None:
+    frame = translator_frame()
+    app = app_on(make_frames(tmp_path, "translate", [frame]), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, 9)
+        seen = {}
+        for _ in range(3):
+            seen[screen.site] = (screen.pattern.rows, screen.pattern.columns)
+            layer, head = screen.chosen
+            expected = frame.tensors[f"{screen.site}/pattern"][layer, head].astype(np.float32)
+            assert np.allclose(screen.pattern.values, expected)
+            await pilot.press("a")
+            await pilot.pause()
+        source, target = tuple(frame.tokens["source"]), tuple(frame.tokens["target"])
+        assert seen == {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+        found = attention_of(frame)
+        assert found is not None
+        assert [found.mask(site) for site in found.sites] == ["none", "causal", "none"]
+        assert found.following("cross", 1).after == " a"
+        assert found.following("encoder", 0).after == " dog"
+        await pilot.press("a", "a")
+        screen.pattern.move_to(1, 2)
+        await pilot.press("w")
+        panel = app.screen.query_one(WhyPanel)
+        await until(pilot, lambda: panel.explanation is not None)
+        assert panel.explanation.result == pytest.approx(  # type: ignore[union-attr]
+            float(frame.tensors["cross/pattern"][0, 0, 1, 2]), abs=1e-3
+        )
+
+
+def test_a_window_and_its_blanks_are_cut_from_the_whole() -> None:
+    found = attention_of(attention_frame(40))
+    assert found is not None
+    whole = found.parts["self"].pattern[1, 2].astype(np.float32)
+    seen = sight(found, Wish("self", "pattern", 1, 2, (3, 7), (2, 9), 5, without_first=False, place=True))
+    assert np.array_equal(seen.values, whole[3:7, 2:9])
+    assert seen.column == int(whole[5, :6].argmax())
+    rows, columns = np.indices((4, 7))
+    assert np.array_equal(seen.blank, columns + 2 > rows + 3)
+    without = sight(found, Wish("self", "pattern", 1, 2, (3, 7), (2, 9), 5, without_first=True))
+    assert without.sums is not None
+    assert np.allclose(without.sums, 1 - whole[3:7, 0], atol=1e-3)
+
+
+# Lanes, and when torch comes
+
+
+async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
+    app = app_on(None, tmp_path)
+    async with app.run_test(size=(60, 20)) as pilot:
+        lane, gate, done, shown = Lane(app.screen, "test", shown_error := []), threading.Event(), [], []
+        assert shown_error == []
+
+        def work(name: int) -> object:
+            def inner(lane: Lane) -> int:
+                gate.wait(10)
+                done.append((name, lane.late))
+                return name
+
+            return inner
+
+        for name in range(20):
+            lane.want(work(name), shown.append)  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+        gate.set()
+        await until(pilot, lambda: lane.idle)
+        assert done == [(0, True), (19, False)]
+        assert shown == [19]
+
+
+def test_the_screen_and_its_bench_are_imported_without_torch() -> None:
+    code = (
+        "import sys, txlab.tui.screens.attention, txlab.tui.screens.attention_models; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
