@@ -80,7 +80,7 @@ def pattern_lines(
     lines = [Text(indent + line) for line in header(columns, wide, ascii)]
     if sums:
         for line in lines[-1:]:
-            line.append(" " * max(1, left + 1 + wide * len(columns) + 2 - len(line.plain)) + "sum")
+            line.append(" " * max(1, left + 1 + wide * len(columns) + 2 - width(line.plain)) + "sum")
     totals = [np.nansum(weights[top : top + tile[0]], -1).max(initial=0.0) for top in range(0, len(weights), tile[0])]
     for row, text in enumerate(rows):
         line = Text().append(f"{first_row + row * tile[0]:>{digits}} ", "dim")
