@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain_metric
+from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.registry import kind_named
 from txlab.experiments.translation import build, resolve
@@ -331,6 +331,8 @@ def test_a_frame_shows_the_three_attentions_of_the_probe() -> None:
         "cross/pattern": (2, 2, T, S),
         "cross/query": (2, 2, T, 8),
         "cross/key": (2, 2, S, 8),
+        "encoder/previous": (3, 2),
+        "decoder/previous": (2, 2),
         "next/probability": (T, 8),
     }
     # What the model itself forms on its way, caught by hooks at the patterns.
@@ -349,6 +351,8 @@ def test_a_frame_shows_the_three_attentions_of_the_probe() -> None:
     assert list(frame.tokens["target"]) == [label(token) for token in target]
     assert list(frame.tokens["source"])[-1] == "<end>"
     assert frame.tokens["next"][8 * (T - 1)] == label(int(logits[-1].argmax()))
+    assert frame.texts["source"] == experiment.data.source_tokenizer.decode(source)
+    assert explain(frame, "next/probability", (0, 0)).question.endswith("'<start>'?")
     assert frame.facts["sites"] == ["encoder", "decoder", "cross"]
     assert frame.facts["masks"] == ["none", "causal", "none"]
 

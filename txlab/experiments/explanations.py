@@ -69,7 +69,7 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
     shown = np.asarray(frame.tensors["next/probability"], dtype=np.float64)  # (T, k)
     p, k = float(shown[i, rank]), shown.shape[1]
     names = list(frame.tokens.get("next", ()))[i * k : (i + 1) * k] or [str(place) for place in range(k)]
-    probe = frame.tokens.get("probe", ())
+    probe = frame.tokens.get("probe") or frame.tokens.get("target", ())
     after = repr(probe[i]) if i < len(probe) else f"position {i}"
     nats = -log(p) if p > 0 else float("inf")
     return Explanation(

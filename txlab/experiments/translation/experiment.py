@@ -19,6 +19,7 @@ from torch import Tensor
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, repeat_exactly
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.inspection import previous_token_scores
 from txlab.errors import LabError, nearest
 from txlab.experiments.language_model.crew import Crew
 from txlab.experiments.language_model.opening import load_weights
@@ -218,6 +219,8 @@ class TranslationExperiment:
         for site, attention in seen.items():
             shown[f"{site}/pattern"] = attention.pattern.half()
             shown[f"{site}/query"], shown[f"{site}/key"] = attention.query, attention.key
+            if site != "cross":
+                shown[f"{site}/previous"] = previous_token_scores(attention.pattern)  # (L, H)
         label = self.data.target_tokenizer.label
         return Frame(
             step=self._updates,
@@ -226,6 +229,10 @@ class TranslationExperiment:
                 "source": [self.data.source_tokenizer.label(token) for token in source],
                 "target": [label(token) for token in target],
                 "next": [label(token) for token in token.flatten().tolist()],
+            },
+            texts={
+                "source": self.data.source_tokenizer.decode(source),
+                "target": self.data.target_tokenizer.decode(target),
             },
             facts={
                 "mask": "none",
