@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel, attention
 from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.linear import Linear
 from txlab.engine.transformer.masks import NO_MASK, Mask
 from txlab.engine.transformer.positions import rotate
 
@@ -105,8 +106,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, feed_forward: int, activation: Activation, bias: bool, dropout: float) -> None:
         super().__init__()
-        self.rise = nn.Linear(width, feed_forward, bias)  # W₁ (F, D)
-        self.fall = nn.Linear(feed_forward, width, bias)  # W₂ (D, F)
+        self.rise = Linear(width, feed_forward, bias)  # W₁ (F, D)
+        self.fall = Linear(feed_forward, width, bias)  # W₂ (D, F)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
@@ -131,8 +132,8 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, width: int, heads: int, bias: bool, dropout: float) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width, bias)
-        self.out = nn.Linear(width, width, bias)  # W_O (D, D)
+        self.qkv = Linear(width, 3 * width, bias)
+        self.out = Linear(width, width, bias)  # W_O (D, D)
         self.weight_dropout = dropout  # of the weights α
         self.dropout = nn.Dropout(dropout)
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.blocks import Activation, LayerCache, Placement, set_dropout
 from txlab.engine.transformer.encoder import Decoder, Encoder, initialise_glorot
 from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.linear import linear
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
@@ -176,7 +176,7 @@ class EncoderDecoder(nn.Module):
 
     def unembedded(self, x: Tensor) -> Tensor:
         """What the decoder gave, scored: x W_Uᵀ + b: (…, D) → (…, V)."""
-        return F.linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
+        return linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of the decoder's residual stream: what one of its layers "would say" (the logit lens)."""

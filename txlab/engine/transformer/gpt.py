@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement, set_dropout
 from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.linear import linear
 from txlab.engine.transformer.masks import CAUSAL, Mask
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
@@ -140,7 +140,7 @@ class GPT(nn.Module):
         """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""
         if self.last_norm is not None:
             x = self.last_norm(x)
-        return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
+        return linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
 
     def empty_caches(self) -> list[LayerCache]:
         return [LayerCache() for _ in self.blocks]
