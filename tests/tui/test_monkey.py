@@ -14,6 +14,8 @@ from recorded import HOSTILE, app_on, append_rows, make_run
 from textual import events
 
 from txlab.tui.app import TxlabApp
+from txlab.tui.screens.attention import AttentionScreen
+from txlab.tui.screens.attention_bench import Task
 
 EVENTS = 5000
 BATCH = 50  # events between two rests, so that they pile up as they do under a person's hands
@@ -31,6 +33,11 @@ PRINTED = {
     "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?", "plus": "+", "minus": "-",
     "equals_sign": "=", "less_than_sign": "<", "greater_than_sign": ">", "space": " ",
 }  # fmt: skip
+BENCH_EVENTS = 1500
+BENCH_KEYS = [
+    *"hjklhjklxxmmbpeEtcvvaifnog0w", "plus", "minus", "delete", "up", "down", "left", "right", "home", "end", "enter",
+    "escape", "escape", "tab", "left_square_bracket", "right_square_bracket", "left_curly_bracket",
+]  # fmt: skip
 LETTERS = "abcdefghijklmnoprstuvwxyzLZFHMX0123456"
 
 
@@ -94,3 +101,48 @@ async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, m
         await pilot.press("f3")
         await pilot.pause()
         assert app.current_mode == "train"
+
+
+@pytest.mark.parametrize("seed", [3])
+async def test_random_keys_on_a_model_break_nothing(
+    seed: int, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attention screen with a model open: texts, switches, comparisons and dialogs in any order."""
+    monkeypatch.chdir(tmp_path)
+    choice = random.Random(seed)
+    app = Caged(run=tiny_run, root=tiny_run.parent, settings=app_on(tiny_run.parent).settings)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("4")
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        for done in range(0, BENCH_EVENTS, BATCH):
+            if screen.job is None:
+                screen.do(Task(str(tiny_run), None, choice.choice(["the cat", "[/x]日本", "a mouse eats th"])))
+            for _ in range(BATCH):
+                if choice.random() < 0.1:
+                    x, y = (choice.randrange(edge) for edge in app.size)
+                    for kind in (events.MouseDown, events.MouseUp, events.Click):
+                        app.screen.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))  # type: ignore
+                else:
+                    key = choice.choice(BENCH_KEYS)
+                    app.post_message(events.Key(key, PRINTED.get(key, key if len(key) == 1 else None)))
+            await pilot.pause()
+            if done % (4 * BATCH) == 0:
+                await pilot.resize_terminal(*choice.choice(SIZES))
+            if done % (6 * BATCH) == 0:
+                await pilot.press("escape", "escape", "4")
+            assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
+        for _ in range(100):
+            if len(app.screen_stack) == 1:
+                break
+            await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        lanes = (screen.working, screen.looking, screen.heading, screen.asking, screen.opening, screen.beside)
+        for _ in range(600):
+            if all(lane.idle for lane in lanes):
+                break
+            await pilot.pause(0.05)
+        assert all(lane.idle for lane in lanes), "a wish was never answered"
+        assert app._exception is None

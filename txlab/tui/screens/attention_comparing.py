@@ -15,8 +15,9 @@ from txlab.drawing.numerals import share
 from txlab.drawing.text import visible
 from txlab.tui.lane import Lane
 from txlab.tui.screens.attention_bench import BenchSource, Task, Workbench
-from txlab.tui.screens.attention_hands import HandsScreen, one_line
+from txlab.tui.screens.attention_hands import HandsScreen
 from txlab.tui.screens.attention_source import AttentionSource, Sight, sight
+from txlab.tui.screens.attention_switches import one_line
 from txlab.tui.screens.attention_words import HeadLine
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.theme import plain_signs

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from txlab.drawing.text import visible
-from txlab.errors import LabError
 from txlab.tui.lane import Lane
 from txlab.tui.screens.attention_bench import BenchSource, Switch, Task, Workbench
 from txlab.tui.screens.attention_looking import LookingScreen
 from txlab.tui.screens.attention_side import Answer
+from txlab.tui.screens.attention_switches import one_line, put, same
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.timeline import TimeLine
@@ -342,30 +342,3 @@ class HandsScreen(LookingScreen):
         """The same text and the same switches at another checkpoint."""
         if self.job is not None:
             self.do(replace(self.job, at=step))
-
-
-def same(switch: Switch, one: Switch) -> bool:
-    """Whether a switch is about what `one` names."""
-    return all(switch.get(key) == value for key, value in one.items())
-
-
-def put(switched: tuple[Switch, ...], one: Switch, value: Switch | None) -> tuple[Switch, ...]:
-    """With `one` switched to `value` in its old place or at the end; None takes it out."""
-    made = None if value is None else {**one, **value}
-    if any(same(switch, one) for switch in switched):
-        found = [made if same(switch, one) else switch for switch in switched]
-        return tuple(switch for switch in found if switch is not None)
-    return switched if made is None else (*switched, made)
-
-
-def one_line(text: str) -> str:
-    """A text in the one line of a dialog."""
-    return text.replace("\n", " ")
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """`3, 4` → (3, 4). LabError for anything else."""
-    try:
-        return tuple(int(part) for part in text.replace("[", " ").replace("]", " ").replace(",", " ").split())
-    except ValueError:
-        raise LabError(f"{text!r} is no index: whole numbers, as 3, 4") from None

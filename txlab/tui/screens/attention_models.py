@@ -19,6 +19,7 @@ from textual.widgets import Input
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
+from txlab.tui.screens.attention_switches import whole_numbers
 from txlab.tui.screens.dialogs import Choose, Dialog, key_hints
 from txlab.tui.screens.words import Words
 
@@ -108,8 +109,6 @@ class EditWeightScreen(Dialog[Mapping[str, Any]]):
 
     def edit(self) -> Mapping[str, Any]:
         """The switch as it stands. LabError says what is wrong."""
-        from txlab.tui.screens.attention_hands import whole_numbers
-
         name, index, value = (self.query_one(f"#{each}", Input).value.strip() for each in ("name", "index", "value"))
         if name not in self.parameters:
             raise LabError(f"no parameter is called {name!r}{nearest(name, self.parameters)}" if name else "which one?")
