@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from txlab.engine.interpret.circuits import composition
 from txlab.engine.interpret.effects import effect
 from txlab.engine.interpret.interventions import Edge, Intervention, ScaleHead
 from txlab.engine.interpret.seeing import see
@@ -73,6 +74,11 @@ def test_the_induction_head_needs_what_a_head_of_the_first_layer_writes(copier: 
     assert float(scores["previous"][0, previous]) > 0.5
     cuts = [Edge("self", 0, previous, row, row - 1) for row in range(1, len(text.ids))]
     assert float(see(copier, text, cuts).scores("self")["induction"][1, head]) < 0.5
+    # And the weights say so: its keys read what that head wrote, more than random ones would, and than the other's.
+    built = composition(copier)
+    keys = built.key[1, head, 0]
+    assert float(keys[previous]) > 1.5 * built.expected
+    assert int(keys.argmax()) == previous
 
 
 def test_the_right_next_symbol_is_what_moves_most(copier: GPT) -> None:

@@ -150,8 +150,8 @@ class Seen:
                 earlier = (tokens[place, None] == tokens) & (places < place[:, None])  # (t, T)
                 came = earlier.any(-1)
                 parts["previous"] = late, alpha[:, late - rows.start, late - 1]
-                parts["induction"] = place[again], (alpha * after).sum(-1)[:, again]
-                parts["duplicate"] = place[came], (alpha * earlier).sum(-1)[:, came]
+                parts["induction"] = place[again], (alpha[:, again] * after[again]).sum(-1)
+                parts["duplicate"] = place[came], (alpha[:, came] * earlier[came]).sum(-1)
             for name, part in parts.items():
                 found.setdefault(name, []).append(part)
         return {
