@@ -78,6 +78,8 @@ def test_bert_fills_its_masks(ask: Ask, models: dict[str, OpenModel]) -> None:
 def test_halves_of_characters_wait_for_the_other_half(models: dict[str, OpenModel]) -> None:
     text = "aé日😀\nb"
     assert list(pieces(models["gpt"], (), text.encode())) == list(text)
+    # Bytes that will never be a character do not hold up what comes after them.
+    assert next(pieces(models["gpt"], (), b"\xff" * 9)) == "\ufffd" * 4
     assert "".join(pieces(models["gpt"], list(b"x"), b"\xffa\xe2\x82")) == "\ufffda\ufffd"
 
 
