@@ -79,10 +79,11 @@ def test_images_are_a_function_of_seed_purpose_and_step() -> None:
 def test_every_shape_has_the_area_that_geometry_gives_it_and_lies_inside() -> None:
     side = 200  # so large that a pixel is nothing
     data = Data(image=side, noise=0.0, smallest=0.2, largest=0.4)
-    images = draw(data, 60, 1, "train", 0)
+    images = draw(data, 120, 1, "train", 0)
     first, second = 0.8**2 * np.pi, (0.85**2 - 0.45**2) * np.pi
     bars = 2 * (2 * 0.95 * 0.6) - 0.6**2
     area = {"circle": first, "square": 1.4**2, "triangle": 3 * np.sqrt(3) / 4, "cross": bars, "ring": second}
+    radii: dict[str, list[float]] = {name: [] for name in area}
     for pixels, number in zip(images.pixels, images.classes, strict=True):
         ground = pixels[:, 0, 0]
         apart = np.abs(pixels - ground[:, None, None]).mean(0)
@@ -96,7 +97,11 @@ def test_every_shape_has_the_area_that_geometry_gives_it_and_lies_inside() -> No
             reach = np.hypot(y - y.mean(), x - x.mean()).max()
             furthest = {"circle": 0.8, "square": 0.7 * np.sqrt(2), "triangle": 1.0, "ring": 0.85}
             corner = furthest.get(name, np.hypot(0.95, 0.3))
+            radii[name].append(reach / corner / side)
             assert covered.sum() == pytest.approx(area[name] * (reach / corner) ** 2, rel=0.06), name
+    for name, found in radii.items():
+        assert 0.19 < min(found) < 0.26, name
+        assert 0.34 < max(found) < 0.41, name
 
 
 def test_all_classes_come_and_neither_colour_nor_brightness_tells_them() -> None:
@@ -184,6 +189,25 @@ def test_an_update_that_is_not_finite_leaves_every_bit_where_it_was(value: float
         experiment.step()
     assert_same_bits(weights(experiment), before)
     assert experiment.step_count == 1
+
+
+def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one() -> None:
+    """The way of a GPU, on the CPU: no metric is read back, the flag goes to fused AdamW, verify() tells."""
+    late, prompt = build(scenario()), build(scenario())
+    late.tells_late = True
+    for _ in range(3):
+        metrics, wanted = late.step(), prompt.step()
+        assert isinstance(metrics["loss"], torch.Tensor)
+        assert {name: float(value) for name, value in metrics.items()} == pytest.approx(wanted, rel=1e-4)
+    late.verify()
+    before = weights(late)
+    late.model.head.register_full_backward_hook(lambda module, into, out: (into[0] * float("inf"),))
+    for _ in range(3):
+        late.step()
+    assert_same_bits(weights(late), before)
+    with pytest.raises(NotFinite, match="step 4: the gradient of"):
+        late.verify()
+    assert late.step_count == 3
 
 
 # Looking
