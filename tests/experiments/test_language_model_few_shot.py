@@ -121,7 +121,7 @@ def test_the_best_possible_is_what_looking_up_in_the_prompt_gets() -> None:
 def test_accuracy_is_counted_at_the_question_after_so_many_examples() -> None:
     experiment = build(scenario())
     metrics = experiment.evaluate()
-    right = {k: 0 for k in (0, 1, 2, 4, 8)}
+    right = dict.fromkeys((0, 1, 2, 4, 8), 0)
     rows = 0
     for batch in experiment.data.validation_batches():
         for inputs, targets in zip(batch.inputs, batch.targets, strict=True):

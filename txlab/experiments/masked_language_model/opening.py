@@ -49,7 +49,7 @@ def tokenizer_of_state(scenario: MaskedLanguageModelScenario, state: State) -> T
 
 def adopt(scenario: MaskedLanguageModelScenario, opened: Opened) -> MaskedLanguageModelScenario:
     """The scenario as it runs when it starts from this model; LabError where they do not agree."""
-    if opened.special.names != special_of(opened.tokenizer).names:
+    if opened.kind == "bert" and opened.special.names != special_of(opened.tokenizer).names:
         raise LabError(
             f"start.run = {scenario.start.run!r} does not have {', '.join(SPECIAL)} right behind the tokens of its "
             "tokenizer; a masked-language-model starts from runs of this kind"
