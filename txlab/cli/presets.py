@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from txlab.engine.transformer.costs import AnyShape
     from txlab.engine.transformer.presets import Preset
 
-WIDE = 124  # columns that the two tables need side by side
+WIDE = 143  # columns that the two tables need side by side
 METER = 24  # cells of a bar
 
 
