@@ -6,6 +6,7 @@ The folders are written by safetensors' own library and by bytes put together he
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import resource
@@ -345,6 +346,23 @@ def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", "no config.json")
     refused(Path("a\0b"))
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path / "m", BERT)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    refused(folder, name, "not a regular file")
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    refused(folder, name, "not a regular file")
+
+    def forbidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", forbidden)
+    refused(folder, "Permission denied")
 
 
 def sharded(folder: Path) -> dict[str, str]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from txlab.engine.tokenizers.json_files import shown
 from txlab.engine.transformer.positions import sinusoids
@@ -75,6 +77,8 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         model = fill(checked, family, shape, dtype)
     except LabError as error:
         raise LabError(f"model folder {str(path)!r}: {error}") from None
+    except OSError as error:  # a folder that may not be entered
+        raise LabError(f"model folder {str(path)!r}: it cannot be read: {error.strerror or error}") from None
     architectures = found.config.get("architectures")
     facts: dict[str, Any] = {
         "model_type": found.config["model_type"],
@@ -153,9 +157,7 @@ def check(folder: Folder, family: Family, shape: Any, dtype: torch.dtype) -> Che
             left_out.append(name)
         elif not any(re.fullmatch(pattern, name) for pattern in family.harmless):
             raise LabError(f"the weights have the tensor {shown(name)}, which this {family.name} has no place for")
-    with torch.device("meta"):  # nothing is allocated; what is missing was found above, so the size is no invention
-        empty = family.build(shape)
-    ours_of = named(empty)
+    ours_of = named(unallocated(family, shape))  # what is missing was found above, so its size is no invention
     for theirs, needed in [
         *((piece.theirs, piece.shape(ours_of[piece.ours])) for piece in pieces),
         *((theirs, tuple(ours_of[ours].shape)) for theirs, ours in copies),
@@ -177,6 +179,24 @@ def memory_at_hand() -> int:
     return int(psutil.virtual_memory().available)
 
 
+DRAWS = (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
+
+
+class Unfilled(TorchFunctionMode):
+    """No random numbers are drawn: without memory there is nothing to fill, and torch takes 3 s to find that out."""
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        if call in DRAWS:
+            return arguments[0] if arguments else keywords["tensor"]
+        return call(*arguments, **(keywords or {}))
+
+
+def unallocated(family: Family, shape: Any) -> Model:
+    """The model with shapes and without memory."""
+    with torch.device("meta"), Unfilled():
+        return family.build(shape)
+
+
 def named(model: nn.Module) -> dict[str, Tensor]:
     """Parameters, and the buffers that are computed, by name."""
     return dict(model.named_parameters()) | dict(model.named_buffers())
@@ -185,10 +205,11 @@ def named(model: nn.Module) -> dict[str, Tensor]:
 @torch.no_grad()
 def fill(checked: Checked, family: Family, shape: Any, dtype: torch.dtype) -> Model:
     """Allocate the model and read every tensor into its place; LabError for values that are not finite."""
-    with torch.device("meta"):
-        model = family.build(shape)
+    model = unallocated(family, shape)
     try:
-        model = model.to(dtype).to_empty(device="cpu")
+        for module in model.modules():
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                setattr(module, name, nn.Parameter(torch.empty(parameter.shape, dtype=dtype)))
     except (RuntimeError, MemoryError):
         raise LabError("there is not enough memory for the model") from None
     compute_tables(model, shape, dtype)
@@ -214,14 +235,15 @@ def read_into(piece: Piece, place: Place, ours: Tensor) -> None:
     """Fill the piece's part of our parameter, a block of rows of theirs at a time."""
     into = piece.rows(ours)
     into = into[None] if piece.row else into.T if piece.turned else into
-    for first, rows in blocks(place):
-        part = into[first : first + len(rows)]
-        part.copy_(rows)
-        if not bool(part.isfinite().all()):
+    for first, stored in blocks(place):
+        rows = stored.to(into.dtype)
+        # A NaN or an infinity survives any sum, so most blocks are asked with one pass over them.
+        if not isfinite(float(rows.sum())) and not bool(rows.isfinite().all()):
             raise LabError(
-                f"the tensor {piece.theirs} has {int((~part.isfinite()).sum())} values that are no finite numbers, "
+                f"the tensor {piece.theirs} has {int((~rows.isfinite()).sum())} values that are no finite numbers, "
                 f"in rows {first} to {first + len(rows) - 1}"
             )
+        into[first : first + len(rows)] = rows
 
 
 def neutral(name: str, ours: Tensor) -> None:
