@@ -192,5 +192,11 @@ def test_a_wrong_name_gets_the_nearest() -> None:
         preset_named("gpt2-medum")
 
 
+def test_a_rumour_is_no_preset() -> None:
+    assert not any(name.startswith(("gpt-4", "gpt4")) for name in PRESETS)
+    with pytest.raises(LabError, match="nothing is published"):
+        preset_named("gpt-4")
+
+
 def test_the_examples_in_the_docstrings_are_true() -> None:
     assert doctest.testmod(wide).failed == 0

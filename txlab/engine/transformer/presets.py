@@ -191,6 +191,9 @@ PRESETS = {
 
 def preset_named(name: str) -> Preset:
     """The preset of that name; LabError with the nearest one otherwise."""
+    if name.lower().replace("-", "").startswith("gpt4"):
+        # Wang's table prints 170 trillion parameters and 120 layers for it.
+        raise LabError("nothing is published of GPT-4's shape; what a lecture text prints of it is a rumour, no preset")
     if name not in PRESETS:
         raise LabError(f"no preset is called {name!r}{nearest(name, PRESETS)}; allowed: {', '.join(PRESETS)}")
     return PRESETS[name]
