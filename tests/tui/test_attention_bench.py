@@ -291,6 +291,52 @@ async def test_hostile_texts_are_read_and_shown_as_text(tiny_run: Path, ascii: b
         assert screen.pattern.rows[0] == "["  # what was there stays
 
 
+async def test_a_folder_of_others_is_opened_by_its_name(tmp_path: Path) -> None:
+    import torch
+
+    from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+    from txlab.engine.transformer.weights.saving import save_model
+
+    shape = EncoderDecoderShape(1, 2, 2, 16, 90, 90, 32, output_bias=True, half_sinusoids=True, activation="swish")
+    model = EncoderDecoder(shape, torch.Generator().manual_seed(0))
+    save_model(model, None, tmp_path / "models" / "small", special={"start": 1, "end": 0, "pad": 1})
+    app = app_on(None, tmp_path / "runs")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press("o")
+        await until(pilot, lambda: "folder with weights" in text_of(app))
+        await typed_into(pilot, "small")
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        await until(pilot, lambda: screen.bench is not None and idle(screen))
+        assert screen.bench is not None
+        await typed(pilot, "t", "5 6 7", "1 8")
+        await until(pilot, lambda: screen.bench.text.ids[:3] == (5, 6, 7) and idle(screen))  # type: ignore[union-attr]
+        await pilot.press("a", "a", "j")
+        await until(pilot, lambda: idle(screen))
+        await pilot.pause()
+        assert (screen.site, screen.chosen) == ("cross", (1, 0))
+        ids = screen.bench.text
+        kept: dict[str, torch.Tensor] = {}
+        from txlab.engine.transformer.hooks import Hooks
+
+        hooks = Hooks({"decoder.blocks.1.cross.pattern": lambda name, value: kept.update({name: value})})
+        with torch.no_grad():
+            screen.bench.opened.model(torch.tensor([ids.ids]), torch.tensor([ids.target]), hooks=hooks)
+        expected = kept["decoder.blocks.1.cross.pattern"][0, 0].numpy()
+        assert np.allclose(screen.pattern.values, expected, atol=1e-5)
+        assert not screen.query_one(TimeLine).visible
+
+
+async def typed_into(pilot: Pilot, text: str) -> None:  # type: ignore[type-arg]
+    """Answer the dialog that is open."""
+    pilot.app.screen.query(Input).first().value = text
+    asking = pilot.app.screen
+    await pilot.pause()
+    await pilot.press("enter")
+    await until(pilot, lambda: pilot.app.screen is not asking)
+
+
 # The recorded frames of a translator
 
 

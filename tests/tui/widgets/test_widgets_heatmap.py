@@ -232,3 +232,56 @@ async def test_only_lines_of_thumbnails_that_differ_are_drawn_again(
         heads.set_patterns(other)
         await pilot.pause()
         assert drawn == [1 + 2 * heads.pitch(heads.tall())]
+
+
+@pytest.mark.parametrize("size", [(50, 20), (120, 40)])
+async def test_a_window_into_a_large_matrix_is_asked_for_before_its_edge_is_seen(
+    host: Callable, size: tuple[int, int]
+) -> None:
+    tokens = 1024
+    names = tuple(f"t{place}" for place in range(tokens))
+    whole = np.random.default_rng(1).random((tokens, tokens)).astype(np.float32)
+    heatmap = Heatmap()
+    asked: list[int] = []
+
+    def give(rows: tuple[int, int], columns: tuple[int, int]) -> None:
+        asked.append((rows[1] - rows[0]) * (columns[1] - columns[0]))
+        heatmap.set_values(whole[slice(*rows), slice(*columns)], names, names, at=(rows[0], columns[0]))
+
+    class Giving(host):  # type: ignore[misc, valid-type]
+        def on_heatmap_wanted(self, event: Heatmap.Wanted) -> None:
+            give(event.rows, event.columns)
+
+    app = Giving(heatmap)
+    async with app.run_test(size=size) as pilot:
+        heatmap.expect(names, names)
+        assert np.isnan(heatmap.weight)
+        assert "…" in heatmap.draw_row(0, heatmap.plan().middle, heatmap.plan())[-1].text
+        give(*heatmap.wanted)
+        await pilot.pause()
+        for down, right in [(1, 0)] * 40 + [(8, 8)] * 12 + [(-300, 500), (900, -9999), (0, 9999), (-9999, 0)]:
+            heatmap.action_move(down, right)
+            await pilot.pause()
+            row, column = heatmap.cursor
+            assert heatmap.weight == whole[row, column]
+            shape, (top, left) = heatmap.plan(), heatmap.origin
+            assert heatmap.window.holds((top, top + shape.rows), (left, left + shape.columns))
+        seen = shape.rows * shape.columns
+        assert max(asked) <= 9 * max(seen, 33 * 33)
+        assert len(asked) < 20  # not with every step
+
+
+async def test_differences_are_read_by_their_sign(host: Callable) -> None:
+    heatmap = Heatmap()
+    app = host(heatmap)
+    async with app.run_test(size=(60, 20)) as pilot:
+        heatmap.set_values(np.array([[0.5, -0.5], [0.0, np.nan]]), ["a", "b"], ["x", "y"], signed=True)
+        heatmap.move_to(1, 1)
+        await pilot.pause()
+        line = next(line for line in text_of(app).splitlines() if line.lstrip().startswith("a "))
+        assert "+" in line
+        assert "-" in line.split("+")[1]
+        assert heatmap.window.value(0, 1) == -0.5
+        heatmap.set_values(np.eye(2), ["a", "b"], ["x", "y"], marks={(0, 1): "×"})
+        await pilot.pause()
+        assert "×" in text_of(app)

@@ -56,7 +56,8 @@ class AttentionScreen(ComparingScreen):
         "small pattern stands what the head is called after: p previous token, i induction, with its score. The "
         "arrows move in the panel that has the focus (tab goes on to the next one), h and l change the head, j and k "
         "the layer. Typing a text or switching something opens the run's model at the newest checkpoint at or before "
-        "the frame; beside it stands what comes next, before → now, and KL(before ‖ now). Esc goes back to the frames."
+        "the frame; beside it stands what comes next, before → now, and KL(before ‖ now). Esc goes back to the frames. "
+        "w asks about what has the focus: a cell, a token that may come next, a row of the side; under edits, the KL."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "pause", id="run.pause", key_display="space"),
@@ -123,6 +124,7 @@ class AttentionScreen(ComparingScreen):
     def run_changed(self) -> None:
         self.attention, self.frames = None, 0
         self.job = self.bench = None
+        self.remove_class("-timeless")
         self.working.forget()
         self.forget_view()
         self.stop_comparing()
@@ -185,6 +187,8 @@ class AttentionScreen(ComparingScreen):
             return (
                 self.job is None and self.run_path is not None and self.status in ("running", "paused", "created", "")
             )
+        if action == "timeline":
+            return self.bench is None or bool(self.bench.opened.steps)
         if action == "heads":
             return self.has_class("-narrow") or self.has_class("-tiny")
         if action == "site":

@@ -336,12 +336,22 @@ def checkpoint_at(task: Task) -> int | None:
     return before[-1] if before else None
 
 
+def beginning(opened: OpenModel) -> str:
+    """A text that this model can read: what it is at home with, a word, or a row of ids where it knows no words."""
+    for text in filter(None, (opened.example, "The ")):
+        try:
+            if opened.ids(text):
+                return text
+        except LabError:
+            continue
+    return "1 2 3"
+
+
 def text_of(opened: OpenModel, source: str | None, target: str | None) -> Text:
     """What a model reads of a person's text, or of its own example."""
     pair = opened.kind == "encoder-decoder"
     if source is None:
-        source = opened.example or "The "
-        target = opened.example_target
+        source, target = beginning(opened), opened.example_target
     text = opened.text(source, target or "") if pair else opened.text(source)
     most = opened.context
     for what, ids in (("text", text.ids), ("target", text.target)):

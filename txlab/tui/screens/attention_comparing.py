@@ -165,8 +165,7 @@ class ComparingScreen(HandsScreen):
         super().show_words()
         if self.second is None or self.source is None:
             return
-        first, second = ("".join(each.columns(self.site)) for each in (self.source, self.second))
-        texts = f'"{visible(first, self.ascii)}"' + (f' | "{visible(second, self.ascii)}"' if second != first else "")
+        texts = " | ".join(dict.fromkeys(self.quoted(each) for each in (self.source, self.second)))
         names = list(dict.fromkeys([self.source.name, self.second.name]))
         weights = [self.query_one(f"#{name}", Heatmap).weight for name in ("pattern", "other", "difference")]
         shown = [share(weight) if np.isfinite(weight) else "-" for weight in weights]

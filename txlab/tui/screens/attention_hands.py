@@ -15,7 +15,7 @@ import numpy as np
 
 from txlab.drawing.text import visible
 from txlab.tui.lane import Lane
-from txlab.tui.screens.attention_bench import BenchSource, Switch, Task, Workbench
+from txlab.tui.screens.attention_bench import BenchSource, Switch, Task, Workbench, beginning
 from txlab.tui.screens.attention_looking import LookingScreen
 from txlab.tui.screens.attention_side import Answer
 from txlab.tui.screens.attention_switches import one_line, put, same
@@ -65,7 +65,7 @@ class HandsScreen(LookingScreen):
         old, self.bench = self.bench, bench
         # What was not said is now known: the text that the model is at home with.
         if self.job == bench.task and bench.task.source is None:
-            self.job = replace(bench.task, source=bench.opened.example or "The ", target=bench.opened.example_target)
+            self.job = replace(bench.task, source=beginning(bench.opened), target=bench.opened.example_target)
         if old is not None:
             bench.begin_like(old)
         if old is None or old.opened is not bench.opened or old.text != bench.text:
@@ -94,6 +94,7 @@ class HandsScreen(LookingScreen):
         self.working.forget()
         self.forget_view()
         self.query_one(TimeLine).at = self.at
+        self.remove_class("-timeless")
         self.refresh_bindings()
         if self.attention is not None:
             self.show_source()
@@ -105,6 +106,7 @@ class HandsScreen(LookingScreen):
         if bench is None:
             return
         steps = np.array(bench.opened.steps, dtype=np.int64)
+        self.set_class(not len(steps), "-timeless")
         line.set_frames(steps, 0, 0, steps, ended=True, noun="checkpoint")
         line.at = bench.opened.step
         line.refresh()

@@ -205,13 +205,18 @@ class LookingScreen(RunScreen):
         said = [f"head {layer + 1}.{head + 1}"]
         known = [(name, float(scores[name][layer, head])) for name in SCORES if name in scores]
         said += [f"{name} {share(score)}" for name, score in known if np.isfinite(score)]
-        rows, columns = source.rows(self.site), source.columns(self.site)
         site = "" if len(source.sites) == 1 else self.site
         view = VIEW_WORDS[self.view] + (", first token left out" if self.without_first else "")
         mask = dot.join(part for part in (site, visible(source.mask(self.site), self.ascii), view) if part)
-        probe = visible("".join(rows if self.site != "cross" else columns), self.ascii)
-        self.query_one(HeadLine).say(f'"{probe}"', visible(source.name, self.ascii), mask, dot.join(said))
+        self.query_one(HeadLine).say(self.quoted(source), visible(source.name, self.ascii), mask, dot.join(said))
         self.show_next()
+
+    def quoted(self, source: AttentionSource) -> str:
+        """The text; of a translator both."""
+        texts = [source.columns("cross"), source.rows("cross")] if "cross" in source.sites else []
+        texts = texts or [source.rows(self.site)]
+        arrow = " -> " if self.ascii else " → "
+        return arrow.join(f'"{visible("".join(tokens), self.ascii)}"' for tokens in texts)
 
     def show_next(self) -> None:
         """What comes next after the row of the cursor, with what it was before if something is switched."""

@@ -39,10 +39,12 @@ def models_here(root: Path) -> list[tuple[str, str]]:
         steps = sorted(int(each.name) for each in (path / "checkpoints").glob("[0-9]*") if each.name.isdecimal())
         if steps:
             found.append((path.name, f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {steps[-1]}"))
+    seen: set[Path] = set()
     for folder in (Path("models"), root.parent / "models"):
         for config in sorted(folder.glob("*/config.json")) if folder.is_dir() else []:
             name = str(config.parent)
-            if name not in dict(found):
+            if config.resolve() not in seen:
+                seen.add(config.resolve())
                 found.append((name, "folder with weights of others"))
     return found
 
