@@ -132,5 +132,20 @@ def test_a_tokenizer_that_was_tampered_with_is_one_sentence() -> None:
             tokenizer_kept(wrong)
 
 
+def test_a_mask_takes_the_space_before_it_where_words_begin_with_theirs() -> None:
+    from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+    from txlab.engine.transformer.bert import Bert, BertShape
+    from txlab.experiments.opened import Special
+
+    learnt = BytePairTokenizer.trained(["the cat sees the cat"], 260)
+    special = Special(begin=300, end=301, mask=302, names={300: "[CLS]", 301: "[SEP]", 302: "[MASK]"})
+    model = Bert(BertShape(1, 1, 4, 8, 303))
+    for tokenizer, first in ((learnt, "the"), (ByteTokenizer(), "the ")):
+        opened = models.OpenModel("bert", "bert", model, tokenizer, special=special)
+        expected = (300, *tokenizer.encode(first), 302, *tokenizer.encode(" sees"), 302, 301)
+        assert opened.ids(f"the [MASK] sees{' ' if tokenizer is learnt else ''}[MASK]") == expected
+
+
 def test_steps_are_tried_from_the_nearest() -> None:
     assert models.order_of([100, 200, 300], 250) == [200, 300, 100]

@@ -277,7 +277,9 @@ def print_heads(reading: Reading, seen: Seen) -> None:
         print("the text is too short for any score")
     elif "induction" not in names and site.name != "cross":
         print("no token comes twice in this text, so induction and duplicate have no value")
-    print(f"txlab attend {shown(reading.model.name)} TEXT --head {found[0]['name']} shows one head's pattern")
+    model = reading.model
+    named = model.name if model.step is not None else str(model.origin)
+    print(f"txlab attend {shown(named)} TEXT --head {found[0]['name']} shows one head's pattern")
 
 
 def print_target(reading: Reading) -> None:
@@ -357,7 +359,8 @@ def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray,
         for i, j, weight in strongest(weights)
     ]
     if pairs:
-        print("\n".join(folded("strongest: " + ", ".join(pairs), columns() - 1)))
+        whole = [pair.replace(" ", "\0") for pair in pairs]  # a pair stays on one line
+        print("\n".join(folded("strongest: " + ", ".join(whole), columns() - 1)).replace("\0", " "))
 
 
 def strongest(weights: np.ndarray) -> list[tuple[int, int, float]]:

@@ -83,11 +83,17 @@ class OpenModel:
         return (*given(special.begin), *ids)
 
     def _encoded(self, text: str) -> list[int]:
+        from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+
         mask = self.special.names.get(self.special.mask) if self.special.mask is not None else None
         if not mask or mask not in text:
             return self.tokenizer.encode(text)
+        parts = text.split(mask)
+        if isinstance(self.tokenizer, BytePairTokenizer):
+            # Its words begin with their space, so the one before a mask belongs to what is hidden.
+            parts[:-1] = [part.removesuffix(" ") for part in parts[:-1]]
         ids: list[int] = []
-        for number, part in enumerate(text.split(mask)):
+        for number, part in enumerate(parts):
             ids += [self.special.mask] if number else []  # type: ignore[list-item]
             ids += self.tokenizer.encode(part)
         return ids
