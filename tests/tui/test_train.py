@@ -13,6 +13,7 @@ import pytest
 from picture import text_of
 from recorded import HOSTILE, app_on, append_rows, make_run, settle
 
+import txlab
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.reader import RunReader
@@ -348,3 +349,28 @@ def test_text_is_folded_without_losing_any_of_it() -> None:
 
 def test_smoothing_is_over_round_numbers() -> None:
     assert [round_number(value) for value in (0.2, 1, 3, 24.8, 50, 999)] == [1, 1, 2, 20, 50, 500]
+
+
+def test_metrics_of_one_kind_are_drawn_together_and_told_one_by_one(root: Path) -> None:
+    run = txlab.record("several", root=root, steps=20)
+    for step in (10, 20):
+        accuracies = {f"accuracy_{k}": k / 16 for k in (16, 2, 0)}
+        texts = {"epochs/python-docs": step / 4, "epochs/python-source": step / 400}
+        run.log(step, loss=1.0, val_loss=2.0, accuracy=0.5, **accuracies, **texts)
+    run.close()
+    reader = reader_of(run.path)
+    snap = snapshot(reader, Look("epochs/python-source"), RunReader)
+    assert [line.label for line in snap.lines] == ["python-docs", "python-source"]
+    assert snap.unit == "epochs of each text"
+    assert [name for name in snap.metrics if name.startswith(("acc", "epo"))] == [
+        "accuracy",
+        "accuracy_0",
+        "epochs/python-docs",
+    ]
+    told = {fact.key: fact.name for fact in snap.facts}
+    assert told["accuracy_16"] == "accuracy 16"
+    assert told["epochs/python-docs"] == "epochs python-docs"
+    curves = snapshot(reader, Look("accuracy_16"), RunReader)
+    assert [line.label for line in curves.lines] == ["0", "2", "16"]
+    assert [float(line.values[-1]) for line in curves.lines] == [0.0, 0.125, 1.0]
+    assert [line.label for line in snapshot(reader, Look("accuracy"), RunReader).lines] == ["accuracy"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,32 @@ FIRST = (
     *("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy"),
     *("tokens_per_second", "memory_mb", "share_of_peak"),
 )
+
+
+# Metrics of one beginning, which are drawn together: what the chart is then called, and their name in the column.
+TOGETHER = {
+    "val_loss/": ("nats, validation of each text", "val"),
+    "epochs/": ("epochs of each text", "epochs"),
+    "accuracy_": ("accuracy after so many examples", "accuracy"),
+}
+
+
+def family(name: str) -> str:
+    """What a metric shares with those that it is drawn with.
+
+    >>> family("epochs/python-docs"), family("accuracy_16"), family("copy_accuracy")
+    ('epochs/', 'accuracy_', '')
+    """
+    group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
+    alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
+    return group if group in TOGETHER and not alone else ""
+
+
+def relatives(name: str, names: Sequence[str]) -> list[str]:
+    """The metrics that are drawn together with this one, itself among them, accuracy_8 before accuracy_16."""
+    group = family(name)
+    found = [other for other in names if group and family(other) == group]
+    return sorted(found, key=lambda other: (len(other), other) if group == "accuracy_" else (0, "")) or [name]
 
 
 @dataclass(frozen=True)
@@ -101,7 +127,9 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     names = reader.names()
     hidden = {val for train, val in PAIRS.items() if train in names}
     metrics = [name for name in FIRST if name in names] + [n for n in names if n not in FIRST and n not in hidden]
-    metric = look.metric if look.metric in metrics else metrics[0] if metrics else ""
+    metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
+    asked = relatives(look.metric, names)[0]
+    metric = asked if asked in metrics else metrics[0] if metrics else ""
     step = max(
         state.step, info.step, max((int(s.steps[-1]) for n in metrics[:1] if len(s := reader.series(n))), default=0)
     )
@@ -115,7 +143,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.title,
         metric,
         tuple(metrics),
-        UNITS.get(metric, ""),
+        UNITS.get(metric, "") or TOGETHER.get(family(metric), ("", ""))[0],
         lines_of(reader, metric, look, other),
         facts_of(reader, look.at, values),
         samples_of(reader),
@@ -137,6 +165,11 @@ def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path],
     """The curve, its validation, the same curve of other runs, and what rewinds took from it."""
     if not metric:
         return ()
+    together = relatives(metric, reader.names())
+    if len(together) > 1:
+        roles = ["train"] + ["other"] * (len(together) - 1)
+        members = zip(together, roles, strict=True)
+        return tuple(line(name.removeprefix(family(name)), role, reader.series(name)) for name, role in members)
     validation = PAIRS.get(metric, "")
     has_validation = bool(validation) and len(reader.series(validation)) > 0
     found = [line("train" if has_validation else metric, "train", reader.series(metric))]
@@ -202,7 +235,11 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     known |= {"tokens_per_second", "share_of_peak", "seconds_left", "steps_per_second", "exact_match"}
     known |= {"token_accuracy"}
     for name in [name for name in values if name not in known][:OTHERS_SHOWN]:
-        add(visible(name)[:16], name, spark=True)
+        group = family(name)
+        if group in TOGETHER and len(relatives(name, list(values))) > 1:
+            add(visible(f"{TOGETHER[group][1]} {name.removeprefix(group)}")[:20], name)
+        else:
+            add(visible(name)[:16], name, spark=True)
     return tuple(facts)
 
 
