@@ -180,6 +180,33 @@ def test_a_marian_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str,
     refused(written(tmp_path / "m", MARIAN | change, tensors_of(MARIAN)), *parts)
 
 
+def test_configs_as_they_were_published_are_read(tmp_path: Path) -> None:
+    """What the files of OpenAI, Google and the University of Helsinki say beside the sizes."""
+    said = {
+        "gpt2": GPT2 | {
+            "activation_function": "gelu_new", "attn_pdrop": 0.1, "bos_token_id": 50256, "eos_token_id": 50256,
+            "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "n_ctx": T, "resid_pdrop": 0.1, "n_inner": F,
+            "summary_type": "cls_index", "task_specific_params": {"text-generation": {"max_length": 50}},
+        },
+        "bert": BERT | {
+            "hidden_act": "gelu", "gradient_checkpointing": False, "layer_norm_eps": 1e-12, "type_vocab_size": 2,
+            "position_embedding_type": "absolute", "pad_token_id": 0, "directionality": "bidi", "use_cache": True,
+        },
+        "marian": MARIAN | {
+            "activation_function": "swish", "add_bias_logits": False, "add_final_layer_norm": False, "bos_token_id": 0,
+            "bad_words_ids": [[10]], "classif_dropout": 0.0, "decoder_vocab_size": V, "decoder_layerdrop": 0.0,
+            "extra_pos_embeddings": V, "forced_eos_token_id": 0, "is_decoder": False, "normalize_before": False,
+            "normalize_embedding": False, "num_hidden_layers": 1, "pad_token_id": 10, "scale_embedding": True,
+            "static_position_embeddings": True, "eos_token_id": [0], "num_beams": 6,
+        },
+    }  # fmt: skip
+    kinds = {name: load_model(written(tmp_path / name, config)) for name, config in said.items()}
+    assert [loaded.kind for loaded in kinds.values()] == ["gpt", "bert", "encoder-decoder"]
+    shapes = [loaded.model.shape for loaded in kinds.values()]
+    assert [shape.activation for shape in shapes] == ["gelu_tanh", "gelu", "swish"]
+    assert kinds["marian"].special == {"start": 1, "begin": 0, "end": 0, "pad": 10}
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [

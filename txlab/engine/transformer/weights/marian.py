@@ -2,7 +2,7 @@
 
 Notable: post-LN throughout, sinusoids with all sines first, which are computed and only compared where a file has them;
 `final_logits_bias` (1, V) is ours without the row. Old configs say things that only BART's other descendants vary: they
-are held to what Marian is.
+are held to what Marian is. (extra_pos_embeddings is read by nobody where positions are computed.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ ONLY = {
     "normalize_embedding": False,
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
-    "extra_pos_embeddings": 0,
     "is_decoder": False,
 }
 # Which dimensions of our parameters are features of the residual stream, by the end of the name.
