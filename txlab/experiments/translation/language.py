@@ -7,8 +7,8 @@ English is subject–verb–object; Veshal is subject–object–verb, and what 
 - A noun has a gender, a, o or e. Its ending is that vowel, i for the plural, then the case: nothing for the subject, n
   for the object, s for a place. The article before it agrees in gender and number, an adjective comes *after* it and
   agrees in all three.
-- A phrase of place comes before its noun (before everything if it belongs to the verb), its preposition after the
-  place. A relative clause comes before the noun as well: object, stem, tense, and the ending of the noun it describes.
+- A phrase of place always belongs to the verb; it comes before all else, its preposition behind the place. A relative
+  clause comes before its noun: object, stem, tense, and the ending of the noun that it describes.
 - The verb is stem, tense (-u now, -ot before, -ish in time to come) and agreement with its subject in gender and
   number, across all that stands between them. An adverb, the last word in English, stands right before it.
 
@@ -168,7 +168,7 @@ def drawn(draws: Draws) -> Sentence:
     if acted is not None and length + 4 <= LONGEST and draws.chance(0.2):
         object_relative = clause(draws)
         length += 4
-    if length < 5 or (length + 4 <= LONGEST and draws.chance(0.4)):
+    if length < SHORTEST or (length + 4 <= LONGEST and draws.chance(0.4)):
         place = Place(
             draws.one_of(tuple(lexicon.PREPOSITIONS)),
             thing(draws, lexicon.PLACES, at_most=min(1, LONGEST - length - 3)),
