@@ -345,6 +345,18 @@ def test_a_model_that_would_take_all_the_memory_is_refused(tmp_path: Path, monke
     refused(folder, "memory")
 
 
+def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "CONTAINER", tmp_path)
+    free = loading.memory_at_hand()
+    assert free > 10_000
+    (tmp_path / "memory.current").write_text("4000\n")
+    (tmp_path / "memory.stat").write_text("anon 3000\ninactive_file 500\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert loading.memory_at_hand() > 10_000
+    (tmp_path / "memory.max").write_text("10000\n")
+    assert loading.memory_at_hand() == 6500
+
+
 def test_tensors_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from txlab.engine.transformer.weights import folders
 

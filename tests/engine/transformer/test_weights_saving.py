@@ -122,3 +122,16 @@ def test_our_own_tokenizer_lies_in_the_folder_and_is_checked_like_any_other(tmp_
     (tmp_path / "m" / "txlab-tokenizer.json").write_text('{"format": 1, "kind": "pickle"}')
     with pytest.raises(LabError, match="kind = 'pickle' is not known"):
         load_model(tmp_path / "m")
+
+
+def test_a_tokenizer_without_any_form_is_left_out_and_a_sentence_says_so(tmp_path: Path) -> None:
+    class Odd:
+        vocabulary = 11
+
+    (note,) = save_model(GPT(SHAPE), Odd(), tmp_path / "m")
+    assert note.startswith("the tokenizer is left out: a Odd has no form of ours")
+    model = EncoderDecoder(EncoderDecoderShape(1, 1, 2, 8, 20, 20, 6))
+    (note,) = save_model(model, CharacterTokenizer.of("abc"), tmp_path / "n", target_tokenizer=Odd())
+    assert "left out" in note
+    for name in ("m", "n"):
+        assert load_model(tmp_path / name).tokenizer is None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -35,6 +36,7 @@ from txlab.errors import LabError, nearest
 FAMILIES: dict[str, Family] = {"gpt2": GPT2, "bert": BERT, "marian": MARIAN}
 # Of the free memory this much stays free: a model that just fits leaves nothing for its activations.
 SPARED = 0.1
+CONTAINER = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,14 @@ def check(folder: Folder, family: Family, shape: Any, dtype: torch.dtype) -> Che
 
 
 def memory_at_hand() -> int:
-    """Bytes that can be taken without pushing anything out."""
-    return int(psutil.virtual_memory().available)
+    """Bytes that can be taken without pushing anything out; in a container, of what it may have."""
+    free = int(psutil.virtual_memory().available)
+    with suppress(OSError, ValueError):  # no such files elsewhere; "max" where there is no limit
+        limit, used = (int((CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
+        counts = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
+        # What was read from files and can be forgotten counts as used there.
+        free = min(free, max(limit - used + int(counts.get("inactive_file", 0)), 0))
+    return free
 
 
 DRAWS = (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)

@@ -38,9 +38,14 @@ def write_tokenizers(folder: Path, source: Any, target: Any, special: Mapping[st
         return []
     if isinstance(source, SentencePieceTokenizer):
         return write_sentence_pieces(folder, source, target)
-    own_form(source, folder / OWN)
+    try:
+        own_form(source, folder / OWN)
+        if target is not None:
+            own_form(target, folder / OWN_TARGET)
+    except LabError as error:
+        (folder / OWN).unlink(missing_ok=True)  # one of two would be taken for both
+        return [f"the tokenizer is left out: {error}"]
     if target is not None:
-        own_form(target, folder / OWN_TARGET)
         return [f"transformers reads one tokenizer in such a folder, here are two: they are in {OWN} and {OWN_TARGET}"]
     try:
         write_theirs(folder, source, special)
