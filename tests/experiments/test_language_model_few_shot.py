@@ -169,3 +169,14 @@ def test_its_checkpoint_opens() -> None:
 def test_what_does_not_suit_is_said_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence):
         build_data(scenario(**changes))
+
+
+def test_an_accuracy_is_explained_beside_the_best_possible() -> None:
+    from txlab.experiments.explanations import explain_metric
+
+    experiment = build(scenario())
+    values = {name: float(value) for name, value in experiment.evaluate().items()}
+    told = explain_metric(scenario().model_dump(), "accuracy_4", 0, values, experiment.facts())
+    assert told is not None
+    assert told.result == values["accuracy_4"]
+    assert {step.name: step.result for step in told.steps}["best"] == pytest.approx(best_possible(4, 4, 8))

@@ -185,3 +185,23 @@ def test_a_short_part_is_named(texts: list[Path], tmp_path: Path) -> None:
     short.write_text("too short\n")
     with pytest.raises(LabError, match=r"data\.mixture\[1\]\.text is too short: its training share has 10 tokens"):
         build_data(scenario([texts[0], short]))
+
+
+def test_epochs_and_losses_of_a_text_are_explained_by_what_was_drawn(texts: list[Path]) -> None:
+    from txlab.experiments.explanations import explain_metric
+
+    settings = scenario(texts)
+    experiment = build(settings)
+    for _ in range(6):
+        experiment.step()
+    values = {name: float(value) for name, value in experiment.evaluate().items()}
+    told = explain_metric(settings.model_dump(), "epochs/large", 6, values, experiment.facts())
+    assert told is not None
+    assert told.result == values["epochs/large"]
+    steps = {step.name: step.result for step in told.steps}
+    rows = [row for step in range(6) for row in experiment.data.train_batch(step).inputs.tolist()]
+    assert steps["drawn"] == pytest.approx(16 * sum(source_of(row) == 1 for row in rows))
+    assert steps["expected"] == pytest.approx(6 * 8 * 16 * 2 / 8)
+    told = explain_metric(settings.model_dump(), "val_loss/small", 6, values, experiment.facts())
+    assert told is not None
+    assert told.steps[-1].result == pytest.approx(values["val_loss"], rel=1e-6)

@@ -15,6 +15,7 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
+from txlab.experiments.language_model.measures import explain_epochs, explain_few_shot, explain_part_loss
 from txlab.experiments.language_model.schedule import clip_factor, factor
 from txlab.experiments.language_model.schema import LanguageModelScenario, Train
 from txlab.experiments.protocol import Frame
@@ -115,13 +116,15 @@ def explain_metric(
         "val_bits_per_byte": _bits_per_byte,
         "share_of_peak": _share_of_peak,
     }
-    if name not in answers or name not in values or not isfinite(values[name]):
+    several = {"epochs/": explain_epochs, "val_loss/": explain_part_loss, "accuracy_": explain_few_shot}
+    answer = answers.get(name) or next((to for start, to in several.items() if name.startswith(start)), None)
+    if answer is None or name not in values or not isfinite(values[name]):
         return None
     kind = KINDS.get(str(scenario.get("kind")))
     settings: Any = None if kind is None else kind.load_schema().model_validate(dict(scenario))
     if not isinstance(getattr(settings, "train", None), Train):  # another optimizer: its numbers mean something else
         return None
-    return answers[name](settings, name, step, values, facts or {})
+    return answer(settings, name, step, values, facts or {})
 
 
 def _learning_rate(
@@ -280,6 +283,8 @@ def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | 
 
     data, train = scenario.data, scenario.train
     vocabulary = data.vocabulary
+    if scenario.start.run and not scenario.start.fingerprint:
+        raise LabError("how large it is depends on the run that it starts from; its own run will say (w on the run)")
     in_bytes = data.source == "text" and data.tokenizer == "bytes"
     if data.source == "text" and data.tokenizer in ("characters", "words"):
         what = data.tokenizer
@@ -321,7 +326,7 @@ def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | 
             Operand("D", D, "width"),
             Operand("F", F, "width of the feed-forward layer"),
             Operand("T", T, "context"),
-            Operand("V", V, "bytes" if in_bytes else "symbols" if data.source == "induction" else "tokens"),
+            Operand("V", V, "bytes" if in_bytes else "tokens" if data.source == "text" else "symbols"),
             Operand("B", B, "sequences a step"),
         ],
         steps=steps,

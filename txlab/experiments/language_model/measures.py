@@ -1,0 +1,107 @@
+"""Answers to "why this number?" for what a mixture, the few-shot task and masked text record (MATH T10, T12, T13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+from txlab.engine.explain import Explanation, Operand, Step
+
+
+def explain_epochs(
+    scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """Tokens drawn over tokens there, from epochs and the size of the text; beside what the weight leads to expect."""
+    part = part_of(facts, name)
+    if part is None:
+        return None
+    there, share, epochs = int(part["train_tokens"]), float(part["share"]), values[name]
+    batch, length = scenario.train.batch, scenario.model.context
+    expected = step * batch * length * share
+    return Explanation(
+        question=f"how often has {part['name']} been read?",
+        equation="epochs = tokens drawn / tokens there",
+        math="T12",
+        source="Mehlig; Brown et al. 2020, §2.2",
+        operands=[
+            Operand("w", share, "its share of the sequences"),
+            Operand("N", there, "tokens of its training share"),
+        ],
+        steps=[
+            Step(
+                "expected",
+                f"{step} · {batch} · {length} · {share:.4g}",
+                expected,
+                "tokens, were no draw left to chance",
+            ),
+            Step("drawn", f"{epochs:.6g} · {there}", epochs * there, "tokens"),
+            Step(
+                "epochs", f"{epochs * there:.0f} / {there}", epochs, "windows are drawn at random, so some come twice"
+            ),
+        ],
+        result=epochs,
+    )
+
+
+def explain_part_loss(
+    scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """What the loss of one text adds to the loss of the mixture."""
+    parts = facts.get("corpus", {}).get("parts", [])
+    named = [(part, values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values]
+    if part_of(facts, name) is None or len(named) < len(parts):
+        return None
+    steps = [
+        Step(f"w · L of {part['name']}", f"{part['share']:.4g} · {loss:.4f}", part["share"] * loss, "nats")
+        for part, loss in named
+    ]
+    steps.append(Step("L", "the sum", sum(part["share"] * loss for part, loss in named), "val_loss, nats a token"))
+    return Explanation(
+        question=f"what does a loss of {values[name]:.4g} on this text add?",
+        equation="L = Σᵢ wᵢ Lᵢ",
+        math="T12",
+        source="Mehlig",
+        operands=[Operand(f"L of {part['name']}", loss, f"weight {part['share']:.4g}") for part, loss in named],
+        steps=steps,
+        result=values[name],
+    )
+
+
+def part_of(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The text of a mixture that a metric is about."""
+    parts = facts.get("corpus", {}).get("parts", [])
+    return next((part for part in parts if part["name"] == name.partition("/")[2]), None)
+
+
+def explain_few_shot(
+    scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """The accuracy after k examples beside the best that is possible."""
+    corpus = facts.get("corpus", {})
+    n, m = corpus.get("letters"), corpus.get("answers")
+    if not n or not m:
+        return None
+    k, share = int(name.rpartition("_")[2]), values[name]
+    unseen = (1 - 1 / n) ** k
+    asked = scenario.train.batch * scenario.train.validation_batches
+    return Explanation(
+        question=f"why {share:.4g} right after {k} example{'' if k == 1 else 's'}?",
+        equation="best possible: P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m)",
+        math="T13",
+        source="Mehlig; Brown et al. 2020, §2",
+        operands=[
+            Operand("k", k, "examples before the question"),
+            Operand("n", n, "letters"),
+            Operand("m", m, "capitals; each as likely where the letter did not come before"),
+        ],
+        steps=[
+            Step("not shown", f"(1 − 1/{n})^{k}", unseen, "the letter of the question is in none of the examples"),
+            Step(
+                "best", f"1 − {unseen:.4f} · (1 − 1/{m})", 1 - unseen * (1 - 1 / m), "whoever looks it up, and guesses"
+            ),
+            Step("measured", f"{share * asked:.0f} / {asked}", share, "on maps that were never trained"),
+            Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {asked})", sqrt(max(0.0, share * (1 - share)) / asked)),
+        ],
+        result=share,
+    )
