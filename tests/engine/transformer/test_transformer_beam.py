@@ -151,6 +151,38 @@ def test_a_wider_beam_finds_what_greed_passes_by() -> None:
     assert better >= 3
 
 
+def plain_beam(
+    model: EncoderDecoder, given: list[int], tokens: int, beams: int, alpha: float, patient: bool
+) -> list[list[int]]:
+    """The search as it is described, over whole texts read anew each time; the patient one never stops early."""
+    alive: list[list[int]] = [[]]
+    ended: list[list[int]] = []
+    for _ in range(tokens):
+        texts = [[*text, token] for text in alive for token in range(V)]
+        ranked = [text for _, text in sorted(zip(log_probabilities(model, given, texts), texts, strict=True))[::-1]]
+        ended += [text for text in ranked[:beams] if text[-1] == END]
+        alive = [text for text in ranked if text[-1] != END][:beams]
+        if len(ended) >= beams and not patient:
+            alive = []
+            break
+    found = [*ended, *alive]
+    values = log_probabilities(model, given, found)
+    scores = [value / length_penalty(len(text), alpha) for value, text in zip(values, found, strict=True)]
+    return [text for _, text in sorted(zip(scores, found, strict=True))[::-1][:beams]]
+
+
+@pytest.mark.parametrize("patient", [False, True])
+@pytest.mark.parametrize("beams", [2, 3])
+def test_a_beam_keeps_ends_and_stops_as_it_says(beams: int, patient: bool) -> None:
+    for seed in range(12):
+        model = translator(seed)
+        with torch.no_grad():
+            model.unembed.weight[END] = model.unembed.weight.mean(0) + 0.3  # so that ends come often, at all ranks
+        for alpha in (0.0, 1.0):
+            found = beam_search(model, [3, 1], 6, beams=beams, end=END, start=START, alpha=alpha, patient=patient)
+            assert [text for text, _ in found] == plain_beam(model, [3, 1], 6, beams, alpha, patient)
+
+
 def test_a_patient_beam_never_ends_with_less() -> None:
     for seed in range(20):
         model = translator(seed)
