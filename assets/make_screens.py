@@ -32,6 +32,7 @@ from txlab.runs.directory import RunInfo  # noqa: E402
 from txlab.runs.finding import list_runs  # noqa: E402
 from txlab.tui.app import TxlabApp  # noqa: E402
 from txlab.tui.screens.attention import AttentionScreen  # noqa: E402
+from txlab.tui.screens.attention_source import strongest  # noqa: E402
 from txlab.tui.screens.lab import LabScreen  # noqa: E402
 from txlab.tui.screens.rows import Rows  # noqa: E402
 from txlab.tui.screens.tokens import TokensScreen  # noqa: E402
@@ -104,11 +105,11 @@ async def draw(root: Path, folder: Path) -> None:
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
         assert screen.attention is not None
-        (layer, head), *_ = screen.attention.strongest("induction", 1) or [(0, 0)]
+        (layer, head), *_ = strongest(screen.attention.scores("self"), "induction", 1) or [(0, 0)]
         screen.query_one(Thumbnails).choose(layer, head)
         await pilot.pause(0.3)
         heatmap = screen.query_one(Heatmap)
-        weights = screen.attention.pattern[layer, head].astype(np.float32)
+        weights = screen.attention.parts["self"].pattern[layer, head].astype(np.float32)
         row = on_the_diagonal(weights)
         heatmap.move_to(row, int(weights[row].argmax()))
         await pilot.pause(0.5)
