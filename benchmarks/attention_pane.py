@@ -17,6 +17,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from txlab.tui import garbage
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens import attention_bench
 from txlab.tui.screens.attention import AttentionScreen
@@ -81,6 +82,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
     attention_bench.checkpoint_at = lambda _: None
     app = TxlabApp(root=folder, settings=Settings())
     async with app.run_test(size=(120, 40)) as pilot:
+        garbage.take_over()  # as the console does on a terminal: Python's own search takes half a second beside torch
         beat = Beat()
         listening = asyncio.create_task(beat.listen())
         await show(app, pilot, beat, options)

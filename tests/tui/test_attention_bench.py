@@ -63,6 +63,22 @@ async def on_bench(pilot: Pilot, text: str = TEXT) -> AttentionScreen:  # type: 
     return screen
 
 
+@pytest.fixture
+def loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's model with weights ten times as large: after twelve steps a head hardly says anything yet."""
+    from txlab.runs import models
+
+    quietly = models.open_model
+
+    def louder(*given: object, **named: object) -> models.OpenModel:
+        opened = quietly(*given, **named)  # type: ignore[arg-type]
+        for parameter in opened.model.parameters():
+            parameter.data.mul_(10 if parameter.dim() > 1 else 1)
+        return opened
+
+    monkeypatch.setattr(models, "open_model", louder)
+
+
 def by_hand(run: Path, text: str, off: tuple[int, int] | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
     """(probabilities (T, V), patterns of each layer (H, T, T)) by a plain loop over the blocks' own weights; `off`: a
     head whose columns of W_O are zero."""
@@ -96,7 +112,7 @@ def by_hand(run: Path, text: str, off: tuple[int, int] | None = None) -> tuple[n
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_next(
-    tiny_run: Path, size: tuple[int, int]
+    tiny_run: Path, loud: None, size: tuple[int, int]
 ) -> None:
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=size) as pilot:
@@ -110,7 +126,7 @@ async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_n
         await pilot.press("l")
         await until(pilot, lambda: idle(screen))
         await pilot.pause()
-        assert np.allclose(heatmap.values, patterns[0][1], atol=1e-5)
+        assert np.allclose(heatmap.values, patterns[0][1], atol=1e-4)
         bars = screen.query_one("#next", Bars)
         assert bars.bars[0][1] == pytest.approx(plain[last].max(), abs=1e-5)
         await pilot.press("x")
@@ -118,11 +134,12 @@ async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_n
         await pilot.pause()
         off, _ = by_hand(tiny_run, TEXT, off=(0, 1))
         kl = float((plain[last] * np.log(plain[last] / off[last])).sum())
-        assert screen.following.kl == pytest.approx(kl, abs=1e-6)
+        assert kl > 0.0005
+        assert screen.following.kl == pytest.approx(kl, rel=1e-3)
         shown = dict(zip([token for token, _ in bars.bars], zip(bars.before, bars.bars, strict=True), strict=True))
         best = chr(int(plain[last].argmax()))
-        assert shown[best][0] == pytest.approx(plain[last].max(), abs=1e-5)
-        assert shown[best][1][1] == pytest.approx(off[last, ord(best)], abs=1e-5)
+        assert shown[best][0] == pytest.approx(plain[last].max(), rel=1e-3)
+        assert shown[best][1][1] == pytest.approx(off[last, ord(best)], rel=1e-3)
         text = text_of(app)
         assert "head 1.2 off" in text
         assert "KL " in text
