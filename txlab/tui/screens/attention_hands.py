@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.drawing.text import visible
+from txlab.drawing.text import fit, formula, visible
 from txlab.tui.lane import Lane
 from txlab.tui.screens.attention_bench import BenchSource, Switch, Task, Workbench, beginning
 from txlab.tui.screens.attention_looking import LookingScreen
@@ -253,6 +253,7 @@ class HandsScreen(LookingScreen):
             for name, variant in VARIANTS.items():
                 why_not = unfit(name, bench.opened.model)
                 about = f"not here: {why_not}" if why_not else f"{variant.math}  {variant.says}"
+                about = fit(formula(about, self.ascii), 40, ellipsis="~" if self.ascii else "…")
                 rows.append((name, about, any(same(s, {"kind": "erratum", "name": name}) for s in known)))
 
             def chosen(name: str | None) -> None:

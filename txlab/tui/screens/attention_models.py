@@ -96,9 +96,7 @@ class EditWeightScreen(Dialog[Mapping[str, Any]]):
         names = list(self.parameters)
         with Vertical(classes="dialog"):
             yield Words(Content("Edit one number of a weight"), classes="dialog-title")
-            yield Words(
-                "name (→ completes), index, value; it is put back when it is switched off", classes="dialog-body"
-            )
+            yield Words("→ completes the name; switched off, the old value is back", classes="dialog-body")
             yield Input(placeholder="name", id="name", suggester=SuggestFromList(names, case_sensitive=False))
             yield Input(placeholder="index, as 3, 4", id="index", select_on_focus=False)
             yield Input(placeholder="value", id="value", select_on_focus=False)
