@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from txlab.cli.intervening import (
@@ -31,6 +30,7 @@ from txlab.cli.reading import Reading, read
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.text import Text as Line
 
     from txlab.engine.interpret.effects import Effect
@@ -205,6 +205,8 @@ def looked_at(reading: Reading, position: int | None) -> tuple[Seen, Effect | No
 
 def window(reading: Reading, seen: Seen, view: View, spans: tuple[slice, slice]) -> np.ndarray:
     """The weights that are asked for, NaN where the mask forbids: (t, s)."""
+    import numpy as np
+
     from txlab.engine.interpret.rollout import rollout
     from txlab.engine.interpret.sites import head_of
 
@@ -254,6 +256,8 @@ def span(option: str, words: str | None, length: int, first: int) -> slice:
 
 def print_heads(reading: Reading, seen: Seen) -> None:
     """All heads: their scores, and what a high one means."""
+    import numpy as np
+
     from txlab.cli.terminal import Column, shown, table
     from txlab.drawing.numerals import share
 
@@ -320,6 +324,8 @@ def known(value: float) -> float | None:
 
 def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray, spans: tuple[slice, slice]) -> None:
     """The pattern as large as the terminal lets it be, what it means, and the strongest pairs in words."""
+    import numpy as np
+
     from txlab.cli.models import token_label
     from txlab.cli.terminal import ascii_only, columns
     from txlab.drawing.attention import pattern_lines
@@ -365,6 +371,8 @@ def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray,
 
 def strongest(weights: np.ndarray) -> list[tuple[int, int, float]]:
     """The largest weights with their places, largest first."""
+    import numpy as np
+
     flat = np.nan_to_num(weights, nan=-1.0).ravel()
     order = np.argsort(-flat, kind="stable")[:STRONGEST]
     return [(*divmod(int(place), weights.shape[1]), float(flat[place])) for place in order if flat[place] > 0.005]
@@ -401,6 +409,8 @@ def pattern_json(
     reading: Reading, seen: Seen, view: View, weights: np.ndarray, spans: tuple[slice, slice]
 ) -> dict[str, Any]:
     """The window that was asked for; weights that the mask forbids are 0. Layer and head count from 1."""
+    import numpy as np
+
     rows, columns = spans
     answer: dict[str, Any] = {
         "site": reading.site.name,

@@ -90,7 +90,7 @@ def export(
     images: Annotated[bool, typer.Option("--images", help="tensorboard: also the attention patterns")] = False,
     metric: Annotated[str | None, typer.Option("--metric", metavar="A,B", help="only these metrics; else all")] = None,
 ) -> None:
-    """Metrics or model for other programs: CSV, TensorBoard's event files, a folder that transformers loads."""
+    """Metrics or the model, for other programs."""
     kind, out = form_and_place(format, form, out)
     if kind is Format.huggingface:
         if wide or images or metric is not None:

@@ -70,7 +70,7 @@ def explain(
     erratum: ErratumOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Why a number is what it is: a weight of a pattern, a prediction, a layer's, a part's."""
+    """Why a number of a model is what it is."""
     from txlab.cli.models import about, print_json
 
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
