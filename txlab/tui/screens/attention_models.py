@@ -117,7 +117,7 @@ class EditWeightScreen(Dialog[Mapping[str, Any]]):
         places = whole_numbers(index)
         if len(places) != len(shape) or not all(0 <= at < size for at, size in zip(places, shape, strict=False)):
             raise LabError(f"{name} is {sizes}; the index has {len(shape)} whole numbers from 0 on")
-        now = float(self.parameters[name][places])
+        now = float(self.parameters[name].detach()[places])
         try:
             number = float(value.replace("−", "-"))
         except ValueError:
@@ -130,7 +130,7 @@ class EditWeightScreen(Dialog[Mapping[str, Any]]):
         except LabError as error:
             edit, said, style = None, str(error), "$quiet"
         if edit is not None:
-            now = float(self.parameters[edit["parameter"]][tuple(edit["index"])])
+            now = float(self.parameters[edit["parameter"]].detach()[tuple(edit["index"])])
             said = f"{now:.4g} → {edit['value']:g}"
         self.query_one("#verdict", Words).say(Content.styled(visible(said, getattr(self.app, "ascii", False)), style))
         return edit

@@ -175,6 +175,9 @@ class HeatmapLines(Painted):
         inside = " " * (wide - 2)
         if wide >= UPRIGHT and np.isfinite(weight):
             inside = fit(str(round(weight * 100)), wide - 2, "right" if wide < 6 else "center", "")
+        mark = self.window.marks.get(self.cursor)
+        if mark is not None and wide > 2 and not (weight > 0 and wide >= UPRIGHT):  # a cut edge has no weight to show
+            inside = fit(plain_signs(mark, self.ascii), wide - 2, "center", "")
         code = self.window.level(*self.cursor)
         fill = None if code >= PENDING else self.ramp().fill[code % NEGATIVE]
         if fill is None:
