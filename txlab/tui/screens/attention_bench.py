@@ -321,7 +321,8 @@ def checkpoint_at(task: Task) -> int | None:
     """The newest checkpoint of a run at or before the step that is looked at; None for what is no run."""
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
-    from txlab.runs.models import find_model, is_run
+    from txlab.runs.finding import is_run
+    from txlab.runs.models import find_model
 
     place, _ = find_model(task.model, task.root)
     if not is_run(place):

@@ -51,7 +51,8 @@ class LookingScreen(RunScreen):
         super().__init__()
         self.attention: Attention | None = None  # the recorded frame
         self.bench: BenchSource | None = None  # the model, once one pokes at it
-        self.site, self.view = "", VIEWS[0]
+        self.site = ""
+        self.view: View = VIEWS[0]
         self.without_first = False
         self.placed = False  # whether the cursor has been put somewhere in what is looked at
         self.placing = False  # whether the next answer says where
@@ -316,7 +317,7 @@ class LookingScreen(RunScreen):
         for lane in (self.looking, self.heading, self.asking):
             lane.forget()
         self.placed, self.following = False, self.EMPTY
-        self.view: View = VIEWS[0]
+        self.view = VIEWS[0]
 
 
 def nats(kl: float) -> str:

@@ -103,10 +103,8 @@ def lens_table(source: BenchSource, question: Question) -> Answer:
     for layer in reversed(range(len(found.ids))):
         first, second = source.opened.target_labels(found.ids[layer].tolist()[:2])[:2]
         name = f"L{layer}" if layer else "emb"
-        rows.append(
-            (name, label(first), share(float(found.probabilities[layer, 0])), number(float(found.kl[layer]), 2))
-        )
-        rows[-1] = (*rows[-1], label(second), share(float(found.probabilities[layer, 1])))
+        likely, next_to = (share(float(p)) for p in found.probabilities[layer, :2])
+        rows.append((name, label(first), likely, number(float(found.kl[layer]), 2), label(second), next_to))
         keys.append((found, layer))
     columns = (
         Column("", right=False, quiet=True),

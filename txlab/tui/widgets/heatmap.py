@@ -156,11 +156,6 @@ class Heatmap(HeatmapLines, can_focus=True):
         shape, (top, left) = self.plan(), self.origin
         return around(top, shape.rows, shape.all_rows), around(left, shape.columns, shape.all_columns)
 
-    @property
-    def weight(self) -> float:
-        """The value under the cursor; NaN where it is masked, not known yet, or there is none."""
-        return self.window.value(*self.cursor)
-
     def strongest(self, row: int) -> int:
         """The column with the largest value of a row, of those that are not masked; 0 where all are."""
         return self.window.strongest(row)

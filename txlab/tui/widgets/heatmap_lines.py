@@ -45,6 +45,11 @@ class HeatmapLines(Painted):
         """Where the cells lie, for the labels and the size of now."""
         raise NotImplementedError
 
+    @property
+    def weight(self) -> float:
+        """The value under the cursor; NaN where it is masked, not known yet, or there is none."""
+        return self.window.value(*self.cursor)
+
     def ramp(self) -> Ramp:
         return heat(self.colours, self.dark, self.ascii)
 
