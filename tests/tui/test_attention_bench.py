@@ -173,7 +173,7 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
         await typed(pilot, "E", "matrix")
         await pilot.press("e")
         await until(pilot, lambda: bool(app.screen.query("#value")) and app.screen.query_one("#name").has_focus)
-        for name, value in (("name", "last_norm.weight"), ("index", "3"), ("value", "2.5")):
+        for name, value in (("name", "embed.weight"), ("index", "3, 1"), ("value", "2.5")):
             app.screen.query_one(f"#{name}", Input).value = value
         await pilot.press("enter")
         await until(pilot, lambda: len(screen.bench.interventions) == 6 and idle(screen))  # type: ignore[union-attr]
@@ -188,10 +188,11 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
             "softmax-over",
         ):
             assert said in text, said
-        assert "last_norm.weight[3] = 2.5" in text
+        assert "embed.weight[3,1] = 2.5" in text
+        assert told(app, "the edit acts in both")  # the table is the unembedding too
         await pilot.press("delete")
         await until(pilot, lambda: len(screen.bench.interventions) == 5 and idle(screen))  # type: ignore[union-attr]
-        assert "last_norm" not in text_of(app)
+        assert "embed.weight[" not in text_of(app)
         await pilot.press("0")
         await until(pilot, lambda: not screen.bench.interventions and idle(screen))  # type: ignore[union-attr]
         plain, _ = by_hand(tiny_run, TEXT)

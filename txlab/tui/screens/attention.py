@@ -214,6 +214,9 @@ class AttentionScreen(ComparingScreen):
             self.tell("There is no number here yet to ask about.")
             return
         site, view, (layer, head), (row, column) = self.site, self.view, self.chosen, self.pattern.cursor
+        other = self.query_one("#other", Heatmap)
+        if self.second is not None and other.has_focus and site in self.second.sites:
+            source, (row, column) = self.second, other.cursor
         bars, table = self.query_one("#next", Bars), self.query_one("#rows", Table)
         question, side = Question(self.tab, site, layer, head, row, column), self.side
 

@@ -190,7 +190,7 @@ class BenchSource:
         before = self.plain.probabilities(position)[tokens].tolist()
         candidates = [Candidate(*three) for three in zip(labels, now, before, strict=True)]
         kl = compare(self.plain, self.seen, position).kl
-        return Following(self.after(position), tuple(candidates), kl, self.remarks, self.opened.kind == "bert")
+        return Following(self.after(position), tuple(candidates), kl, self.opened.kind == "bert")
 
     def ranked(self, position: int) -> list[int]:
         """The tokens that are named at a position: the likeliest, with what is switched those that moved most too."""

@@ -66,6 +66,9 @@ class HandsScreen(LookingScreen):
         # What was not said is now known: the text that the model is at home with.
         if self.job == bench.task and bench.task.source is None:
             self.job = replace(bench.task, source=beginning(bench.opened), target=bench.opened.example_target)
+        for remark in bench.remarks:
+            if old is None or remark not in old.remarks:
+                self.tell(remark)
         if old is not None:
             bench.begin_like(old)
         if old is None or old.opened is not bench.opened or old.text != bench.text:

@@ -40,13 +40,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Following:
-    """What comes next after the token `after`; `kl` (nats) and `remarks` say what was changed by what is switched.
+    """What comes next after the token `after`; `kl` (nats) is by how much what is switched changed it.
     `reads`: the model guesses what stands at a token, not what comes after it."""
 
     after: str = ""
     candidates: tuple[Candidate, ...] = ()
     kl: float | None = None
-    remarks: tuple[str, ...] = ()
     reads: bool = False
 
 
