@@ -93,3 +93,29 @@ class Scenario(Section):
     about: About = Field(default_factory=About)
     record: Record = Field(default_factory=Record)
     compute: Compute = Field(default_factory=Compute)
+
+    def outline(self) -> list[tuple[str, str]]:
+        """What is trained, on what, and how, for the catalogue: (name, one line) each."""
+        return []
+
+
+def grouped(number: int) -> str:
+    """A whole number with its thousands apart.
+
+    >>> grouped(20000)
+    '20 000'
+    """
+    return f"{number:,}".replace(",", " ")
+
+
+def several(number: int, thing: str) -> str:
+    """
+    >>> several(1, "head"), several(1500, "step")
+    ('1 head', '1 500 steps')
+    """
+    return f"{grouped(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def told_tokens(tokenizer: str, vocabulary: int) -> str:
+    """What a text is read as, in the words of the catalogue."""
+    return f"{grouped(vocabulary)} tokens of byte pair encoding" if tokenizer == "bpe" else tokenizer

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -120,3 +120,25 @@ class LanguageModelScenario(Scenario):
     sampling: Sampling = Field(default_factory=Sampling)
     look: Look = Field(default_factory=Look)
     start: Start = Field(default_factory=Start)
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
+        if self.start.run and not model.model_fields_set:  # taken over from there, and not known before
+            shape, long = f"that of {self.start.run}", "T"
+        tokens = told_tokens(data.tokenizer, data.vocabulary)
+        if data.source != "text":
+            text = f"{data.source}, {several(data.vocabulary, 'symbol')}"
+        elif data.mixture:
+            total = sum(part.weight for part in data.mixture)
+            shares = [f"{part.text} {round(100 * part.weight / total)} %" for part in data.mixture]
+            text = f"{', '.join(shares)}; {tokens}"
+        else:
+            text = f"{data.text}, {tokens}"
+        return [
+            ("Model", shape),
+            ("Text", text),
+            *([("Begins", f"with the weights of {self.start.run}")] if self.start.run else []),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} × {long} tokens"),
+        ]

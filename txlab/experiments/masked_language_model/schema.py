@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from txlab.experiments.language_model import schema as language_model
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
 
 
 class Data(Section):
@@ -73,3 +73,17 @@ class MaskedLanguageModelScenario(Scenario):
     sampling: Sampling = Field(default_factory=Sampling)
     look: Look = Field(default_factory=Look)
     start: Start = Field(default_factory=Start)
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
+        if self.start.run and not model.model_fields_set:  # taken over from there, and not known before
+            shape, long = f"that of {self.start.run}", "T"
+        tokens = told_tokens(data.tokenizer, data.vocabulary)
+        return [
+            ("Model", shape),
+            ("Text", f"{data.text}, {tokens}; {round(100 * data.masked)} % asked for"),
+            *([("Begins", f"with the weights of {self.start.run}")] if self.start.run else []),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} × {long} tokens"),
+        ]

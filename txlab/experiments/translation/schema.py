@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from txlab.experiments.language_model import schema as language_model
-from txlab.experiments.schema import PositiveInt, Scenario, Section
+from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 
 
 class Data(Section):
@@ -95,3 +95,13 @@ class TranslationScenario(Scenario):
     train: Train = Field(default_factory=Train)
     sampling: Sampling = Field(default_factory=Sampling)
     look: Look = Field(default_factory=Look)
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        what = {"language": "sentences into a generated language", "dates": "dates into ISO 8601"}[data.task]
+        layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
+        return [
+            ("Model", f"{layers}, {several(model.heads, 'head')}, width {model.width}, context {model.context}"),
+            ("Pairs", f"{grouped(data.pairs)}: {what}"),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} pairs"),
+        ]

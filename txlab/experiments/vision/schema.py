@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from txlab.experiments.language_model.schema import Train
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
 
 Name = Literal["circle", "square", "triangle", "cross", "ring", "crescent"]
 NAMES: tuple[Name, ...] = get_args(Name)
@@ -74,3 +74,14 @@ class ImageScenario(Scenario):
         if (side // patch) ** 2 > 1024:
             raise ValueError(f"model.patch = {patch} cuts data.image = {side} into more than 1024 patches")
         return self
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        side = data.image // model.patch
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        patches = f"{side} × {side} patches of {model.patch} × {model.patch} pixels"
+        return [
+            ("Model", f"{layers}, {heads}, width {model.width}, {patches}"),
+            ("Images", f"{data.image} × {data.image} pixels, made as they are needed: {', '.join(data.shapes)}"),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} images"),
+        ]

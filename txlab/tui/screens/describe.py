@@ -82,7 +82,7 @@ def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Con
     if said.expect:
         parts += [Content.styled("You will see\n", "$quiet")]
         parts.append(Content(f"  {hanging(paragraph(said.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
-    rows = [(name, text) for name, text in [*shape_rows(entry.scenario, ascii), ("Takes", length)] if text]
+    rows = [(name, text) for name, text in [*outline(entry.scenario, ascii), ("Takes", length)] if text]
     for name, text in rows:
         parts.append(Content.styled(f"{name:<10}", "$quiet"))
         parts.append(Content(hanging(text, cells, 10, " ")[1:] + "\n"))
@@ -92,21 +92,9 @@ def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Con
     return Content.assemble(*parts)
 
 
-def shape_rows(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
-    """What is trained, on what and how, each in a line; nothing for a kind that has no such sections."""
-    times = glyphs(ascii).times
-    model, data, train = (getattr(scenario, name, None) for name in ("model", "data", "train"))
-    if model is None or data is None or train is None:
-        return []
-    text = visible(data.text) if data.source == "text" else f"induction, {count(data.vocabulary)} symbols"
-    tokens = {"bpe": f"{count(data.vocabulary)} tokens of byte pair encoding"}.get(
-        data.tokenizer, visible(data.tokenizer)
-    )
-    return [
-        ("Model", f"{model.layers} layers, {model.heads} heads, width {model.width}, context {model.context}"),
-        ("Text", f"{text}, {tokens}" if data.source == "text" else text),
-        ("Training", f"{count(train.steps)} steps of {train.batch} {times} {model.context} tokens"),
-    ]
+def outline(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
+    """What is trained, on what and how, each in a line that can be shown."""
+    return [(name, formula(visible(text), ascii)) for name, text in scenario.outline()]
 
 
 def describe_run(run: Glance, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:

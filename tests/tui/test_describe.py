@@ -1,0 +1,15 @@
+"""Every scenario that ships can be read in the catalogue, whatever kind it is of."""
+
+import pytest
+
+from txlab.runs.scenario import Entry, catalogue
+from txlab.tui.screens.describe import describe_scenario
+
+
+@pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("ascii", [False, True])
+def test_every_scenario_says_what_it_trains_on_what_and_how(entry: Entry, ascii: bool) -> None:
+    lines = describe_scenario(entry, 84, ascii).plain.splitlines()
+    for name in ("Model", "Training", "Takes"):
+        assert any(line.startswith(name) for line in lines), name
+    assert not ascii or all(line.isascii() for line in lines)
