@@ -2,8 +2,9 @@
 
     lab.png         the catalogue and the runs of the folder, in whatever state they are
     train.png       the newest gpt-docs run (else gpt-tiny): curves, numbers, samples
-    attention.png   the newest gpt-copy run, its strongest induction head, where it looks furthest back
-    why.png         the same, asked why
+    attention.png   the newest translate run: how words of the target look at their source, in the sharpest head
+    why.png         the newest gpt-copy run, its strongest induction head, where it copies: asked why
+    copying.png     that head switched off, and what comes next then
     tokens.png      a text by the byte pair encoding learnt here and by bytes, beside each other
     training.png    that encoding, as it is learnt
 
@@ -100,26 +101,56 @@ async def draw(root: Path, folder: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, TrainScreen) and app.screen.snap)
         save(app, folder, "train")
 
-        app.look_at(newest(root, "gpt-copy"), "attention")
-        await until(pilot, lambda: isinstance(app.screen, AttentionScreen) and app.screen.attention)
-        screen = app.screen
-        assert isinstance(screen, AttentionScreen)
-        assert screen.attention is not None
-        (layer, head), *_ = strongest(screen.attention.scores("self"), "induction", 1) or [(0, 0)]
-        screen.query_one(Thumbnails).choose(layer, head)
-        await pilot.pause(0.3)
-        heatmap = screen.query_one(Heatmap)
-        weights = screen.attention.parts["self"].pattern[layer, head].astype(np.float32)
-        row = on_the_diagonal(weights)
-        heatmap.move_to(row, int(weights[row].argmax()))
-        await pilot.pause(0.5)
-        save(app, folder, "attention")
-
-        await pilot.press("w")
-        await until(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
-        save(app, folder, "why")
-        await pilot.press("escape")
+        await draw_translation(app, pilot, newest(root, "translate"), folder)
+        await draw_copying(app, pilot, newest(root, "gpt-copy"), folder)
         await draw_tokens(app, pilot, folder)
+
+
+async def attention_on(app: TxlabApp, pilot: Pilot[None], run: Path) -> AttentionScreen:
+    app.look_at(run, "attention")
+    await until(
+        pilot, lambda: isinstance(app.screen, AttentionScreen) and app.current_run == run and app.screen.attention
+    )
+    assert isinstance(app.screen, AttentionScreen)
+    return app.screen
+
+
+async def choose(pilot: Pilot[None], screen: AttentionScreen, layer: int, head: int, row: int) -> None:
+    """Show that head, with the cursor where the row looks most."""
+    screen.query_one(Thumbnails).choose(layer, head)
+    await pilot.pause(0.5)
+    heatmap = screen.query_one(Heatmap)
+    heatmap.move_to(row, heatmap.strongest(row))
+    await pilot.pause(0.5)
+
+
+async def draw_translation(app: TxlabApp, pilot: Pilot[None], run: Path, folder: Path) -> None:
+    screen = await attention_on(app, pilot, run)
+    while screen.site != "cross":
+        await pilot.press("a")
+        await pilot.pause(0.2)
+    assert screen.attention is not None
+    patterns = screen.attention.parts["cross"].pattern.astype(np.float32)  # (L, H, T, S)
+    sharpness = patterns.max(-1).mean(-1)  # (L, H)
+    layer, head = np.unravel_index(int(sharpness.argmax()), sharpness.shape)
+    await choose(pilot, screen, int(layer), int(head), patterns.shape[2] // 3)
+    save(app, folder, "attention")
+
+
+async def draw_copying(app: TxlabApp, pilot: Pilot[None], run: Path, folder: Path) -> None:
+    screen = await attention_on(app, pilot, run)
+    assert screen.attention is not None
+    (layer, head), *_ = strongest(screen.attention.scores("self"), "induction", 1) or [(0, 0)]
+    weights = screen.attention.parts["self"].pattern[layer, head].astype(np.float32)
+    await choose(pilot, screen, layer, head, on_the_diagonal(weights))
+    await pilot.press("w")
+    await until(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
+    save(app, folder, "why")
+    await pilot.press("escape")
+    await pilot.press("x")
+    await until(pilot, lambda: screen.following.kl is not None)
+    save(app, folder, "copying")
+    await pilot.press("escape")
 
 
 async def draw_tokens(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:

@@ -393,6 +393,12 @@ async def test_a_translators_frames_have_three_kinds_of_attention(tmp_path: Path
         found = attention_of(frame)
         assert found is not None
         assert [found.mask(site) for site in found.sites] == ["none", "causal", "none"]
+        assert found.texts == ("".join(source), "".join(target))
+        given = attention_of(
+            Frame(9, frame.tensors, frame.tokens, {"source": "a dog", "target": "ein Hund"}, frame.facts)
+        )
+        assert given is not None
+        assert given.texts == ("a dog", "ein Hund")
         assert found.following("cross", 1).after == " a"
         assert found.following("encoder", 0).after == " dog"
         await pilot.press("a", "a")

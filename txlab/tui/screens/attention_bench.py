@@ -93,6 +93,11 @@ class BenchSource:
         source, target = tuple(self.opened.labels(self.text.ids)), tuple(self.opened.target_labels(self.text.target))
         self.of_rows = {site: target if site in ("decoder", "cross") else source for site in self.sites}
         self.of_columns = {site: target if site == "decoder" else source for site in self.sites}
+        said = self.opened.tokenizer.decode([t for t in self.text.ids if t not in self.opened.special.names])
+        texts = [self.task.source if self.task.source is not None else said]
+        if self.text.target:
+            texts.append(self.opened.decode(self.text.target))
+        self.texts = tuple(texts)
 
     def rows(self, site: str) -> tuple[str, ...]:
         return self.of_rows[site]

@@ -7,7 +7,7 @@ tensors that are drawn are read; the queries and keys wait until somebody asks w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,8 @@ class Part:
 @dataclass(frozen=True)
 class Attention:
     """One frame, ready to be drawn (an AttentionSource): its sites by name, `next_probability` (T, k) with
-    `next_tokens` of T · k; `folder` holds the frames of the run, for questions that need more than what is drawn."""
+    `next_tokens` of T · k, `texts` as a person would type them; `folder` holds the frames of the run, for questions
+    that need more than what is drawn."""
 
     step: int
     parts: dict[str, Part]
@@ -56,6 +57,7 @@ class Attention:
     next_tokens: tuple[str, ...] = ()
     run: str = ""
     folder: Path = Path()
+    texts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -226,7 +228,17 @@ def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> Attentio
         tokens if fits else (),
         run,
         folder,
+        texts_of(frame, parts),
     )
+
+
+def texts_of(frame: Frame, parts: Mapping[str, Part]) -> tuple[str, ...]:
+    """The texts that a frame gives, else its tokens strung together, which is the text where tokens are its pieces."""
+    if "cross" in parts:
+        both = {"source": parts["cross"].columns, "target": parts["cross"].rows}
+    else:
+        both = {"probe": next(iter(parts.values())).rows}
+    return tuple(frame.texts.get(name, "".join(tokens)) for name, tokens in both.items())
 
 
 def look(reader: RunReader, at: int | None, drawn: tuple[int, int] | None) -> Look:

@@ -46,10 +46,7 @@ class HandsScreen(LookingScreen):
         seen = self.attention
         source = target = None
         if seen is not None:
-            target_rows = seen.parts["decoder"].rows if "decoder" in seen.parts else ()
-            first = seen.parts[seen.sites[0]]
-            source = "".join(seen.parts["cross"].columns if "cross" in seen.parts else first.rows)
-            target = "".join(target_rows) or None
+            source, target = (*seen.texts, None)[:2]
         at = seen.step if seen is not None and self.at is not None else None
         return Task(str(self.run_path), at, source, target, root=self.app.root)  # type: ignore[attr-defined]
 

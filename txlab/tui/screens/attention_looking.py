@@ -214,10 +214,8 @@ class LookingScreen(RunScreen):
 
     def quoted(self, source: AttentionSource) -> str:
         """The text; of a translator both."""
-        texts = [source.columns("cross"), source.rows("cross")] if "cross" in source.sites else []
-        texts = texts or [source.rows(self.site)]
         arrow = " -> " if self.ascii else " → "
-        return arrow.join(f'"{visible("".join(tokens), self.ascii)}"' for tokens in texts)
+        return arrow.join(f'"{visible(text, self.ascii)}"' for text in source.texts)
 
     def show_next(self) -> None:
         """What comes next after the row of the cursor, with what it was before if something is switched."""

@@ -58,6 +58,11 @@ class AttentionSource(Protocol):
     @property
     def sites(self) -> tuple[str, ...]: ...
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is read, as a person would type it; of a translator source and target."""
+        ...
+
     def instant(self, view: View) -> bool:
         """Whether the answers lie ready: else they are asked for in a thread."""
         ...
