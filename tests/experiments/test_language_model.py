@@ -18,8 +18,8 @@ from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
 from txlab.experiments.language_model import build
 from txlab.experiments.language_model.experiment import LanguageModelExperiment
-from txlab.experiments.language_model.schedule import factor
 from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.schedule import factor
 from txlab.experiments.protocol import NotFinite
 
 WORDS = ("the cat sees a mouse", "a mouse eats the corn", "the bird sings", "corn grows in the field")
@@ -109,8 +109,8 @@ def test_only_matrices_decay(corpus: Path) -> None:
     """Updates without a gradient: what changes is what decays, and by how much is AdamW's own 1 − ηλ."""
     experiment = build(scenario(corpus, train={"weight_decay": 0.3}))
     before = {name: parameter.detach().clone() for name, parameter in experiment.model.named_parameters()}
-    experiment.optimizer.lr = 0.1
-    experiment.optimizer.step()
+    experiment.learner.optimizer.lr = 0.1
+    experiment.learner.optimizer.step()
     for name, parameter in experiment.model.named_parameters():
         wanted = before[name] * (1 - 0.1 * 0.3) if parameter.dim() >= 2 else before[name]
         torch.testing.assert_close(parameter.detach(), wanted, msg=name)
@@ -170,7 +170,7 @@ def test_a_loss_that_is_not_finite_is_named(corpus: Path) -> None:
 def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one(corpus: Path) -> None:
     """The way of a GPU, on the CPU: no metric is read back, the flag goes to fused AdamW, verify() tells."""
     late, healthy, prompt = (build(scenario(corpus)) for _ in range(3))
-    late.tells_late = healthy.tells_late = True
+    late.learner.tells_late = healthy.learner.tells_late = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         healthy.step()
@@ -265,8 +265,8 @@ def test_what_a_person_changed_is_put_back(corpus: Path) -> None:
     assert {n: a.value for n, a in other.adjustable().items()} == {n: a.value for n, a in one.adjustable().items()}
     assert one.step() == other.step()
     assert_same_bits(weights(one), weights(other))
-    assert one.learning_rate(5) == 1e-4  # the peak is what was set, and update 5 is the peak
-    assert one.optimizer.weight_decay == 0.7
+    assert one.learner.learning_rate(5) == 1e-4  # the peak is what was set, and update 5 is the peak
+    assert one.learner.optimizer.weight_decay == 0.7
 
 
 def test_an_unknown_name_is_refused_with_the_nearest(corpus: Path) -> None:
@@ -330,4 +330,4 @@ def test_facts_are_json_and_count_what_is_there(corpus: Path) -> None:
     assert facts["units_per_step"] == 4 * 24
     assert facts["peak_flops"] > 1e8
     assert facts["compute"]["threads"] == 1
-    assert (experiment.optimizer.beta1, experiment.optimizer.beta2) == (0.9, 0.99)
+    assert (experiment.learner.optimizer.beta1, experiment.learner.optimizer.beta2) == (0.9, 0.99)

@@ -16,8 +16,9 @@ import numpy as np
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.language_model.measures import explain_epochs, explain_few_shot, explain_part_loss
-from txlab.experiments.language_model.schedule import clip_factor, factor
-from txlab.experiments.language_model.schema import LanguageModelScenario, Train
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.schedule import clip_factor, factor
+from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import KINDS
 from txlab.experiments.schema import Scenario
@@ -279,7 +280,7 @@ def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | 
     if not isinstance(scenario, LanguageModelScenario):
         return None
     from txlab.engine.transformer.costs import costs
-    from txlab.experiments.language_model.probe import shape_of
+    from txlab.experiments.language_model.shape import shape_of
 
     data, train = scenario.data, scenario.train
     vocabulary = data.vocabulary

@@ -21,9 +21,10 @@ def resolve(scenario: LanguageModelScenario, say: Callable[[str], None] = lambda
 
     Before a measurement that is not so short `say` gets a line.
     """
-    from txlab.experiments.language_model.probe import resolve as decide
+    from txlab.experiments.language_model.trial import trial_of
+    from txlab.experiments.learning.probe import resolve as decide
 
-    return decide(scenario, say)
+    return decide(scenario, trial_of, say)
 
 
 def build(scenario: LanguageModelScenario) -> LanguageModelExperiment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from txlab.errors import LabError
 from txlab.experiments.masked_language_model.schema import MaskedLanguageModelScenario
 
 if TYPE_CHECKING:
@@ -20,9 +21,12 @@ def resolve(
     scenario: MaskedLanguageModelScenario, say: Callable[[str], None] = lambda text: None
 ) -> MaskedLanguageModelScenario:
     """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
-    from txlab.experiments.masked_language_model.probe import resolve as decide
+    from txlab.experiments.learning.probe import resolve as decide
+    from txlab.experiments.masked_language_model.trial import trial_of
 
-    return decide(scenario, say)
+    if scenario.compute.compile is True:
+        raise LabError("compute.compile = true is not for a masked-language-model; allowed: auto, false")
+    return decide(scenario, trial_of, say, "not for a masked-language-model")
 
 
 def build(scenario: MaskedLanguageModelScenario) -> MaskedLanguageModelExperiment:

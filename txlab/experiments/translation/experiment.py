@@ -21,10 +21,10 @@ from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.inspection import previous_token_scores
 from txlab.errors import LabError, nearest
-from txlab.experiments.language_model.crew import Crew
-from txlab.experiments.language_model.opening import load_weights
-from txlab.experiments.language_model.optimizer import LateGuard, LongAdamW, first_not_finite
-from txlab.experiments.language_model.schedule import factor
+from txlab.experiments.learning.crew import Crew
+from txlab.experiments.learning.optimizer import LateGuard, LongAdamW, first_not_finite
+from txlab.experiments.learning.schedule import factor
+from txlab.experiments.learning.weights import load_weights
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.translation.batch import Batch

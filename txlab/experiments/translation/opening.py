@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.experiments.language_model.opening import load_weights
+from txlab.experiments.learning.weights import load_weights
 from txlab.experiments.opened import Opened, Special
 from txlab.experiments.protocol import State
 from txlab.experiments.translation.data import tokenizers_for

@@ -18,9 +18,9 @@ from txlab.engine.cores import cores
 from txlab.engine.device import DTYPES, choose_device, describe
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.errors import LabError
-from txlab.experiments.language_model.crew import Crew
-from txlab.experiments.language_model.optimizer import LongAdamW
-from txlab.experiments.language_model.probe import CLEARLY, Setting, Share
+from txlab.experiments.learning.crew import Crew
+from txlab.experiments.learning.optimizer import LongAdamW
+from txlab.experiments.learning.probe import CLEARLY, Setting, Share
 from txlab.experiments.schema import Compute
 from txlab.experiments.translation.batch import Batch, as_batch
 from txlab.experiments.translation.data import MAKERS, tokenizers_for

@@ -23,9 +23,9 @@ from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.masks import NO_MASK
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer, patch_names
 from txlab.errors import LabError, nearest
-from txlab.experiments.language_model.crew import Crew
-from txlab.experiments.language_model.optimizer import LateGuard, LongAdamW, first_not_finite
-from txlab.experiments.language_model.schedule import factor
+from txlab.experiments.learning.crew import Crew
+from txlab.experiments.learning.optimizer import LateGuard, LongAdamW, first_not_finite
+from txlab.experiments.learning.schedule import factor
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute

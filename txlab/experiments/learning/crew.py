@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from txlab.experiments.language_model.optimizer import LongAdamW
+from txlab.experiments.learning.optimizer import LongAdamW
 
 Model = TypeVar("Model", bound=nn.Module)
 Result = TypeVar("Result")
@@ -40,23 +40,20 @@ class Crew(Generic[Model]):
 
     def each(
         self,
-        work: Callable[[Model, Tensor, Tensor], Result],
-        inputs: Tensor,
-        targets: Tensor,
+        work: Callable[..., Result],
+        *batch: Tensor,
         in_turn: bool = False,
     ) -> list[Result]:
-        """What `work(model, inputs, targets)` returns for each part of the batch, in the order of the parts.
+        """What `work(model, *part)` returns for each part of the batch, in the order of the parts.
 
+        The first axis of each tensor of the batch is its sequences; nobody gets a part without one.
         `in_turn`: one after the other, for what has to be compiled on the way.
         """
         if self.pool is None:
-            return [work(self.models[0], inputs, targets)]
-        mine, *others = zip(
-            self.models,
-            inputs.tensor_split(len(self.models)),
-            targets.tensor_split(len(self.models)),
-            strict=True,
-        )
+            return [work(self.models[0], *batch)]
+        models = self.models[: max(1, len(batch[0]))]
+        parts = zip(*(tensor.tensor_split(len(models)) for tensor in batch), strict=True)
+        mine, *others = [(model, *part) for model, part in zip(models, parts, strict=True)]
         with one_thread():
             if in_turn:
                 return [work(*mine), *(self.pool.submit(work, *job).result() for job in others)]

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.experiments.language_model.crew import Crew
 from txlab.experiments.language_model.data import build_data
 from txlab.experiments.language_model.experiment import LanguageModelExperiment
-from txlab.experiments.language_model.optimizer import LongAdamW
-from txlab.experiments.language_model.schema import LanguageModelScenario, Train
+from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.crew import Crew
+from txlab.experiments.learning.optimizer import LongAdamW
+from txlab.experiments.learning.schema import Train
 
 SHAPE = GPTShape(layers=2, heads=2, width=8, context=6, vocabulary=11)
 IDS = torch.randint(11, (5, 6), generator=torch.Generator().manual_seed(3))
@@ -127,7 +128,7 @@ def test_a_resumed_run_that_shares_the_batch_goes_on_bit_for_bit(text: Path) -> 
     for _ in range(4):
         assert second.step() == whole.step()
     assert second.evaluate() == whole.evaluate()
-    assert torch.equal(second.optimizer.values, whole.optimizer.values)
+    assert torch.equal(second.learner.optimizer.values, whole.learner.optimizer.values)
 
 
 def test_with_dropout_the_model_works_on_the_batch_as_a_whole(text: Path) -> None:
@@ -135,4 +136,4 @@ def test_with_dropout_the_model_works_on_the_batch_as_a_whole(text: Path) -> Non
     for each in (one, other):
         each.adjust("dropout", 0.3)
     assert one.step() == other.step()
-    assert torch.equal(one.optimizer.values, other.optimizer.values)
+    assert torch.equal(one.learner.optimizer.values, other.learner.optimizer.values)

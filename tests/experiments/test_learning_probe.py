@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.language_model import probe
+from txlab.experiments.language_model import resolve
 from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.language_model.trial import trial_of
+from txlab.experiments.learning import probe
 
 SMALL = {"layers": 1, "heads": 2, "width": 8, "context": 8}
 
@@ -21,7 +23,7 @@ def scenario(**compute: object) -> LanguageModelScenario:
 def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
     threads = torch.get_num_threads()
     state = torch.random.get_rng_state()
-    resolved = probe.resolve(scenario(device="cpu"))
+    resolved = resolve(scenario(device="cpu"))
     assert probe.is_decided(resolved.compute)
     assert resolved.compute.device == "cpu"
     assert resolved.compute.compile is False
@@ -34,7 +36,7 @@ def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
 
 
 def test_what_a_person_has_set_stays() -> None:
-    resolved = probe.resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
+    resolved = resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
     assert resolved.compute.model_dump() == {
         "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations",
         "compile": False,
@@ -42,9 +44,9 @@ def test_what_a_person_has_set_stays() -> None:
 
 
 def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe._Trial, "time", lambda *_: pytest.fail("timed"))
+    monkeypatch.setattr(probe.Trial, "time", lambda *_: pytest.fail("timed"))
     decided = scenario(device="cpu", dtype="float32", threads=1, attention="sdpa", compile=False)
-    assert probe.resolve(decided) is decided
+    assert resolve(decided) is decided
 
 
 @pytest.mark.parametrize(
@@ -66,9 +68,9 @@ def test_the_fastest_setting_wins_and_bfloat16_only_clearly(
     def time(self: object, setting: probe.Setting) -> float:
         return milliseconds.get((setting.dtype, setting.attention, setting.threads), 99) / 1e3
 
-    monkeypatch.setattr(probe._Trial, "time", time)
+    monkeypatch.setattr(probe.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    compute = probe.resolve(scenario(device="cpu")).compute
+    compute = resolve(scenario(device="cpu")).compute
     assert f"{compute.dtype} {compute.attention} {compute.threads}" == chosen
 
 
@@ -76,9 +78,9 @@ def test_a_large_model_is_timed_in_part_and_says_so() -> None:
     large = LanguageModelScenario.model_validate(
         {"model": {"layers": 12, "heads": 12, "width": 768, "context": 256}, "train": {"batch": 64}}
     )
-    trial = probe._Trial(large)
+    trial = trial_of(large)
     assert trial.model.shape.layers == 1
-    assert trial.ids.shape[0] < 64
+    assert trial.sequences < 64
     assert trial.model.shape.width == 768
     assert "1 of 12 layers" in trial.scale
 
@@ -86,13 +88,13 @@ def test_a_large_model_is_timed_in_part_and_says_so() -> None:
 def test_a_gpu_that_is_not_here_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(LabError, match="'cuda:1' cannot be used: there is no CUDA here; allowed: auto, cpu"):
-        probe.resolve(scenario(device="cuda:1"))
+        resolve(scenario(device="cuda:1"))
 
 
 def test_threads_alone_are_decided_where_the_rest_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe._Trial, "time", lambda self, setting: {1: 0.020, 2: 0.012}[setting.threads])
+    monkeypatch.setattr(probe.Trial, "time", lambda self, setting: {1: 0.020, 2: 0.012}[setting.threads])
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    resolved = probe.resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
+    resolved = resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
     assert resolved.compute.threads == 2
     assert resolved.compute.share == "batch"  # as fast, and tried first
     assert "2 threads sharing the batch: 12.0 ms a step" in " ".join(probe.reasons(resolved))
@@ -105,9 +107,9 @@ def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> No
         tried.append(setting.threads)
         return 5.0 if setting.threads == 2 else 0.02
 
-    monkeypatch.setattr(probe._Trial, "time", time)
+    monkeypatch.setattr(probe.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    assert probe.resolve(scenario(device="cpu")).compute.threads == 1
+    assert resolve(scenario(device="cpu")).compute.threads == 1
     assert tried.count(2) == 2  # once sharing the batch and once sharing operations
 
 
@@ -131,10 +133,10 @@ def test_a_batch_is_shared_where_it_can_be(
         tried.add((setting.threads, setting.share))
         return 0.02 / setting.threads - (0.001 if setting.share == "batch" else 0)
 
-    monkeypatch.setattr(probe._Trial, "time", time)
+    monkeypatch.setattr(probe.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
     given = LanguageModelScenario.model_validate({"model": SMALL, "compute": {"device": "cpu", **asked}, **change})
-    compute = probe.resolve(given).compute
+    compute = resolve(given).compute
     assert (compute.threads, compute.share) == max(shares, key=lambda crew: (crew[0], crew[1] == "batch"))
     if len(shares) > 1:
         assert tried == shares
@@ -166,9 +168,9 @@ def long_run(steps: int) -> LanguageModelScenario:
 def test_only_a_long_run_is_compiled_and_only_if_that_was_faster(
     steps: int, milliseconds: dict[bool, float], compiled: bool, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe._Trial, "time", timed(milliseconds))
+    monkeypatch.setattr(probe.Trial, "time", timed(milliseconds))
     said: list[str] = []
-    resolved = probe.resolve(long_run(steps), said.append)
+    resolved = resolve(long_run(steps), said.append)
     assert resolved.compute.compile is compiled
     assert why in " ".join(probe.reasons(resolved))
     assert bool(said) == (steps == 100_000)  # what waits is announced
@@ -176,8 +178,8 @@ def test_only_a_long_run_is_compiled_and_only_if_that_was_faster(
 
 def test_a_model_timed_in_part_is_expected_to_take_as_long_as_the_whole() -> None:
     whole = {"layers": 12, "heads": 12, "width": 768, "context": 256}
-    trial = probe._Trial(LanguageModelScenario.model_validate({"model": whole, "train": {"batch": 64}}))
-    layers, batch = trial.model.shape.layers, trial.ids.shape[0]
+    trial = trial_of(LanguageModelScenario.model_validate({"model": whole, "train": {"batch": 64}}))
+    layers, batch = trial.model.shape.layers, trial.sequences
     assert (
         0.5 * 12 / layers * 64 / batch < trial.part <= 12 / layers * 64 / batch
     )  # the embedding is not 12 times there

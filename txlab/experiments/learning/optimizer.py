@@ -15,8 +15,8 @@ from math import isfinite
 import torch
 from torch import Tensor, nn
 
-from txlab.experiments.language_model.schedule import clip_factor
-from txlab.experiments.language_model.schema import Train
+from txlab.experiments.learning.schedule import clip_factor
+from txlab.experiments.learning.schema import Train
 
 ALIGNED = 64  # bytes at which every tensor begins, as the allocators would have it
 

@@ -1,0 +1,26 @@
+"""The decoder that a scenario asks for (MATH T9)."""
+
+from __future__ import annotations
+
+from txlab.engine.transformer.gpt import GPTShape
+from txlab.experiments.language_model.schema import LanguageModelScenario
+
+
+def shape_of(scenario: LanguageModelScenario, vocabulary: int) -> GPTShape:
+    """Its shape, once the tokenizer has said how many tokens there are."""
+    model = scenario.model
+    return GPTShape(
+        layers=model.layers,
+        heads=model.heads,
+        width=model.width,
+        feed_forward=model.feed_forward,
+        context=model.context,
+        vocabulary=vocabulary,
+        positions=model.positions,
+        norm=model.norm,
+        block=model.block,
+        activation=model.activation,
+        tied=model.tied,
+        bias=model.bias,
+        dropout=model.dropout,
+    )
