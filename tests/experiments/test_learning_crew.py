@@ -48,6 +48,15 @@ def test_the_parts_add_up_to_the_whole(threads: int) -> None:
     assert not crew.optimizer.gradients.any(), "gradients were taken over twice"
 
 
+@pytest.mark.parametrize("sequences", [1, 2])
+def test_nobody_gets_a_part_without_a_sequence(sequences: int) -> None:
+    crew, whole = crew_of(3), crew_of(1)
+    losses = crew.each(learn, IDS[:sequences], IDS[:sequences])
+    assert len(losses) == sequences
+    assert sum(losses) == pytest.approx(sum(whole.each(learn, IDS[:sequences], IDS[:sequences])), abs=1e-10)
+    torch.testing.assert_close(crew.collect(), whole.collect(), atol=1e-12, rtol=0)
+
+
 def test_every_copy_follows_the_update() -> None:
     crew = crew_of(2)
     crew.each(learn, IDS, IDS)

@@ -142,10 +142,10 @@ def test_padding_and_threads_change_no_gradient() -> None:
     expected = torch.autograd.grad(mean, list(whole.model.parameters()))
     named = dict(zip(dict(whole.model.named_parameters()), expected, strict=True))
     for experiment in (whole, shared, parts):
-        loss = experiment._gradients(update)
-        experiment.crew.collect()
+        loss = experiment.gradients(update)["loss"]
+        experiment.learner.crew.collect()
         assert float(loss) == pytest.approx(float(mean), rel=1e-5)
-        for name, gradient in experiment.optimizer.gradient_of.items():
+        for name, gradient in experiment.learner.optimizer.gradient_of.items():
             torch.testing.assert_close(gradient, named[name], atol=2e-6, rtol=1e-4, msg=name)
     torch.set_num_threads(1)
 
@@ -182,7 +182,7 @@ def test_an_update_that_is_not_finite_is_refused() -> None:
 def test_a_device_that_tells_late_goes_back_to_the_update_before() -> None:
     """The way of a GPU, on the CPU."""
     late, prompt = build(scenario()), build(scenario())
-    late.tells_late = True
+    late.learner.tells_late = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         assert isinstance(metrics["loss"], torch.Tensor)

@@ -194,7 +194,7 @@ def test_an_update_that_is_not_finite_leaves_every_bit_where_it_was(value: float
 def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one() -> None:
     """The way of a GPU, on the CPU: no metric is read back, the flag goes to fused AdamW, verify() tells."""
     late, prompt = build(scenario()), build(scenario())
-    late.tells_late = True
+    late.learner.tells_late = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         assert isinstance(metrics["loss"], torch.Tensor)
@@ -262,9 +262,9 @@ def test_what_a_person_changed_is_put_back() -> None:
     experiment.adjust("lr", 1e-3)
     other = build(scenario())
     other.load_state_dict(experiment.state_dict())
-    assert {name: each.value for name, each in other.adjustable().items()} == experiment.adjusted
+    assert {name: each.value for name, each in other.adjustable().items()} == experiment.learner.adjusted
     assert other.model.dropout.p == 0.3
-    assert other.optimizer.weight_decay == 0.7
+    assert other.learner.optimizer.weight_decay == 0.7
     with pytest.raises(LabError, match="nearest: dropout"):
         experiment.adjust("drop_out", 0.1)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from txlab.errors import LabError
 from txlab.experiments.translation.schema import TranslationScenario
 
 if TYPE_CHECKING:
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
 
 def resolve(scenario: TranslationScenario, say: Callable[[str], None] = lambda text: None) -> TranslationScenario:
     """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
-    from txlab.experiments.translation.probe import resolve as decide
+    from txlab.experiments.learning.probe import resolve as decide
+    from txlab.experiments.translation.trial import trial_of
 
-    return decide(scenario)
+    if scenario.compute.compile is True:
+        raise LabError(
+            "compute.compile = true is not for translation, whose batches have many shapes; allowed: auto, false"
+        )
+    return decide(scenario, trial_of, say, "batches have many shapes")
 
 
 def build(scenario: TranslationScenario) -> TranslationExperiment:

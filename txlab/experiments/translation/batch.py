@@ -48,10 +48,9 @@ class Batch:
         rows = slice(first, after)
         return Batch(self.source[rows], self.lengths[rows], self.inputs[rows], self.targets[rows])
 
-    def chunks(self, parts: int) -> list[Batch]:
-        """The same pairs in `parts` equal batches."""
-        size = len(self.lengths) // parts
-        return [self.part(i * size, (i + 1) * size) for i in range(parts)]
+    def of(self, rows: torch.Tensor) -> Batch:
+        """The pairs of these consecutive rows (at least one) as a batch: what a thread gets of it."""
+        return self.part(int(rows[0]), int(rows[-1]) + 1)
 
     def to(self, device: torch.device) -> Batch:
         """The same batch there; to a GPU from pinned memory, or the copy would wait for what is computed."""

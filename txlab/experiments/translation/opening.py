@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.experiments.learning.weights import load_weights
+from txlab.experiments.learning.weights import made_again
 from txlab.experiments.opened import Opened, Special
 from txlab.experiments.protocol import State
 from txlab.experiments.translation.data import tokenizers_for
-from txlab.experiments.translation.probe import shape_of
 from txlab.experiments.translation.schema import TranslationScenario
+from txlab.experiments.translation.shape import shape_of
 from txlab.experiments.translation.symbols import END, PAD, SPECIAL, START
 
 EXAMPLES = {
@@ -22,10 +20,7 @@ EXAMPLES = {
 def open_model(scenario: TranslationScenario, state: State) -> Opened:
     """The model and tokenizers of a checkpoint; LabError if they do not belong to this scenario."""
     source, target = tokenizers_for(scenario.data, scenario.model.shared)
-    with torch.random.fork_rng(devices=[]):  # the constructors draw weights, which are replaced at once
-        model = EncoderDecoder(shape_of(scenario))
-    load_weights(model, state["model"])
-    model.eval()
+    model = made_again(lambda: EncoderDecoder(shape_of(scenario)), state["model"])
     example, translated = EXAMPLES[scenario.data.task]
     if scenario.look.source:
         example, translated = scenario.look.source, scenario.look.target

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from txlab.experiments.language_model import schema as language_model
+from txlab.experiments.learning import schema as learning
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 
 
@@ -48,8 +48,8 @@ class Model(Section):
         return self
 
 
-class Train(language_model.Train):
-    """AdamW as for a language model, and label smoothing."""
+class Train(learning.Train):
+    """AdamW, and label smoothing."""
 
     steps: PositiveInt = 1500
     batch: PositiveInt = Field(64, description="B, pairs a step, of about the same length")

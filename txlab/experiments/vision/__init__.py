@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 def resolve(scenario: ImageScenario, say: Callable[[str], None] = lambda text: None) -> ImageScenario:
     """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
-    from txlab.experiments.vision.probe import resolve as decide
+    from txlab.experiments.learning.probe import resolve as decide
+    from txlab.experiments.vision.trial import trial_of
 
-    return decide(scenario, say)
+    return decide(scenario, trial_of, say, "these runs take a minute or two")
 
 
 def build(scenario: ImageScenario) -> ImageExperiment:

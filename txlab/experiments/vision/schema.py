@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from txlab.experiments.language_model.schema import Train
+from txlab.experiments.learning import schema as learning
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
 
 Name = Literal["circle", "square", "triangle", "cross", "ring", "crescent"]
@@ -51,6 +51,12 @@ class Model(Section):
         return self
 
 
+class Train(learning.Train):
+    """AdamW, a batch being of images."""
+
+    batch: PositiveInt = Field(64, description="B, images a step")
+
+
 class Look(Section):
     """What a frame shows: the attention patterns of one image that training never sees."""
 
@@ -63,7 +69,7 @@ class ImageScenario(Scenario):
     kind: Literal["image-classification"] = "image-classification"
     data: Data = Field(default_factory=Data)
     model: Model = Field(default_factory=Model)
-    train: Train = Field(default_factory=lambda: Train(batch=64))
+    train: Train = Field(default_factory=Train)
     look: Look = Field(default_factory=Look)
 
     @model_validator(mode="after")

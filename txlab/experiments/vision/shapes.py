@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from txlab.experiments.randomness import generator
 from txlab.experiments.vision.schema import Data, Name
+
+if TYPE_CHECKING:
+    import torch
 
 Numbers = NDArray[Any]  # float32
 CONTRAST = 0.3  # colours of shape and ground lie at least so far apart, as a mean over the channels
@@ -94,6 +97,14 @@ def draw(data: Data, count: int, seed: int, purpose: str, step: int) -> Images:
     pixels = ground[..., None, None] + (ink - ground)[..., None, None] * covered
     pixels = pixels + np.float32(data.noise) * random.standard_normal(pixels.shape, np.float32)
     return Images(pixels.astype(np.float32, copy=False), classes)
+
+
+def as_tensors(images: Images, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pixels as the model reads them, from −1 (black) to 1 (white), and classes, on the device."""
+    import torch
+
+    pixels = torch.from_numpy(images.pixels).to(device) * 2 - 1  # (B, 3, Y, X)
+    return pixels, torch.from_numpy(images.classes).to(device)
 
 
 def colours(random: np.random.Generator, count: int) -> tuple[Numbers, Numbers]:

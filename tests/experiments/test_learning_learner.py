@@ -1,0 +1,192 @@
+"""What every kind of experiment that learns has in common: its updates, its state, and how it is computed (MATH F3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from txlab.errors import LabError
+from txlab.experiments import registry
+from txlab.experiments.learning.learner import Learner, Measured
+from txlab.experiments.learning.schema import Train
+from txlab.experiments.protocol import NotFinite
+from txlab.experiments.schema import Compute
+
+COMPUTE = {
+    "device": "cpu",
+    "dtype": "float32",
+    "attention": "sdpa",
+    "threads": 1,
+    "share": "operations",
+    "compile": False,
+}
+
+
+class Line(nn.Module):
+    """y = W x, with dropout of x."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(1, 3, generator=generator))
+        self.dropout = nn.Dropout(0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(x) @ self.weight.T
+
+    def set_dropout(self, p: float) -> None:
+        self.dropout.p = p
+
+
+@dataclass(frozen=True)
+class Shape:
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A scenario, as far as a learner reads it."""
+
+    seed: int = 3
+    train: Train = field(default_factory=lambda: Train(steps=20, warmup=2, batch=4, learning_rate=0.1, clip=0.0))
+    model: Shape = Shape()
+    compute: Compute = field(default_factory=lambda: Compute.model_validate(COMPUTE))
+
+    def model_dump_json(self) -> str:
+        return "a line"
+
+
+X = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
+Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
+
+
+def learner(**turned: float) -> Learner[Line]:
+    found = Learner(Fitting(), Line, {"warmth": (0.5, 3.0)})
+    for name, value in turned.items():
+        found.adjust(name, value)
+    return found
+
+
+def gradients(of: Learner[Line], parts: int = 1) -> Any:
+    def work(model: Line, x: Tensor, y: Tensor) -> Measured:
+        loss = ((model(x) - y) ** 2).sum() / 4
+        loss.backward()
+        return {"loss": loss.detach(), "rows": torch.tensor(float(len(x)))}
+
+    return lambda update: of.gradients(update, work, zip(X.chunk(parts), Y.chunk(parts), strict=True))
+
+
+def test_what_is_measured_is_added_up_over_the_parts() -> None:
+    whole, parts = learner(), learner()
+    for _ in range(3):
+        one, other = whole.step(gradients(whole)), parts.step(gradients(parts, 4))
+        assert other == pytest.approx(one, rel=1e-5)
+        assert list(one) == ["loss", "lr", "grad_norm", "rows"]
+        assert one["rows"] == 4.0
+    assert whole.updates == 3
+
+
+def test_the_weights_are_a_function_of_the_seed_and_the_global_generator_stays() -> None:
+    state = torch.random.get_rng_state()
+    assert torch.equal(learner().model.weight, learner().model.weight)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_dropout_is_a_function_of_seed_and_update() -> None:
+    one, other = learner(dropout=0.5), learner(dropout=0.5)
+    losses = [one.step(gradients(one))["loss"] for _ in range(6)]
+    for update in range(6):
+        torch.manual_seed(update)  # whatever was drawn before
+        assert other.step(gradients(other))["loss"] == losses[update]
+
+
+def test_a_state_put_back_goes_on_bit_for_bit_with_what_was_turned() -> None:
+    one, other = learner(warmth=2.5, lr=0.2, weight_decay=0.3, dropout=0.2), learner()
+    for _ in range(4):
+        one.step(gradients(one))
+    one.why = ["because"]
+    other.load(one.state())
+    assert other.adjusted == one.adjusted
+    assert (other.updates, other.why, other.optimizer.weight_decay, other.model.dropout.p) == (4, ["because"], 0.3, 0.2)
+    assert other.step(gradients(other)) == one.step(gradients(one))
+    assert torch.equal(other.model.weight, one.model.weight)
+
+
+def test_what_may_be_turned_has_bounds_and_a_name_that_is_none_its_nearest() -> None:
+    found = learner().adjustable()
+    assert list(found) == ["lr", "clip", "weight_decay", "dropout", "warmth"]
+    assert (found["warmth"].low, found["warmth"].value, found["warmth"].high) == (0.0, 0.5, 3.0)
+    with pytest.raises(LabError, match=r"'warmt' cannot be changed while this runs.*nearest: warmth"):
+        learner().adjust("warmt", 1.0)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_bad_update_is_refused_at_once_or_late_and_named(late: bool) -> None:
+    bad = learner()
+    bad.tells_late = late
+    bad.step(gradients(bad))
+    kept = bad.model.weight.detach().clone()
+    bad.model.weight.register_hook(lambda gradient: gradient * float("nan"))
+
+    def go_on() -> None:
+        for _ in range(3):
+            bad.step(gradients(bad))
+        bad.verify(gradients(bad))
+
+    with pytest.raises(NotFinite, match="step 2: the gradient of weight is NaN"):
+        go_on()
+    assert torch.equal(bad.model.weight, kept)
+    assert bad.updates == 1
+
+
+def test_quiet_is_without_dropout_and_puts_the_mode_back_also_after_an_error() -> None:
+    found = learner(dropout=0.5)
+    with found.quiet():
+        assert torch.equal(found.model(X), found.model(X))
+    assert found.model.training
+    with pytest.raises(ValueError, match="looked"), found.quiet():
+        raise ValueError("looked")
+    assert found.model.training
+
+
+# Deciding, alike for every kind
+
+SMALL = {
+    "masked-language-model": {"model": {"layers": 1, "heads": 2, "width": 8, "context": 8}, "train": {"batch": 2}},
+    "translation": {"model": {"heads": 2, "width": 8}, "train": {"batch": 4}},
+    "image-classification": {"model": {"layers": 1, "heads": 2, "width": 8}, "train": {"batch": 4}},
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_every_kind_decides_all_that_is_open_and_leaves_the_generator(kind: str) -> None:
+    from txlab.experiments.learning.probe import reasons
+
+    of_kind = registry.kind_named(kind)
+    asked = of_kind.load_schema().model_validate(SMALL[kind] | {"compute": {"device": "cpu"}})
+    threads, state = torch.get_num_threads(), torch.random.get_rng_state()
+    decided = of_kind.resolve(asked)
+    assert "auto" not in decided.compute.model_dump().values()
+    assert decided.compute.compile is False
+    assert any("ms a step" in reason for reason in reasons(decided))
+    assert any(reason.startswith("compile off: ") for reason in reasons(decided))
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert of_kind.resolve(decided) is decided
+
+
+@pytest.mark.parametrize("kind", ["masked-language-model", "image-classification"])
+def test_every_large_model_is_timed_in_part(kind: str) -> None:
+    if kind == "masked-language-model":
+        from txlab.experiments.masked_language_model.trial import trial_of
+    else:
+        from txlab.experiments.vision.trial import trial_of
+    large = {"model": {"layers": 12, "heads": 12, "width": 768}, "train": {"batch": 64}}
+    trial: Any = trial_of(registry.kind_named(kind).load_schema().model_validate(large))  # type: ignore[arg-type]
+    assert trial.model.shape.layers == 1
+    assert trial.model.shape.width == 768
+    assert "1 of 12 layers" in trial.scale
+    assert trial.steps > 5 * 1000
