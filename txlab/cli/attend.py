@@ -25,7 +25,7 @@ from txlab.cli.intervening import (
     Second,
     Wishes,
 )
-from txlab.cli.models import FileOption, JsonOption, Name, TargetOption, TextArgument
+from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, TargetOption, TextArgument
 from txlab.cli.reading import Reading, read
 from txlab.errors import LabError, nearest
 
@@ -65,9 +65,7 @@ def attend(
     text: TextArgument = None,
     target: TargetOption = None,
     file: FileOption = None,
-    site: Annotated[
-        str | None, typer.Option("--site", metavar="SITE", help="of an encoder–decoder: encoder, decoder or cross")
-    ] = None,
+    site: SiteOption = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1", min=1)] = None,
     head: Annotated[
         str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2; or 3, with --layer")

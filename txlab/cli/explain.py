@@ -15,7 +15,7 @@ import typer
 
 from txlab.cli.attend import SCORES, agreed, chosen
 from txlab.cli.intervening import Allow, Cut, Edit, ErratumOption, Off, PatchOption, Scale, Second, Wishes
-from txlab.cli.models import FileOption, JsonOption, Name, TargetOption, TextArgument
+from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, TargetOption, TextArgument
 from txlab.cli.reading import Reading, read
 from txlab.errors import LabError, nearest
 
@@ -34,9 +34,7 @@ def explain(
     text: TextArgument = None,
     target: TargetOption = None,
     file: FileOption = None,
-    site: Annotated[
-        str | None, typer.Option("--site", metavar="SITE", help="of an encoder–decoder: encoder, decoder or cross")
-    ] = None,
+    site: SiteOption = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1; of --lens from 0", min=0)] = None,
     head: Annotated[str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2")] = None,
     row: Annotated[int | None, typer.Option("--row", metavar="N", help="with --head: who looks, from 0")] = None,

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.inspection import inspect
@@ -24,7 +23,7 @@ from txlab.experiments.language_model.data import Data, build_data
 from txlab.experiments.language_model.identity import identity, refuse_other
 from txlab.experiments.language_model.loss import summed_loss
 from txlab.experiments.language_model.schema import LanguageModelScenario
-from txlab.experiments.language_model.scoring import learn, measure
+from txlab.experiments.language_model.scoring import learn, measure, work_facts
 from txlab.experiments.language_model.shape import shape_of
 from txlab.experiments.language_model.text_frame import text_frame
 from txlab.experiments.learning.compiling import as_asked
@@ -127,16 +126,8 @@ class LanguageModelExperiment:
         return found
 
     def facts(self) -> Mapping[str, Any]:
-        cost = costs(self.shape)
-        tokens = self.scenario.train.batch * self.shape.context
-        return {
-            "parameters": cost.parameters,
-            "unit": "tokens",
-            "units_per_step": tokens,
-            "flops_per_step": cost.flops_per_token * tokens,
-            **self.learner.facts(),
-            **self.data.facts(),
-        }
+        step = work_facts(self.shape, self.scenario.train.batch)
+        return {**step, **self.learner.facts(), **self.data.facts()}
 
     # What a person may change
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from txlab.errors import LabError
 from txlab.experiments.language_model.batch import Batch, Tally, as_batch
 from txlab.experiments.language_model.induction import SymbolTokenizer
+from txlab.experiments.language_model.tokenized import probe_from, prompts_of
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
@@ -110,12 +111,8 @@ class FewShotData:
         look = scenario.look
         rows, _ = self.sequences(generator(self.seed, "probe", 0), 1, unseen=True)
         shown = self.tokenizer.encode(look.text) if look.text else rows[0, :-1].tolist()
-        self.probe: list[int] = shown[: min(look.positions, self.context)]
-        if len(self.probe) < 2:
-            raise LabError(f"look.text = {look.text!r} has {len(self.probe)} token; a probe needs at least 2")
-        self.prompts = [self.tokenizer.encode(prompt) for prompt in scenario.sampling.prompts]
-        if not all(self.prompts):
-            raise LabError("sampling.prompts has '', which has no token to begin with")
+        self.probe = probe_from(look, shown, self.context)
+        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
 
     def maps(self, random: np.random.Generator, count: int, unseen: bool) -> NDArray[np.int64]:
         """(count, n) maps, all of them held out or none."""

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
 from txlab.errors import LabError
 from txlab.experiments.language_model.batch import Batch, Tally, as_batch
+from txlab.experiments.language_model.tokenized import probe_from, prompts_of
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
@@ -107,13 +108,9 @@ class InductionData:
         self.fingerprint = f"induction/1/{self.vocabulary}/{self.context}"
         self.tokenizer_fingerprint = f"symbols/{self.vocabulary}"
         look = scenario.look
-        self.probe = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
-        self.probe = self.probe[: min(look.positions, self.context)]
-        if len(self.probe) < 2:
-            raise LabError(f"look.text = {look.text!r} has {len(self.probe)} token; a probe needs at least 2")
-        self.prompts = [self.tokenizer.encode(prompt) for prompt in scenario.sampling.prompts]
-        if not all(self.prompts):
-            raise LabError("sampling.prompts has '', which has no token to begin with")
+        shown = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
+        self.probe = probe_from(look, shown, self.context)
+        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
 
     def sequences(self, random: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """(count, T + 1) symbols, and which of the T targets are determined."""

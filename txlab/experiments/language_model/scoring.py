@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.costs import costs
+from txlab.engine.transformer.gpt import GPTShape
 from txlab.experiments.language_model.batch import NOT_SCORED, Batch, Tally
 from txlab.experiments.learning.learner import Learner, Measured
 
@@ -61,3 +64,14 @@ def measure(
                     tallies[name][0] += value
                     tallies[name][1] += of
     return total / scored, {name: value / of for name, (value, of) in tallies.items()}
+
+
+def work_facts(shape: GPTShape | BertShape, batch: int) -> dict[str, Any]:
+    """What run.json says of a step: parameters, tokens, and what they cost."""
+    cost, tokens = costs(shape), batch * shape.context
+    return {
+        "parameters": cost.parameters,
+        "unit": "tokens",
+        "units_per_step": tokens,
+        "flops_per_step": cost.flops_per_token * tokens,
+    }

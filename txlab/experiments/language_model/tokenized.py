@@ -105,7 +105,12 @@ def bytes_a_token(tokenizer: Tokenizer, scored: NDArray[np.int64]) -> float:
 def probe_of(look: Look, tokenizer: Tokenizer, validation: str, most: int) -> list[int]:
     """The first `most` tokens of look.text, else of the validation text. LabError for fewer than two."""
     beginning = validation[: 64 * look.positions]  # enough: no token of the probe is that long on average
-    probe = tokenizer.encode(look.text or beginning)[: min(look.positions, most)]
+    return probe_from(look, tokenizer.encode(look.text or beginning), most)
+
+
+def probe_from(look: Look, ids: list[int], most: int) -> list[int]:
+    """As many of these as a frame shows. LabError for fewer than two."""
+    probe = ids[: min(look.positions, most)]
     if len(probe) < 2:
         raise LabError(f"look.text = {look.text!r} has {len(probe)} token; a probe needs at least 2")
     return probe

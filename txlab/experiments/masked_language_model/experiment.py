@@ -13,11 +13,10 @@ from typing import Any
 from torch import Tensor
 
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.masks import NO_MASK
 from txlab.experiments.language_model.batch import Batch
 from txlab.experiments.language_model.identity import identity, refuse_other
-from txlab.experiments.language_model.scoring import learn, measure
+from txlab.experiments.language_model.scoring import learn, measure, work_facts
 from txlab.experiments.language_model.text_frame import text_frame
 from txlab.experiments.learning.learner import Learner, Measured, prepare
 from txlab.experiments.learning.weights import load_weights
@@ -107,16 +106,8 @@ class MaskedLanguageModelExperiment:
         return Sample(self.data.decode(ids), " · ".join([f" → {self.data.decode(whole)}", *told]))
 
     def facts(self) -> Mapping[str, Any]:
-        cost = costs(self.shape)
-        tokens = self.scenario.train.batch * self.shape.context
-        return {
-            "parameters": cost.parameters,
-            "unit": "tokens",
-            "units_per_step": tokens,
-            "flops_per_step": cost.flops_per_token * tokens,
-            **self.learner.facts(),
-            **self.data.facts(),
-        }
+        step = work_facts(self.shape, self.scenario.train.batch)
+        return {**step, **self.learner.facts(), **self.data.facts()}
 
     # What a person may change
 
