@@ -101,6 +101,8 @@ def test_dropout_is_a_function_of_seed_and_update() -> None:
     for update in range(6):
         torch.manual_seed(update)  # whatever was drawn before
         assert other.step(gradients(other))["loss"] == losses[update]
+    still = learner(dropout=0.5, lr=0.0)
+    assert len({still.step(gradients(still))["loss"] for _ in range(6)}) > 1  # other masks every time
 
 
 def test_a_state_put_back_goes_on_bit_for_bit_with_what_was_turned() -> None:
