@@ -295,6 +295,10 @@ def test_a_scenario_that_cannot_be_says_so(changes: dict[str, Any], words: str) 
         scenario(**changes)
 
 
+def test_a_batch_has_64_images_also_where_the_rest_of_train_is_given() -> None:
+    assert ImageScenario().train.batch == ImageScenario.model_validate({"train": {"steps": 5}}).train.batch == 64
+
+
 def test_the_probe_decides_all_that_is_open_and_says_why() -> None:
     asked = scenario(compute={"dtype": "auto", "attention": "auto", "threads": 0, "share": "auto", "device": "auto"})
     decided = resolve(asked)

@@ -9,16 +9,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
+from txlab.engine.tokenizers.labelled import Labelled
+from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError
 
 BETWEEN = re.compile(r"[\s,]+")
 
 
 @dataclass(frozen=True)
-class NumberTokenizer:
+class NumberTokenizer(Labelled):
     """ids of 0 … vocabulary − 1, with white space or commas between them.
 
     >>> NumberTokenizer(10).encode("3, 1 4"), NumberTokenizer(10).decode([3, 1, 4])
@@ -41,18 +40,6 @@ class NumberTokenizer:
                 raise unknown_token(token, self.vocabulary)
             ids.append(token)
         return ids
-
-    def encode_bytes(self, data: bytes) -> list[int]:
-        return self.encode(data.decode(errors="backslashreplace"))
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
-    def token_bytes(self, token: int) -> bytes:
-        return self.label(token).encode()
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
 
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(map(self.label, ids))

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
+from txlab.engine.tokenizers.labelled import Labelled
+from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError
 from txlab.experiments.language_model.batch import Batch, Tally, as_batch
 from txlab.experiments.language_model.tokenized import probe_from, prompts_of
@@ -47,7 +48,7 @@ def alphabet() -> str:
 
 
 @dataclass(frozen=True)
-class SymbolTokenizer:
+class SymbolTokenizer(Labelled):
     """One token for each of the first V signs of the alphabet."""
 
     vocabulary: int
@@ -63,18 +64,6 @@ class SymbolTokenizer:
             if sign not in self.signs:
                 raise LabError(f"{sign!r} is not a symbol of the {self.task} task; allowed: {self.signs}")
         return [self.signs.index(sign) for sign in text]
-
-    def encode_bytes(self, data: bytes) -> list[int]:
-        return self.encode(data.decode(errors="backslashreplace"))
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
-    def token_bytes(self, token: int) -> bytes:
-        return self.label(token).encode()
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
 
     def decode(self, ids: Iterable[int]) -> str:
         return "".join(map(self.label, ids))

@@ -114,11 +114,11 @@ class Learner(Generic[Model]):
             refused = self.guard.look(update, loss, norm)
             self.optimizer.clip_late(norm, clip)
         else:
-            metrics = {name: float(value) for name, value in metrics.items()}
-            length = norm.item()
-            if not (isfinite(float(loss)) and isfinite(length)):
+            told = {name: float(value) for name, value in metrics.items()}
+            if not (isfinite(told["loss"]) and isfinite(told["grad_norm"])):
                 self.refuse(update, loss)
-            self.optimizer.clip_now(length, clip)
+            self.optimizer.clip_now(told["grad_norm"], clip)
+            metrics = {**told}
         self.optimizer.step(refused)
         self.updates = update
         return metrics

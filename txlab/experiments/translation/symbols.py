@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
-from txlab.engine.tokenizers.tokenizer import Ids, unknown_token
+from txlab.engine.tokenizers.labelled import Labelled
+from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError, nearest
 
 PAD, START, END = 0, 1, 2
@@ -20,7 +19,7 @@ SPECIAL = {PAD: "<pad>", START: "<start>", END: "<end>"}
 
 
 @dataclass(frozen=True)
-class SymbolTokenizer:
+class SymbolTokenizer(Labelled):
     """One token for each symbol, after the special ones.
 
     symbols   words, endings that begin with a hyphen, or characters
@@ -59,18 +58,9 @@ class SymbolTokenizer:
     def encode(self, text: str) -> list[int]:
         return self.ids(text.replace("-", " -").split() if self.spaced else text)
 
-    def encode_bytes(self, data: bytes) -> list[int]:
-        return self.encode(data.decode(errors="backslashreplace"))
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
     def token_bytes(self, token: int) -> bytes:
         label = self.label(token)
         return b"" if token in SPECIAL else label.encode()
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
 
     def decode(self, ids: Iterable[int]) -> str:
         symbols = [self.label(token) for token in ids if token not in SPECIAL]
