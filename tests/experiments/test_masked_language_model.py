@@ -160,7 +160,8 @@ def test_samples_fill_every_gap_and_tell_what_else_was_likely(corpus: Path) -> N
 def test_a_frame_is_like_a_decoders_but_without_a_mask(corpus: Path) -> None:
     frame = build(scenario(corpus, look={"text": "a [MASK]at"})).frame()
     assert list(frame.tokens["probe"]) == ["[CLS]", "a", " ", "[MASK]", "a", "t", "[SEP]"]
-    assert frame.facts == {"mask": "none", "layers": 2, "heads": 2, "head_width": 8}
+    assert frame.texts == {"probe": "a [MASK]at"}
+    assert frame.facts == {"mask": "none", "predicts": "place", "layers": 2, "heads": 2, "head_width": 8}
     q, k = (np.asarray(frame.tensors[name], np.float64) for name in ("attention/query", "attention/key"))
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(8)
     wanted = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)

@@ -104,7 +104,8 @@ class LanguageModelExperiment:
         """Patterns, queries and keys of the probe text in every head, two scores a head, the likeliest next tokens."""
         ids = self.data.probe
         likeliest, seen = self.scenario.look.next_tokens, inspect(self.model, ids)
-        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, CAUSAL, self.shape)
+        text = self.data.decode(ids)
+        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, CAUSAL, self.shape, text)
 
     def samples(self) -> Sequence[Sample]:
         """One continuation a prompt, drawn with a generator that depends on (seed, step) alone."""

@@ -38,8 +38,12 @@ def text_frame(
     label: Callable[[int], str],
     mask: Mask,
     shape: GPTShape | BertShape,
+    text: str,
 ) -> Frame:
-    """Patterns, queries and keys of the probe text in every head, two scores a head, the likeliest tokens."""
+    """Patterns, queries and keys of the probe text in every head, two scores a head, the likeliest tokens.
+
+    `text` is the probe as a person would type it.
+    """
     probability, token = seen.probabilities.topk(min(likeliest, shape.vocabulary))  # (T, k)
     shown = {
         "attention/pattern": seen.patterns.half(),
@@ -57,5 +61,12 @@ def text_frame(
             "probe": [labels[token] for token in ids],
             "next": [labels[token] for token in token.flatten().tolist()],
         },
-        facts={"mask": mask.name, "layers": shape.layers, "heads": shape.heads, "head_width": shape.head_width},
+        texts={"probe": text},
+        facts={
+            "mask": mask.name,
+            "predicts": "next" if isinstance(shape, GPTShape) else "place",
+            "layers": shape.layers,
+            "heads": shape.heads,
+            "head_width": shape.head_width,
+        },
     )

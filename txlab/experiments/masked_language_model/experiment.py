@@ -83,7 +83,8 @@ class MaskedLanguageModelExperiment:
         """Patterns, queries and keys of the probe text in every head; what each position takes its token to be."""
         ids = self.data.probe
         likeliest, seen = self.scenario.look.next_tokens, inspect(self.model, ids)
-        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, NO_MASK, self.shape)
+        text = self.data.decode(ids)
+        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, NO_MASK, self.shape, text)
 
     def samples(self) -> Sequence[Sample]:
         """Each prompt with its gaps filled by the likeliest tokens, and the likeliest ones of each with their

@@ -145,6 +145,7 @@ class ImageExperiment:
             },
             facts={
                 "mask": NO_MASK.name,
+                "predicts": "class",
                 "layers": self.shape.layers,
                 "heads": self.shape.heads,
                 "head_width": self.shape.head_width,

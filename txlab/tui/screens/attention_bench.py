@@ -18,7 +18,7 @@ import numpy as np
 from txlab.drawing.numerals import count
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.tui.screens.attention_source import THUMB, Candidate, Following, Span, View
+from txlab.tui.screens.attention_source import LEADS, THUMB, Candidate, Following, Span, View
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -186,16 +186,17 @@ class BenchSource:
         from txlab.engine.interpret.effects import compare
 
         position = self.position(site, row)
+        lead = LEADS["place" if self.opened.kind == "bert" else "next"]
         tokens = self.ranked(position)
         labels = self.opened.target_labels(tokens)
         now = self.seen.probabilities(position)[tokens].tolist()
         if not self.interventions:
             candidates = [Candidate(*pair) for pair in zip(labels, now, strict=True)]
-            return Following(self.after(position), tuple(candidates), reads=self.opened.kind == "bert")
+            return Following(self.after(position), tuple(candidates), lead=lead)
         before = self.plain.probabilities(position)[tokens].tolist()
         candidates = [Candidate(*three) for three in zip(labels, now, before, strict=True)]
         kl = compare(self.plain, self.seen, position).kl
-        return Following(self.after(position), tuple(candidates), kl, self.opened.kind == "bert")
+        return Following(self.after(position), tuple(candidates), kl, lead)
 
     def ranked(self, position: int) -> list[int]:
         """The tokens that are named at a position: the likeliest, with what is switched those that moved most too."""

@@ -19,7 +19,7 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.reader import RunReader
 from txlab.tui.glance import scenario_name
-from txlab.tui.screens.attention_source import SCORES, Candidate, Following, Span, View, thumbs
+from txlab.tui.screens.attention_source import LEADS, SCORES, Candidate, Following, Span, View, thumbs
 
 # A site of a model → how its tensors are called in a frame, and the tokens of its rows and columns.
 PARTS = {
@@ -58,6 +58,7 @@ class Attention:
     run: str = ""
     folder: Path = Path()
     texts: tuple[str, ...] = ()
+    lead: str = LEADS["next"]
 
     @property
     def name(self) -> str:
@@ -125,7 +126,7 @@ class Attention:
         found = zip(names, self.next_probability[row], strict=False)
         stream = self.parts.get("decoder", next(iter(self.parts.values())))
         after = stream.rows[row] if row < len(stream.rows) else ""
-        return Following(after, tuple(Candidate(name, float(p)) for name, p in found))
+        return Following(after, tuple(Candidate(name, float(p)) for name, p in found), lead=self.lead)
 
     def explain_cell(self, view: View, site: str, layer: int, head: int, row: int, column: int) -> Explanation:
         """From the very queries and keys of the frame, which are read for it."""
@@ -229,6 +230,7 @@ def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> Attentio
         run,
         folder,
         texts_of(frame, parts),
+        LEADS.get(str(frame.facts.get("predicts")), LEADS["next"]),
     )
 
 

@@ -220,8 +220,7 @@ class LookingScreen(RunScreen):
     def show_next(self) -> None:
         """What comes next after the row of the cursor, with what it was before if something is switched."""
         found = self.following
-        lead = "in the place of" if found.reads else "next after"
-        title = f"{lead} {label(found.after, self.ascii)}" if found.candidates else "no next tokens recorded"
+        title = f"{found.lead} {label(found.after, self.ascii)}" if found.candidates else "no next tokens recorded"
         if found.kl is not None:
             title = f"{title}  KL {nats(found.kl)}"
         before = [one.before for one in found.candidates if one.before is not None]

@@ -23,6 +23,8 @@ VIEW_WORDS = {
     "rollout": "rollout through all layers",
 }
 SCORES = ("induction", "previous")
+# What a model's predictions are to the token at which they stand: a frame's fact "predicts".
+LEADS = {"next": "next after", "place": "in the place of", "class": "classes, by"}
 WORTH_A_NOTE = 0.3  # a head with a lower score is not called after it
 THUMB = 24  # rows and columns that a small picture has at most
 
@@ -41,12 +43,12 @@ class Candidate:
 @dataclass(frozen=True)
 class Following:
     """What comes next after the token `after`; `kl` (nats) is by how much what is switched changed it.
-    `reads`: the model guesses what stands at a token, not what comes after it."""
+    `lead`: what the candidates are to that token; most often they come next after it."""
 
     after: str = ""
     candidates: tuple[Candidate, ...] = ()
     kl: float | None = None
-    reads: bool = False
+    lead: str = LEADS["next"]
 
 
 class AttentionSource(Protocol):
