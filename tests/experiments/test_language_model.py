@@ -310,7 +310,7 @@ def test_a_frame_shows_what_the_model_does(corpus: Path) -> None:
         best = int(probabilities[row].argmax())
         assert frame.tokens["next"][8 * row] == experiment.data.label(best)
         assert float(frame.tensors["next/probability"][row, 0]) == float(probabilities[row, best])
-    assert frame.facts == {"mask": "causal", "layers": 2, "heads": 2, "head_width": 8}
+    assert frame.facts == {"mask": "causal", "predicts": "next", "layers": 2, "heads": 2, "head_width": 8}
 
 
 def test_samples_continue_every_prompt_and_a_cold_one_is_the_likeliest(corpus: Path) -> None:
