@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric, explain_scenario
+from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.language_model import build
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import Frame
+from txlab.experiments.sizes import explain_scenario
 
 SETTINGS = {
     "kind": "language-model",

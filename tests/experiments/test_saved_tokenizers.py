@@ -372,7 +372,7 @@ class TestATokenizerOfOthers:
 
 
 def test_how_large_a_scenario_is_knows_the_saved_vocabulary(animals: BytePairTokenizer, tiny_scenario: Path) -> None:
-    from txlab.experiments.explanations import explain_scenario
+    from txlab.experiments.sizes import explain_scenario
 
     def vocabulary(*overrides: str) -> object:
         explained = explain_scenario(load_scenario(tiny_scenario, overrides).scenario)

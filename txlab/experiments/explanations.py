@@ -16,13 +16,10 @@ import numpy as np
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.language_model.measures import explain_epochs, explain_few_shot, explain_part_loss
-from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.schedule import clip_factor, factor
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import KINDS
-from txlab.experiments.schema import Scenario
-from txlab.experiments.shelf import tokenizer_named
 from txlab.experiments.translation.judging import explain_exact_match
 
 EXPLAINED = ("attention/pattern", "next/probability")
@@ -269,76 +266,6 @@ def _share_of_peak(
         ],
         result=share,
     )
-
-
-def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | None:
-    """How large the model of a scenario is and what a step of it costs, before it has run; None for other kinds.
-
-    seconds   how long the scenario is said to take, 0 = unknown: with it the answer ends in FLOP/s.
-    LabError where the vocabulary is only known once the text has been read. Imports torch (with the shape).
-    """
-    if not isinstance(scenario, LanguageModelScenario):
-        return None
-    from txlab.engine.transformer.costs import costs
-    from txlab.experiments.language_model.shape import shape_of
-
-    data, train = scenario.data, scenario.train
-    vocabulary = data.vocabulary
-    if scenario.start.run and not scenario.start.fingerprint:
-        raise LabError("how large it is depends on the run that it starts from; its own run will say (w on the run)")
-    in_bytes = data.source == "text" and data.tokenizer == "bytes"
-    if data.source == "text" and data.tokenizer in ("characters", "words"):
-        what = data.tokenizer
-        raise LabError(f"how large it is depends on how many {what} its text has; its run will say (w on the run)")
-    if data.source == "text" and data.tokenizer != "bpe":
-        vocabulary = tokenizer_named(data.tokenizer).vocabulary
-    shape = shape_of(scenario, vocabulary)
-    N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    cost, B = costs(shape), train.batch
-    in_block, work = 4 * D * D + 2 * D * F, cost.flops_per_token * B * T
-    left = cost.parameters - cost.matmul_weights
-    beside = ["" if shape.tied else "W_E", "positions" if shape.positions == "learned" else "", "norms"]
-    beside += ["biases"] if shape.bias else []
-    steps = [
-        Step("a block", f"4 · {D}² + 2 · {D} · {F}", in_block, "W_Q, W_K, W_V, W_O; W₁, W₂"),
-        Step("w", f"{N} · {in_block} + {V} · {D}", cost.matmul_weights, "with W_U: what a token is multiplied with"),
-        Step("parameters", f"w + {left}", cost.parameters, " ".join(["and", ", ".join(b for b in beside if b)])),
-        Step(
-            "memory",
-            f"16 · {cost.parameters} / 10⁶",
-            16e-6 * cost.parameters,
-            "MB: float32 weight, gradient, 2 moments",
-        ),
-        Step("FLOPs a token", f"6 · {cost.matmul_weights} + 12 · {N} · {T} · {D}", cost.flops_per_token),
-        Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} tokens a step"),
-        Step(
-            "in all", f"{train.steps} · {powered(work)}", train.steps * work, f"FLOPs, for {train.steps * B * T} tokens"
-        ),
-    ]
-    if seconds > 0:
-        steps.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
-    return Explanation(
-        question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
-        equation="FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + V D",
-        math="T9, T11",
-        source="Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B",
-        operands=[
-            Operand("N", N, f"layers, of {shape.heads} heads each"),
-            Operand("D", D, "width"),
-            Operand("F", F, "width of the feed-forward layer"),
-            Operand("T", T, "context"),
-            Operand("V", V, "bytes" if in_bytes else "tokens" if data.source == "text" else "symbols"),
-            Operand("B", B, "sequences a step"),
-        ],
-        steps=steps,
-        result=float(work),
-    )
-
-
-def powered(number: float) -> str:
-    """A large number to read: 1245708288 → "1.25 · 10⁹"."""
-    digits, _, exponent = f"{number:.2e}".partition("e")
-    return f"{digits} · 10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
 
 
 def _choices(facts: Mapping[str, Any]) -> list[Operand]:

@@ -26,7 +26,7 @@ NAMES = 6  # metrics that are told
 
 def why_scenario(entry: Entry) -> Explanation | str:
     """Parameters and FLOPs from the shape."""
-    from txlab.experiments.explanations import explain_scenario
+    from txlab.experiments.sizes import explain_scenario
 
     answer = explain_scenario(entry.scenario, 60 * entry.scenario.about.minutes)
     return answer or f"{entry.name}: nothing is known about its size before it has run."

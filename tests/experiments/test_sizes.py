@@ -1,0 +1,38 @@
+"""How large every scenario that ships is, counted on paper, against the module itself (MATH T8–T11, T14)."""
+
+import pytest
+import torch
+
+from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.vision import VisionTransformer
+from txlab.errors import LabError
+from txlab.experiments.masked_language_model.shape import shape_of as encoder_shape
+from txlab.experiments.sizes import explain_scenario
+from txlab.experiments.translation.shape import shape_of as translator_shape
+from txlab.experiments.vision.shape import shape_of as vision_shape
+from txlab.runs.scenario import load_scenario
+
+
+@pytest.mark.parametrize("name", ["bert-docs", "translate", "dates", "vit-shapes"])
+def test_the_parameters_are_those_of_the_module(name: str) -> None:
+    scenario = load_scenario(name).scenario
+    with torch.device("meta"):
+        model = {
+            "bert-docs": lambda: Bert(encoder_shape(scenario, 256 + 3)),
+            "vit-shapes": lambda: VisionTransformer(vision_shape(scenario)),
+        }.get(name, lambda: EncoderDecoder(translator_shape(scenario)))()
+    why = explain_scenario(scenario, seconds=100.0)
+    assert why is not None
+    steps = {step.name: step.result for step in why.steps}
+    assert steps["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert steps["FLOPs a step"] == why.result
+    assert steps["in all"] == scenario.train.steps * why.result
+    assert steps["FLOP/s"] == steps["in all"] / 100
+
+
+def test_what_only_the_text_can_tell_is_refused() -> None:
+    with pytest.raises(LabError, match="depends on how many words its text has"):
+        explain_scenario(load_scenario("bert-docs", ["data.tokenizer=words"]).scenario)
+    with pytest.raises(LabError, match="depends on the run that it starts from"):
+        explain_scenario(load_scenario("gpt-finetune").scenario)
