@@ -55,6 +55,12 @@ def explain(
     part: Annotated[str | None, typer.Option("--part", metavar="PART", help="a line of --direct, by its name")] = None,
     kl: Annotated[bool, typer.Option("--kl", help="how far interventions move the prediction")] = False,
     roll: Annotated[bool, typer.Option("--rollout", help="with --row and --column: through all layers")] = False,
+    neurons: Annotated[
+        bool, typer.Option("--neurons", help="the neurons of --layer that move the token's logit most")
+    ] = False,
+    circuits: Annotated[
+        bool, typer.Option("--circuits", help="what each head's weights do, without a text; with --head: one head")
+    ] = False,
     score: Annotated[
         str | None, typer.Option("--score", metavar="SCORE", help=f"of --head: {', '.join(SCORES)}")
     ] = None,
@@ -72,10 +78,21 @@ def explain(
     from txlab.cli.models import about, print_json
 
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
-    asked = only_one(lens=lens, direct=direct, kl=kl, rollout=roll, score=score is not None)
-    if asked != "direct" and (against is not None or part is not None):
+    asked = only_one(
+        lens=lens, direct=direct, kl=kl, rollout=roll, score=score is not None, neurons=neurons, circuits=circuits
+    )
+    if (against is not None and asked not in ("direct", "neurons")) or (part is not None and asked != "direct"):
         raise LabError(f"{'--against' if against is not None else '--part'} is for --direct")
     named, layer_index, head_index = chosen(head, layer if layer or asked != "lens" else None)
+    if asked == "circuits":
+        from txlab.cli.circuits import explain_circuits
+
+        unasked = {"--target": target, "--next": following, "--position": position, "--row": row, "--column": column}
+        weights_only(text is not None or file is not None, wishes, unasked)
+        explain_circuits(name, agreed(site, named), layer_index, head_index, json)
+        return
+    if asked == "neurons" and head is not None:
+        raise LabError("--neurons asks about a feed-forward, which has no heads; leave --head out")
     reading = read(name, text, file, target, agreed(site, named), wishes)
     where = (layer_index, head_index)
     if asked == "lens" and layer is None:
@@ -84,6 +101,15 @@ def explain(
             print_json({"model": about(reading.model), **reading.answer(), "lens": lens_json(reading, found)})
         else:
             print_lens(reading, found)
+        return
+    if asked == "neurons":
+        from txlab.cli.neurons import neurons_json, neurons_of, print_neurons
+
+        moved = neurons_of(reading, position, following, against, layer_index)
+        if json:
+            print_json({"model": about(reading.model), **reading.answer(), "neurons": neurons_json(reading, moved)})
+        else:
+            print_neurons(reading, moved)
         return
     if asked == "direct" and head is None and part is None:
         effects = direct_of(reading, position, following, against)
@@ -119,6 +145,17 @@ def only_one(**asked: bool) -> str:
     if len(given) > 1:
         raise LabError(f"--{given[0]} and --{given[1]} are two questions; ask one of them")
     return given[0] if given else ""
+
+
+def weights_only(text: bool, wishes: Wishes, unasked: dict[str, Any]) -> None:
+    """LabError for what a question about the weights alone cannot be asked with."""
+    if text:
+        raise LabError("--circuits reads the weights and no text; leave the text out")
+    if wishes != Wishes():
+        raise LabError("--circuits reads the weights as they are; leave what is switched or edited out")
+    for option, value in unasked.items():
+        if value is not None:
+            raise LabError(f"--circuits reads the weights, where {option} means nothing; leave it out")
 
 
 # The answers

@@ -79,6 +79,17 @@ def share(value: float, digits: int = 2) -> str:
     return text[1:] if text.startswith("0.") else minus(text.replace("-0.", "-."))
 
 
+def complex_number(value: complex, digits: int = 3) -> str:
+    """An eigenvalue; one that is not real stands for its pair.
+
+    >>> complex_number(1.5 + 0j), complex_number(-0.62 - 0.31j)
+    ('1.50', '−0.62 ± 0.31i')
+    """
+    if abs(value.imag) <= 1e-9 * abs(value):
+        return number(value.real, digits)
+    return f"{number(value.real, digits)} ± {number(abs(value.imag), digits)}i"
+
+
 def minus(text: str) -> str:
     """A leading hyphen as a minus sign."""
     return "−" + text[1:] if text.startswith("-") else text

@@ -9,6 +9,7 @@ belong to no circuit and are left out; so is rotary turning: W_QK is then the fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 
@@ -107,13 +108,20 @@ def circuit_of(weights: LayerWeights, head: int, kind: str, gram: Tensor | None 
 @torch.no_grad()
 def copying_scores(model: Model, site: str, kind: str = "ov", *, whole: bool = True, norms: bool = False) -> Tensor:
     """Σλ/Σ|λ| of every head's circuit: (L, H). For a token's logits, "ov", the copying score of Elhage et al. 2021."""
-    found = site_named(model, site)
-    gram = _between(model, found, kind, norms) if whole else None
-    rows = []
-    for layer in range(found.layers):
-        weights = layer_weights(model, found, layer, norms)
-        rows.append([circuit_of(weights, head, kind, gram).positive for head in range(found.heads)])
+    rows = [[each.positive for each in heads] for heads in circuits(model, site, kind, whole=whole, norms=norms)]
     return torch.tensor(rows, dtype=torch.float64)
+
+
+def circuits(model: Model, site: str, kind: str, *, whole: bool = True, norms: bool = False) -> Iterator[list[Circuit]]:
+    """`circuit` of every head, layer by layer; what they share, (D, D) out of (V, D), is made once."""
+    found = site_named(model, site)
+    with torch.no_grad():
+        gram = _between(model, found, kind, norms) if whole else None
+    for layer in range(found.layers):
+        with torch.no_grad():
+            weights = layer_weights(model, found, layer, norms)
+            made = [circuit_of(weights, head, kind, gram) for head in range(found.heads)]
+        yield made
 
 
 @torch.no_grad()
@@ -161,22 +169,27 @@ class Composition:
 
 
 @torch.no_grad()
-def composition(model: Model, site: str = "self", *, norms: bool = False) -> Composition:
+def composition(model: Model, site: str = "self", *, layer: int | None = None, norms: bool = False) -> Composition:
     """‖W¹ W²‖ / (‖W¹‖ ‖W²‖), Frobenius, of each pair of heads of a self-attention. Elhage et al. 2021, "Composition".
 
     query ‖W_QKᵀ W_OV‖ · key ‖W_QK W_OV‖ · value ‖W_OV W_OV‖, the later head's form first. All from K × K products.
+    With `layer` only what its heads read is computed, and all else is NaN.
     """
     found = site_named(model, site)
     if found.name == "cross":
         raise LabError("cross-attention reads another stream than it writes: its heads do not compose with each other")
     L, H = found.layers, found.heads
-    layers = [layer_weights(model, found, layer, norms) for layer in range(L)]
+    if layer is not None:
+        head_of(model, site, layer)
+    layers = [layer_weights(model, found, each, norms) for each in range(L if layer is None else layer + 1)]
     shape = (L, H, L, H)
     query, key, value = (torch.full(shape, float("nan"), dtype=torch.float64) for _ in range(3))
     for a, first in enumerate(layers):
         written = first.v @ first.v.transpose(-2, -1)  # (H, K, K): W_V W_Vᵀ
         size = _norm(first.o.transpose(-2, -1) @ first.o, written)  # ‖W_OV‖ (H)
         for b, second in enumerate(layers[a + 1 :], a + 1):
+            if layer not in (None, b):
+                continue
             q, k = (w @ w.transpose(-2, -1) for w in (second.q, second.k))  # (H, K, K)
             v, o = second.v @ second.v.transpose(-2, -1), second.o.transpose(-2, -1) @ second.o
             looks, carries = _norm(q, k), _norm(o, v)  # ‖W_QK‖, ‖W_OV‖ (H)

@@ -114,8 +114,8 @@ def _effects(
     given: tuple[Intervention, ...],
     second: Text | None,
     layer: int | None = None,
-) -> tuple[Direct, Tensor]:
-    """The parts of a logit, and of one layer (where given) what each neuron adds: (F)."""
+) -> tuple[Direct, Tensor, Tensor]:
+    """The parts of a logit, and of one layer (where given) what each neuron is and what it adds: (F) twice."""
     token, against, position = asked
     stream = stream_of(model)
     reader = _reader(model, given, (token, against))
@@ -129,12 +129,13 @@ def _effects(
         seen = {place: value[..., position, :][0].double() for place, value in kept.items()}  # (D), heads: (H, K)
         found = _sum(model, stream, seen, reader, logits, asked, bool(given))
         if layer is None:
-            return found, torch.empty(0)
+            return found, torch.empty(0), torch.empty(0)
         reads = (
             found.direction[stream.at(layer, "feed_forward.out")]
             @ stream.blocks[layer].feed_forward.fall.weight.double()
         )
-        return found, seen[stream.at(layer, "feed_forward.neurons")] * reads
+        active = seen[stream.at(layer, "feed_forward.neurons")]
+        return found, active, active * reads
 
 
 def _reader(
@@ -244,7 +245,38 @@ def _product(
     return Part(kind, float(reads @ given), site, layer, head, reads, given.detach())
 
 
+@dataclass(frozen=True)
+class Neurons:
+    """The neurons of one feed-forward at a position: what each is, nⱼ (F), and what it adds, nⱼ (W₂ᵀ w)ⱼ (F)."""
+
+    layer: int
+    direct: Direct
+    activations: Tensor
+    effects: Tensor
+
+
 @torch.no_grad()
+def neurons(
+    model: Model,
+    text: Text,
+    layer: int,
+    token: int,
+    against: int | None = None,
+    position: int = -1,
+    interventions: Iterable[Intervention] = (),
+    second: Text | None = None,
+) -> Neurons:
+    """What each neuron of one feed-forward adds to a logit by itself, float64.
+
+    With w · b₂ the effects sum to the feed-forward's part.
+    """
+    layers = len(stream_of(model).blocks)
+    if not 0 <= layer < layers:
+        raise LabError(f"the stream that predicts has layers 1 to {layers}; {layer + 1} is none of them")
+    found, active, adds = _effects(model, text, (token, against, position), tuple(interventions), second, layer)
+    return Neurons(layer, found, active, adds)
+
+
 def neuron_effects(
     model: Model,
     text: Text,
@@ -255,11 +287,5 @@ def neuron_effects(
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
 ) -> Tensor:
-    """What each neuron of one feed-forward adds to a logit by itself, nⱼ (W₂ᵀ w)ⱼ: (F), float64.
-
-    With w · b₂ they sum to the feed-forward's part.
-    """
-    layers = len(stream_of(model).blocks)
-    if not 0 <= layer < layers:
-        raise LabError(f"the stream that predicts has layers 1 to {layers}; {layer + 1} is none of them")
-    return _effects(model, text, (token, against, position), tuple(interventions), second, layer)[1]
+    """What each neuron of one feed-forward adds to a logit by itself, nⱼ (W₂ᵀ w)ⱼ: (F), float64."""
+    return neurons(model, text, layer, token, against, position, interventions, second).effects
