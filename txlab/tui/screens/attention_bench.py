@@ -68,6 +68,7 @@ class BenchSource:
     small: dict[str, np.ndarray] = field(default_factory=dict)
     scored: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     rolled: dict[str, Tensor] = field(default_factory=dict)
+    circuits: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # of the checkpoint, whatever it reads
 
     @property
     def name(self) -> str:
@@ -290,6 +291,7 @@ class Workbench:
         self.opened: OpenModel | None = None
         self.opened_for: tuple[str, int | None] = ("", None)
         self.plain: Seen | None = None
+        self.circuits: dict[tuple[Any, ...], Any] = {}  # what attention_circuits.py knows of this checkpoint
         self.lock = Lock()
 
     def see(self, task: Task) -> BenchSource:
@@ -310,7 +312,8 @@ class Workbench:
                 self.plain = see(opened.model, text)
             seen = see(opened.model, text, given, second) if given else self.plain
             said = tuple(remarks(opened.model, given))
-        return BenchSource(task, opened, text, self.plain, seen, given, self.lock, second, said)
+        known = self.circuits
+        return BenchSource(task, opened, text, self.plain, seen, given, self.lock, second, said, circuits=known)
 
     def open(self, task: Task) -> OpenModel:
         from txlab.runs.models import open_model
@@ -319,7 +322,7 @@ class Workbench:
         if self.opened is None or self.opened_for != (task.model, step):
             self.opened, self.plain = open_model(task.model, task.root, step), None
             self.opened_for = (task.model, step)
-            self.lock = Lock()
+            self.lock, self.circuits = Lock(), {}
         return self.opened
 
 

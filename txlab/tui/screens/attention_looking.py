@@ -249,7 +249,9 @@ class LookingScreen(RunScreen):
 
     def show_side(self) -> None:
         table = self.query_one("#rows", Table)
-        self.query_one("#legend", Words).say(legend(self.tab))
+        scored = self.tab != "heads" or bool(self.side.rows) or self.source is None
+        self.query_one("#legend", Words).say(legend(self.tab, self.site, scored))
+        self.set_class(not scored, "-unscored")
         table.waiting = self.side.waiting
         table.set_table(self.side.columns, self.side.rows, self.side.marked)
         table.refresh()

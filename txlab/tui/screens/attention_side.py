@@ -1,5 +1,5 @@
 """The tables beside the pattern: heads by their scores, what is switched, what each layer would predict, what each part
-adds to a logit by itself.
+adds to a logit by itself; what the weights of a head do is in attention_circuits.py.
 
 Notable: a table is made as plain rows of text in whatever thread asks, so the screen only draws it; `keys` name what
 each row is about, for `w` and for taking a switch back.
@@ -19,7 +19,7 @@ from txlab.tui.screens.attention_bench import BenchSource
 from txlab.tui.screens.attention_source import SCORES, AttentionSource, strongest
 from txlab.tui.widgets.table import Column
 
-TABS = ("heads", "edits", "lens", "direct")
+TABS = ("heads", "edits", "lens", "direct", "circuits")
 STRONGEST = 4  # heads that are named for each score
 PARTS = 16  # of a logit
 OPENS = "type a text (t): opens the model"
@@ -64,6 +64,10 @@ def answer(source: AttentionSource, question: Question) -> Answer:
         return edits_table(source.edits())
     if question.tab == "lens":
         return lens_table(source, question)
+    if question.tab == "circuits":
+        from txlab.tui.screens.attention_circuits import circuits_rows
+
+        return Answer(*circuits_rows(source, question.site, question.layer, question.head))
     return direct_table(source, question)
 
 
@@ -77,7 +81,7 @@ def heads_table(scores: Mapping[str, Any], chosen: tuple[int, int]) -> Answer:
             rows.append((name if not place else "", f"{layer + 1}.{head + 1}", share(float(scores[name][layer, head]))))
             keys.append((name, (layer, head)))
     if not rows:
-        return Answer(waiting="no scores are known")
+        return Answer(waiting="no score is known here")
     columns = (Column("score", right=False, quiet=True), Column("head"), Column("mean"))
     marked = tuple(at for at, key in enumerate(keys) if key[1] == chosen)
     return Answer(columns, tuple(rows), marked, tuple(keys))
@@ -147,5 +151,9 @@ def explain_row(source: AttentionSource, question: Question, key: Any) -> Explan
         return why.why_score(source.seen, question.site, layer, head, score, source.columns(question.site))
     if question.tab == "edits":
         return source.explain_kl(question.site, question.row)
+    if question.tab == "circuits":
+        from txlab.tui.screens.attention_circuits import explain_circuit
+
+        return explain_circuit(source, question.site, key)
     found, one = key
     return (why.why_lens if question.tab == "lens" else why.why_direct)(found, one, names=source.token)

@@ -54,8 +54,11 @@ class HeadLine(Painted, can_focus=False):
         )
 
 
-def legend(tab: str) -> Content:
-    """What a tab of the side measures, for who meets it the first time: (loud, quiet) by turns."""
+def legend(tab: str, site: str = "", scored: bool = True) -> Content:
+    """What a tab of the side measures, for who meets it the first time: (loud, quiet) by turns.
+
+    A site without scores has none to explain: there it is said what the rows and columns are.
+    """
     parts = {
         "heads": (
             *("induction", " looks at what came after the same token before: it copies. "),
@@ -84,7 +87,20 @@ def legend(tab: str) -> Content:
             *("direct", " what each head and branch adds to this logit by itself, the last norm's scale held; "),
             *("", "all parts sum to the logit."),
         ),
+        "circuits": (
+            *("copying", " 1: what is looked at becomes likelier. "),
+            *("matching", " 1: like looks at like. "),
+            *("Q K V", " how much it reads of what that head wrote, beside random matrices. "),
+            *("λ", " largest eigenvalues. Edits do not count."),
+        ),
     }[tab]
+    if tab == "heads" and not scored:
+        between = site == "cross"
+        parts = (
+            *("rows", " are the tokens of the target, " if between else " are the tokens that look, "),
+            *("columns", " those of the source. " if between else " those that are looked at. "),
+            *("", "Each row sums to 1. " + ("Between two texts there is no token before." if between else "")),
+        )
     pairs = zip(parts[::2], parts[1::2], strict=True)
     said = [
         Content.assemble(Content.styled(loud, "$foreground"), Content.styled(quiet, "$quiet")) for loud, quiet in pairs

@@ -43,14 +43,35 @@ class TabLine(Painted, can_focus=False):
             self.tabs, self.chosen = now
             self.refresh()
 
+    def fitting(self) -> tuple[slice, int]:
+        """The tabs that there is room for, the chosen one among them, and the gap between them."""
+        size, many = self.size.width, len(self.tabs)
+        for gap in (2, 1):
+            if sum(width(word) + gap for _, word in self.tabs) - gap <= size:
+                return slice(0, many), gap
+        here = next((at for at, (name, _) in enumerate(self.tabs) if name == self.chosen), 0)
+        first, last = here, here + 1
+        room = size - width(self.tabs[here][1]) - 4 if self.tabs else 0  # a mark at either side
+        while first and (room := room - width(self.tabs[first - 1][1]) - 1) >= 0:
+            first -= 1
+        while last < many and (room := room - width(self.tabs[last][1]) - 1) >= 0:
+            last += 1
+        return slice(first, last), 1
+
     def render_line(self, y: int) -> Strip:
+        """Where not all words fit, a mark at either end stands for the next one there."""
         segments: list[Segment] = []
         self.places = []
         column = 0
-        gap = 2 if sum(width(word) + 2 for _, word in self.tabs) <= self.size.width + 2 else 1
-        for name, word in self.tabs:
-            segments += [Segment(word, self.part("here" if name == self.chosen else "word"))]
-            segments.append(Segment(" " * gap, self.surface))
+        seen, gap = self.fitting()
+        words = [(name, word, "here" if name == self.chosen else "word") for name, word in self.tabs[seen]]
+        before, after = ("<", ">") if self.ascii else ("‹", "›")
+        if seen.start:
+            words.insert(0, (self.tabs[seen.start - 1][0], before, "word"))
+        if seen.stop < len(self.tabs):
+            words.append((self.tabs[seen.stop][0], after, "word"))
+        for name, word, part in words:
+            segments += [Segment(word, self.part(part)), Segment(" " * gap, self.surface)]
             self.places.append((column, column + width(word), name))
             column += width(word) + gap
         return Strip(segments).adjust_cell_length(self.size.width, self.surface)
