@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from txlab.engine.interpret.circuits import composition, copying_scores
-from txlab.engine.interpret.direct import neuron_effects
+from txlab.engine.interpret.direct import direct_effects, neuron_effects
 from txlab.runs.models import OpenModel
 
 Ask = Any
@@ -72,8 +72,11 @@ def test_neurons_and_the_bias_sum_to_the_feed_forward(ask: Ask, models: dict[str
     parts = ask("explain", "gpt", TEXT, "--direct", "--next", "z", "--json").json["direct"]["parts"]
     both = [part["value"] for part in parts if part["kind"] == "feed_forward"]
     assert found["feed_forward"] == pytest.approx(both[1], rel=1e-9)
+    fall = model.blocks[1].feed_forward.fall
+    w = direct_effects(model, opened.text(TEXT), 122).direction["blocks.1.feed_forward.out"]
+    assert sum(effects.values()) + float(w @ fall.bias.detach().double()) == pytest.approx(both[1], rel=1e-5)
     kept: list[torch.Tensor] = []
-    handle = model.blocks[1].feed_forward.fall.register_forward_pre_hook(lambda _, given: kept.append(given[0]))
+    handle = fall.register_forward_pre_hook(lambda _, given: kept.append(given[0]))
     with torch.no_grad():
         model(torch.tensor([list(TEXT.encode())]))
     handle.remove()
