@@ -68,7 +68,12 @@ def main() -> None:
     settings = {
         "quiet, one thread": {"busy": 0, "threads": 1},
         f"{asked.busy} busy, as probed": {"busy": asked.busy},
-        f"{asked.busy} busy, all threads, no care": {"busy": asked.busy, "care": False, "threads": cores},
+        f"{asked.busy} busy, all threads, no care": {
+            "busy": asked.busy,
+            "care": False,
+            "threads": cores,
+            "share": "operations",
+        },
     }
     speeds: dict[str, list[float]] = {name: [] for name in settings}
     for _ in range(asked.repeats):
