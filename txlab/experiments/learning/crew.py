@@ -2,8 +2,8 @@
 
 Notable: threads that share every operation meet after each of them, some hundred times a step, and wait for the slowest
 every time; threads that share the batch meet once. Alone on two cores both take the same (4 layers of width 128 in
-bfloat16: 23 ms); beside three busy processes a step takes 64 ms so instead of 163. What comes out does not depend on who is done
-first: each has gradients of its own, and they are added in the order of the parts.
+bfloat16: 23 ms); beside three busy processes a step takes 64 ms so instead of 163. What comes out does not depend on
+who is done first: each has gradients of its own, and they are added in the order of the parts.
 """
 
 from __future__ import annotations
