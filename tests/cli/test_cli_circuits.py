@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from txlab.engine.interpret.circuits import composition, copying_scores
-from txlab.engine.interpret.direct import direct_effects, neuron_effects
+from txlab.engine.interpret.direct import direct_effects, neurons
 from txlab.runs.models import OpenModel
 
 Ask = Any
@@ -65,7 +65,7 @@ def test_neurons_and_the_bias_sum_to_the_feed_forward(ask: Ask, models: dict[str
     model: Any = opened.model
     words = ("explain", "gpt", TEXT, "--neurons", "--next", "z", "--json")
     found = ask(*words, "--layer", "2").json["neurons"]
-    expected = neuron_effects(model, opened.text(TEXT), 1, 122)
+    expected = neurons(model, opened.text(TEXT), 1, 122).effects
     effects = {each["neuron"]: each["value"] for each in found["neurons"]}
     assert [effects[at] for at in range(len(expected))] == pytest.approx(expected.tolist(), rel=1e-9)
     assert [abs(each["value"]) for each in found["neurons"]] == sorted(map(abs, expected.tolist()), reverse=True)

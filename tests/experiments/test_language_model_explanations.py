@@ -129,3 +129,34 @@ def test_the_size_of_a_scenario_is_that_of_its_model(change: dict[str, object]) 
 def test_a_size_that_depends_on_the_text_is_not_guessed() -> None:
     with pytest.raises(LabError, match="characters"):
         explain_scenario(LanguageModelScenario.model_validate({**SETTINGS, "data": {"tokenizer": "characters"}}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "equation", "math_item", "among"),
+    [
+        ("language-model", {"tokenizer": {"vocabulary": 256}}, "p(xₜ | x₁ … xₜ₋₁)", "T9, R1", 256),
+        ("masked-language-model", {"tokenizer": {"vocabulary": 259}}, "p(xₜ | the text with its gaps)", "T10", 259),
+        ("translation", {"tokenizer": {"vocabulary": 90}}, "p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", 90),
+        ("image-classification", {"classes": ["circle", "ring"]}, "p(class | image)", "T14", 2),
+    ],
+)
+def test_a_loss_is_explained_by_what_its_kind_guesses(
+    kind: str, facts: dict[str, object], equation: str, math_item: str, among: int
+) -> None:
+    why = explain_metric({"kind": kind}, "val_loss", 5, {"val_loss": 0.5}, facts)
+    assert why is not None
+    assert equation in why.equation
+    assert why.math == math_item
+    assert {step.name: step.result for step in why.steps}["ln V"] == pytest.approx(math.log(among))
+
+
+@pytest.mark.parametrize(("predicts", "words"), [("next", "after"), ("place", "in the place of"), ("class", "by")])
+def test_a_prediction_is_told_by_how_it_stands_to_its_position(predicts: str, words: str) -> None:
+    frame = Frame(
+        1,
+        {"next/probability": np.array([[0.7, 0.2]])},
+        {"probe": ["x"], "next": ["a", "b"]},
+        {},
+        {"predicts": predicts},
+    )
+    assert f"0.2 for 'b' {words} 'x'?" in explain(frame, "next/probability", (0, 1)).question

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.attend import SCORES, agreed, chosen
 from txlab.cli.intervening import Allow, Cut, Edit, ErratumOption, Off, PatchOption, Scale, Second, Wishes
 from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, TargetOption, TextArgument
-from txlab.cli.reading import Reading, read
+from txlab.cli.reading import SCORES, Reading, agreed, chosen, read
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
@@ -324,8 +323,7 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    from txlab.cli.attend import print_lines
-    from txlab.cli.terminal import ascii_only, columns
+    from txlab.cli.terminal import ascii_only, columns, print_lines
     from txlab.drawing.explanation import explanation_lines
 
     style = {

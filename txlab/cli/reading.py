@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.cli.intervening import Wishes, interventions
 from txlab.cli.models import given_text, opened
-from txlab.errors import LabError
+from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.interpret.interventions import Intervention
     from txlab.engine.interpret.sites import Site, Text
     from txlab.runs.models import OpenModel
 
+SCORES = ("previous", "induction", "duplicate", "first")
 LONGEST_TARGET = 256  # tokens that an encoder–decoder writes where no target is given
 
 
@@ -111,3 +112,35 @@ def with_target(model: OpenModel, text: Text) -> Text:
         raise LabError(f"the source has {len(text.ids)} tokens; {model.title} reads at most {context}")
     ids = target_of(model, text.ids, min(LONGEST_TARGET, context - 1))
     return Text(text.ids, (*text.target, *(token for token in ids if token != model.special.end)))
+
+
+# Which heads are meant
+
+
+def chosen(head: str | None, layer: int | None) -> tuple[str | None, int | None, int | None]:
+    """Site (if the head names one), layer and head, from 0."""
+    from txlab.cli.intervening import head_named
+
+    if head is None:
+        return None, None if layer is None else layer - 1, None
+    if head.isascii() and head.isdecimal():
+        if layer is None:
+            raise LabError(f"--head {head} needs --layer; or name both: --head 2.{head}")
+        if not 1 <= len(head) <= 9 or int(head) < 1:
+            raise LabError(f"--head {head} is not allowed: heads are counted from 1")
+        return None, layer - 1, int(head) - 1
+    site, its_layer, index = head_named(head)
+    if layer is not None and layer - 1 != its_layer:
+        raise LabError(f"--head {head} is in layer {its_layer + 1}, not in --layer {layer}")
+    return site, its_layer, index
+
+
+def agreed(site: str | None, named: str | None) -> str | None:
+    """The kind of attention that --site and --head name."""
+    from txlab.cli.intervening import SITES
+
+    if site is not None and site not in SITES:
+        raise LabError(f"--site {site!r} is no attention{nearest(site, SITES)}; allowed: {', '.join(SITES)}")
+    if site is not None and named is not None and site != named:
+        raise LabError(f"--site {site} and --head {named}:… are two different kinds of attention")
+    return site or named

@@ -11,6 +11,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.text import Text as Line
 
 # Status → (glyph, glyph in ASCII, SGR colour). The word always stands beside it.
 GLYPHS = {
@@ -107,3 +111,26 @@ def table(
         return "  ".join(parts).rstrip()
 
     return "\n".join([line([column.title for column in head], -1), *(line(row, n) for n, row in enumerate(rows))])
+
+
+def depth() -> Any:
+    """How many colours the output has: "truecolor", "256", "16" or "none"."""
+    if not colours():
+        return "none"
+    if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "truecolor"
+    return "256" if "256" in os.environ.get("TERM", "") else "16"
+
+
+def print_lines(lines: list[Line]) -> None:
+    """Lines with styles: in this terminal's colours, or as plain text."""
+    from rich.console import Console
+
+    systems: dict[str, Any] = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": None}
+    system = systems[depth()]
+    if system is None:
+        print("\n".join(line.plain.rstrip() for line in lines))
+        return
+    console = Console(file=sys.stdout, color_system=system, force_terminal=True, highlight=False, width=10_000)
+    for line in lines:
+        console.print(line, soft_wrap=True)

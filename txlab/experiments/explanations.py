@@ -29,6 +29,9 @@ class Trained(Protocol):
     """A scenario of any kind that is trained as a language model is."""
 
     @property
+    def kind(self) -> str: ...
+
+    @property
     def train(self) -> Train: ...
 
 
@@ -64,6 +67,14 @@ def _weight(frame: Frame, layer: int, head: int, i: int, j: int) -> Explanation:
     return explain_weight(q, k, masks[named], i, j, frame.tokens.get("probe", ()))
 
 
+# A frame's fact "predicts": how a prediction stands to its position, what is predicted, and among what.
+PREDICTED = {
+    "next": ("after", "next tokens", "the vocabulary"),
+    "place": ("in the place of", "tokens", "the vocabulary"),
+    "class": ("by", "classes", "of them"),
+}
+
+
 def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
     shown = np.asarray(frame.tensors["next/probability"], dtype=np.float64)  # (T, k)
     p, k = float(shown[i, rank]), shown.shape[1]
@@ -71,21 +82,20 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
     probe = frame.tokens.get("probe") or frame.tokens.get("target", ())
     after = repr(probe[i]) if i < len(probe) else f"position {i}"
     nats = -log(p) if p > 0 else float("inf")
+    lead, things, among = PREDICTED.get(str(frame.facts.get("predicts")), PREDICTED["next"])
     return Explanation(
-        question=f"why {p:.3g} for {names[rank]!r} after {after}?",
+        question=f"why {p:.3g} for {names[rank]!r} {lead} {after}?",
         equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
         math="F5, T9",
         source="Becker-Kahn §4",
         operands=[
-            Operand("p", shown[i].tolist(), "the likeliest next tokens; the softmax ran over the whole vocabulary"),
+            Operand("p", shown[i].tolist(), f"the likeliest {things}; the softmax ran over all {among}"),
         ],
         steps=[
             Step("zₓ − z₁", "ln p(x) − ln p(likeliest)", log(p / shown[i, 0]) if p > 0 else float("-inf"), "logits"),
-            Step("−ln p", f"−ln {p:.4g}", nats, "nats: the loss, if this token comes next"),
-            Step("−log₂ p", f"−log₂ {p:.4g}", nats / log(2), "bits that it would then cost to write this token"),
-            Step(
-                "shown", "Σ of the tokens shown", float(shown[i].sum()), "the rest of the vocabulary has what remains"
-            ),
+            Step("−ln p", f"−ln {p:.4g}", nats, "nats: the loss, if it is this one"),
+            Step("−log₂ p", f"−log₂ {p:.4g}", nats / log(2), "bits that it would then cost to say so"),
+            Step("shown", "Σ of those shown", float(shown[i].sum()), "the others have what remains"),
         ],
         result=p,
         labels=names,
@@ -182,25 +192,41 @@ def _gradient_norm(
     )
 
 
+# What the loss of each kind is a mean of: its equation, the item of MATH.md, whose guess it is, and among what.
+LOSSES = {
+    "language-model": ("L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)", "T9, R1", "the scored tokens", "tokens"),
+    "masked-language-model": (
+        "L = −(1/n) Σₜ ln p(xₜ | the text with its gaps)",
+        "T10",
+        "the tokens asked for",
+        "tokens",
+    ),
+    "translation": ("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", "the tokens of the targets", "tokens"),
+    "image-classification": ("L = −(1/n) Σ ln p(class | image)", "T14", "the images", "classes"),
+}
+
+
 def _loss(
     scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
     loss = values[name]
-    vocabulary = facts.get("tokenizer", {}).get("vocabulary")
-    unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "the validation text"
-    over = unseen if name == "val_loss" else "this batch"
-    operands = [Operand("L", loss, f"mean over the scored tokens of {over}, in nats")]
+    equation, math, over, things = LOSSES.get(scenario.kind, LOSSES["language-model"])
+    classes = facts.get("classes")
+    many = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
+    unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "validation"
+    of = unseen if name == "val_loss" else "this batch"
+    operands = [Operand("L", loss, f"mean over {over} of {of}, in nats")]
     steps = [
-        Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), "perplexity: as unsure as among so many tokens"),
-        Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), "bits a token"),
+        Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), f"perplexity: as unsure as among so many {things}"),
+        Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), f"bits for each of {over}"),
     ]
-    if vocabulary:
-        operands.append(Operand("V", vocabulary, "tokens in the vocabulary"))
-        steps.append(Step("ln V", f"ln {vocabulary}", log(vocabulary), "the loss of guessing evenly among all tokens"))
+    if many:
+        operands.append(Operand("V", many, things + (" in the vocabulary" if things == "tokens" else "")))
+        steps.append(Step("ln V", f"ln {many}", log(many), f"the loss of guessing evenly among all {things}"))
     return Explanation(
         question=f"what does a loss of {loss:.4g} nats mean?",
-        equation="L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)",
-        math="T9, R1",
+        equation=equation,
+        math=math,
         source="Mehlig",
         operands=operands,
         steps=steps,

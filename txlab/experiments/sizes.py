@@ -6,14 +6,21 @@ will know. torch is imported inside, with the shapes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.schema import Train
 from txlab.experiments.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.schema import Scenario, Start
 from txlab.experiments.shelf import tokenizer_named
 from txlab.experiments.translation.schema import TranslationScenario
 from txlab.experiments.vision.schema import ImageScenario
+
+if TYPE_CHECKING:
+    from txlab.engine.transformer.costs import Costs
 
 SOURCE = "Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B"
 
@@ -52,50 +59,31 @@ def explain_decoder(scenario: LanguageModelScenario, seconds: float) -> Explanat
     from txlab.engine.transformer.costs import costs
     from txlab.experiments.language_model.shape import shape_of
 
-    data, train = scenario.data, scenario.train
-    vocabulary = data.vocabulary
     refuse_unknown(scenario.start)
-    in_bytes = data.source == "text" and data.tokenizer == "bytes"
-    shape = shape_of(scenario, vocabulary_of(data.tokenizer, vocabulary) if data.source == "text" else vocabulary)
+    data = scenario.data
+    reads = data.source == "text"
+    shape = shape_of(scenario, vocabulary_of(data.tokenizer, data.vocabulary) if reads else data.vocabulary)
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    cost, B = costs(shape), train.batch
-    in_block, work = 4 * D * D + 2 * D * F, cost.flops_per_token * B * T
-    left = cost.parameters - cost.matmul_weights
+    in_block = 4 * D * D + 2 * D * F
     beside = ["" if shape.tied else "W_E", "positions" if shape.positions == "learned" else "", "norms"]
     beside += ["biases"] if shape.bias else []
-    steps = [
-        Step("a block", f"4 · {D}² + 2 · {D} · {F}", in_block, "W_Q, W_K, W_V, W_O; W₁, W₂"),
-        Step("w", f"{N} · {in_block} + {V} · {D}", cost.matmul_weights, "with W_U: what a token is multiplied with"),
-        Step("parameters", f"w + {left}", cost.parameters, " ".join(["and", ", ".join(b for b in beside if b)])),
-        Step(
-            "memory",
-            f"16 · {cost.parameters} / 10⁶",
-            16e-6 * cost.parameters,
-            "MB: float32 weight, gradient, 2 moments",
-        ),
-        Step("FLOPs a token", f"6 · {cost.matmul_weights} + 12 · {N} · {T} · {D}", cost.flops_per_token),
-        Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} tokens a step"),
-        Step(
-            "in all", f"{train.steps} · {powered(work)}", train.steps * work, f"FLOPs, for {train.steps * B * T} tokens"
-        ),
-    ]
-    if seconds > 0:
-        steps.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
-    return Explanation(
-        question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
+    return explained(
+        Size(costs(shape), N, T, D, "token", ", ".join(filter(None, beside))),
+        scenario.train,
+        seconds,
         equation="FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + V D",
         math="T9, T11",
-        source=SOURCE,
         operands=[
-            Operand("N", N, f"layers, of {shape.heads} heads each"),
-            Operand("D", D, "width"),
-            Operand("F", F, "width of the feed-forward layer"),
+            *dimensions(N, shape.heads, D, F),
             Operand("T", T, "context"),
-            Operand("V", V, "bytes" if in_bytes else "tokens" if data.source == "text" else "symbols"),
-            Operand("B", B, "sequences a step"),
+            Operand("V", V, "symbols" if not reads else "bytes" if data.tokenizer == "bytes" else "tokens"),
         ],
-        steps=steps,
-        result=float(work),
+        weights=[
+            Step("a block", f"4 · {D}² + 2 · {D} · {F}", in_block, "W_Q, W_K, W_V, W_O; W₁, W₂"),
+            Step(
+                "w", f"{N} · {in_block} + {V} · {D}", N * in_block + V * D, "with W_U: what a token is multiplied with"
+            ),
+        ],
     )
 
 
@@ -105,30 +93,23 @@ def explain_encoder(scenario: MaskedLanguageModelScenario, seconds: float) -> Ex
     from txlab.experiments.masked_language_model.shape import shape_of
 
     refuse_unknown(scenario.start)
-    data, train = scenario.data, scenario.train
+    data = scenario.data
     shape = shape_of(scenario, vocabulary_of(data.tokenizer, data.vocabulary) + 3)  # [CLS], [SEP], [MASK]
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
     cost = costs(shape)
-    head = D * D + V * D
+    made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {D}² + {V} · {D}"
     return explained(
-        "FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + D² + V D",
-        "T10, T11",
+        Size(cost, N, T, D, "token", "tables, norms, biases"),
+        scenario.train,
+        seconds,
+        equation="FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + D² + V D",
+        math="T10, T11",
         operands=[
-            Operand("N", N, f"layers, of {shape.heads} heads each"),
-            Operand("D", D, "width"),
-            Operand("F", F, "width of the feed-forward layer"),
+            *dimensions(N, shape.heads, D, F),
             Operand("T", T, "context"),
             Operand("V", V, "tokens, with [CLS], [SEP] and [MASK]"),
-            Operand("B", train.batch, "sequences a step"),
         ],
-        weights=Step(
-            "w", f"{N} · (4 · {D}² + 2 · {D} · {F}) + {head}", cost.matmul_weights, "what a token is multiplied with"
-        ),
-        parameters=cost.parameters,
-        unit=Step("FLOPs a token", f"6 · {cost.matmul_weights} + 12 · {N} · {T} · {D}", cost.flops_per_token),
-        units=(train.batch * T, f"{train.batch} · {T}", "tokens"),
-        steps=train.steps,
-        seconds=seconds,
+        weights=[Step("w", made, cost.matmul_weights, "what a token is multiplied with")],
     )
 
 
@@ -137,34 +118,24 @@ def explain_translator(scenario: TranslationScenario, seconds: float) -> Explana
     from txlab.engine.transformer.costs import costs
     from txlab.experiments.translation.shape import shape_of
 
-    shape, train = shape_of(scenario), scenario.train
+    shape = shape_of(scenario)
     E, N, D, F, T = shape.encoder_layers, shape.decoder_layers, shape.width, shape.inner, shape.context
-    cost = costs(shape)
+    V, cost = shape.target_vocabulary, costs(shape)
+    made = f"{E} · (4 · {D}² + 2 · {D} · {F}) + {N} · (8 · {D}² + 2 · {D} · {F}) + {V} · {D}"
     return explained(
-        "FLOPs a step ≤ B · T · (6 w + 12 (Nₑ + 2 N_d) T D)",
-        "T8, T11",
+        Size(cost, E + 2 * N, T, D, "position", "tables, norms, biases"),
+        scenario.train,
+        seconds,
+        equation="FLOPs a step ≤ B · T · (6 w + 12 (Nₑ + 2 N_d) T D)",
+        math="T8, T11",
         operands=[
             Operand("Nₑ", E, f"layers of the encoder, of {shape.heads} heads each"),
             Operand("N_d", N, "layers of the decoder, each with cross-attention too"),
-            Operand("D", D, "width"),
-            Operand("F", F, "width of the feed-forward layers"),
-            Operand("T", T, "most tokens of a source and of a target"),
-            Operand("V", shape.target_vocabulary, f"tokens of the target; the source has {shape.source_vocabulary}"),
-            Operand("B", train.batch, "pairs a step"),
+            *dimensions(N, shape.heads, D, F)[1:],
+            Operand("T", T, "most tokens of a source and of a target; a position is one of each"),
+            Operand("V", V, f"tokens of the target; the source has {shape.source_vocabulary}"),
         ],
-        weights=Step(
-            "w",
-            f"{E} · (4 · {D}² + 2 · {D} · {F}) + {N} · (8 · {D}² + 2 · {D} · {F}) + {shape.target_vocabulary} · {D}",
-            cost.matmul_weights,
-            "what a position of the source and one of the target are multiplied with",
-        ),
-        parameters=cost.parameters,
-        unit=Step(
-            "FLOPs a position", f"6 · {cost.matmul_weights} + 12 · {E + 2 * N} · {T} · {D}", cost.flops_per_token
-        ),
-        units=(train.batch * T, f"{train.batch} · {T}", "positions, if all pairs were as long as they may be"),
-        steps=train.steps,
-        seconds=seconds,
+        weights=[Step("w", made, cost.matmul_weights, "what a position is multiplied with")],
     )
 
 
@@ -173,62 +144,82 @@ def explain_vision(scenario: ImageScenario, seconds: float) -> Explanation:
     from txlab.engine.transformer.costs import costs
     from txlab.experiments.vision.shape import shape_of
 
-    shape, train = shape_of(scenario), scenario.train
+    shape = shape_of(scenario)
     N, D, F, T = shape.layers, shape.width, shape.inner, shape.context
     cost = costs(shape)
+    rest = cost.matmul_weights - N * (4 * D * D + 2 * D * F)
+    made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {rest}"
+    also = " and the class token" if shape.pooling == "class" else ""
     return explained(
-        "FLOPs a step = B · T · (6 w + 12 N T D)",
-        "T11, T14",
-        operands=[
-            Operand("N", N, f"layers, of {shape.heads} heads each"),
-            Operand("D", D, "width"),
-            Operand("F", F, "width of the feed-forward layer"),
-            Operand("T", T, "patches of an image" + (" and the class token" if shape.pooling == "class" else "")),
-            Operand("B", train.batch, "images a step"),
-        ],
-        weights=Step(
-            "w", f"{N} · (4 · {D}² + 2 · {D} · {F}) + …", cost.matmul_weights, "with the patches' map and the classes"
-        ),
-        parameters=cost.parameters,
-        unit=Step("FLOPs a patch", f"6 · {cost.matmul_weights} + 12 · {N} · {T} · {D}", cost.flops_per_token),
-        units=(train.batch * T, f"{train.batch} · {T}", "patches"),
-        steps=train.steps,
-        seconds=seconds,
+        Size(cost, N, T, D, "patch", "positions, norms, biases"),
+        scenario.train,
+        seconds,
+        equation="FLOPs a step = B · T · (6 w + 12 N T D)",
+        math="T11, T14",
+        operands=[*dimensions(N, shape.heads, D, F), Operand("T", T, f"patches of an image{also}")],
+        weights=[Step("w", made, cost.matmul_weights, "with the patches' map and, once an image, the classes")],
     )
 
 
+@dataclass(frozen=True)
+class Size:
+    """What is counted: `layers` × `context` × `width` is what a unit's attention costs, in units of 12 FLOPs; `beside`
+    are the parameters that no unit is multiplied with."""
+
+    cost: Costs
+    layers: int
+    context: int
+    width: int
+    unit: str
+    beside: str
+
+    @property
+    def several(self) -> str:
+        return self.unit + ("es" if self.unit.endswith("ch") else "s")
+
+
+def dimensions(layers: int, heads: int, width: int, feed_forward: int) -> list[Operand]:
+    return [
+        Operand("N", layers, f"layers, of {heads} heads each"),
+        Operand("D", width, "width"),
+        Operand("F", feed_forward, "width of the feed-forward layer"),
+    ]
+
+
 def explained(
-    equation: str,
-    math: str,
-    operands: list[Operand],
-    weights: Step,
-    parameters: int,
-    unit: Step,
-    units: tuple[int, str, str],
-    steps: int,
-    seconds: float,
+    size: Size, train: Train, seconds: float, *, equation: str, math: str, operands: list[Operand], weights: list[Step]
 ) -> Explanation:
-    """From the weights that multiply to the whole training; `units` are how many a step has, how, and of what."""
-    count, product, what = units
-    a_unit = float(unit.result)  # type: ignore[arg-type]
-    work = int(a_unit) * count
-    told = [
-        weights,
-        Step("parameters", f"w + {parameters - int(float(weights.result))}", parameters, "and tables, norms, biases"),  # type: ignore[arg-type]
-        Step("memory", f"16 · {parameters} / 10⁶", 16e-6 * parameters, "MB: float32 weight, gradient, 2 moments"),
-        unit,
-        Step("FLOPs a step", f"{product} · {int(a_unit)}", work, f"{count} {what}"),
-        Step("in all", f"{steps} · {powered(work)}", steps * work, "FLOPs"),
+    """From the weights that multiply to the whole training."""
+    cost, B, T, unit = size.cost, train.batch, size.context, size.unit
+    work = cost.flops_per_token * B * T
+    attention = f"12 · {size.layers} · {T} · {size.width}"
+    steps = [
+        *weights,
+        Step("parameters", f"w + {cost.parameters - cost.matmul_weights}", cost.parameters, f"and {size.beside}"),
+        Step(
+            "memory",
+            f"16 · {cost.parameters} / 10⁶",
+            16e-6 * cost.parameters,
+            "MB: float32 weight, gradient, 2 moments",
+        ),
+        Step(f"FLOPs a {unit}", f"6 · {cost.matmul_weights} + {attention}", cost.flops_per_token),
+        Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} {size.several} a step"),
+        Step(
+            "in all",
+            f"{train.steps} · {powered(work)}",
+            train.steps * work,
+            f"FLOPs, {train.steps * B * T} {size.several}",
+        ),
     ]
     if seconds > 0:
-        told.append(Step("FLOP/s", f"{powered(steps * work)} / {seconds:g} s", steps * work / seconds))
+        steps.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
     return Explanation(
         question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
         equation=equation,
         math=math,
         source=SOURCE,
-        operands=operands,
-        steps=told,
+        operands=[*operands, Operand("B", B, "sequences, pairs or images a step")],
+        steps=steps,
         result=float(work),
     )
 

@@ -6,7 +6,7 @@ from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import nn
 
 from txlab.engine.interpret.acting import intervening
-from txlab.engine.interpret.direct import direct_effects, neuron_effects
+from txlab.engine.interpret.direct import direct_effects, neurons
 from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention, Patch, ScaleBlock, ScaleHead
 from txlab.engine.interpret.lens import lens, lens_at
 from txlab.engine.interpret.rollout import rollout
@@ -77,10 +77,10 @@ def test_neurons_and_their_bias_sum_to_the_feed_forwards_part(name: str) -> None
     text = text_for(model)
     found = direct_effects(model, text, 4, 1)
     prefix = "decoder.blocks.1" if "translator" in name else "blocks.1"
-    neurons = neuron_effects(model, text, 1, 4, 1)
+    effects = neurons(model, text, 1, 4, 1).effects
     bias = model.get_parameter(f"{prefix}.feed_forward.fall.bias").detach()
-    total = float(neurons.sum() + found.direction[f"{prefix}.feed_forward.out"] @ bias)
-    assert neurons.shape == (32,)
+    total = float(effects.sum() + found.direction[f"{prefix}.feed_forward.out"] @ bias)
+    assert effects.shape == (32,)
     part = next(part for part in found.parts if part.kind == "feed_forward" and part.layer == 1)
     assert total == pytest.approx(part.value, abs=1e-9)
 
@@ -118,7 +118,7 @@ def test_what_has_no_direct_effect_says_why() -> None:
     with pytest.raises(LabError, match="positions 0 to 9"):
         direct_effects(gpt, TEXT, 1, position=10)
     with pytest.raises(LabError, match="layers 1 to 2; 3"):
-        neuron_effects(gpt, TEXT, 2, 1)
+        neurons(gpt, TEXT, 2, 1)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -275,17 +275,3 @@ def neurons(
         raise LabError(f"the stream that predicts has layers 1 to {layers}; {layer + 1} is none of them")
     found, active, adds = _effects(model, text, (token, against, position), tuple(interventions), second, layer)
     return Neurons(layer, found, active, adds)
-
-
-def neuron_effects(
-    model: Model,
-    text: Text,
-    layer: int,
-    token: int,
-    against: int | None = None,
-    position: int = -1,
-    interventions: Iterable[Intervention] = (),
-    second: Text | None = None,
-) -> Tensor:
-    """What each neuron of one feed-forward adds to a logit by itself, nⱼ (W₂ᵀ w)ⱼ: (F), float64."""
-    return neurons(model, text, layer, token, against, position, interventions, second).effects
