@@ -220,6 +220,7 @@ def test_a_frame_shows_what_the_model_does_with_its_image(pooling: str) -> None:
     frame = experiment.frame()
     T = 16 + (pooling == "class")
     assert frame.facts["mask"] == "none"
+    assert frame.texts["probe"] == f"an image of a {frame.facts['is']}, taken for a {frame.facts['said']}"
     assert len(frame.tokens["probe"]) == T
     image = torch.as_tensor(frame.tensors["image"])
     assert image.shape == (3, 16, 16)

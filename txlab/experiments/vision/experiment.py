@@ -135,6 +135,7 @@ class ImageExperiment:
             "image": torch.from_numpy(np.clip(self._probe.pixels[0], 0, 1)),  # (3, Y, X), 0 black to 1 white
         }
         names = self.scenario.data.shapes
+        shape, said = names[int(classes[0])], names[int(logits.argmax())]
         return Frame(
             step=self.step_count,
             tensors={name: tensor.cpu() for name, tensor in shown.items()},
@@ -143,6 +144,7 @@ class ImageExperiment:
                 "next": [names[number] for number in order.flatten().tolist()],
                 "class": list(names),
             },
+            texts={"probe": f"an image of a {shape}, taken for a {said}"},
             facts={
                 "mask": NO_MASK.name,
                 "predicts": "class",
@@ -151,8 +153,8 @@ class ImageExperiment:
                 "head_width": self.shape.head_width,
                 "patches": [self.shape.side, self.shape.side],
                 "class_token": self.shape.pooling == "class",
-                "is": names[int(classes[0])],
-                "said": names[int(logits.argmax())],
+                "is": shape,
+                "said": said,
             },
         )
 
