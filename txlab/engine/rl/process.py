@@ -1,0 +1,166 @@
+"""A finite Markov decision process, compiled to arrays (MATH M1).
+
+Notable: what can happen after a state and an action is a stretch of four flat arrays, so that a world of one outcome a
+move and one of four hundred are the same thing to every algorithm. A state in which nothing can be done is terminal.
+Whether an outcome *ends* the episode is said at the outcome: only that has no bootstrap. `limit` cuts an episode off
+after so many steps; that truncates, and does not end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from txlab.errors import LabError
+
+MOST_OUTCOMES = 20_000_000  # 500 MB of arrays
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What may follow an action: with `probability` the state becomes `next` and pays `reward`; `done` ends it all."""
+
+    probability: float
+    next: int
+    reward: float
+    done: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """(S, A, P, γ, R). The pair (s, a) has the number i = s·A + a, and the outcomes first[i] … first[i + 1] − 1.
+
+    actions      (A) names                     states  (S) names
+    first        (S·A + 1) int64
+    next         (O) int64                     probability, reward  (O) float64      done  (O) bool
+    start        (S) float64, the probability that an episode begins there
+    discount     γ; 1 only where every policy worth having ends
+    limit        steps after which an episode is cut off (truncated); 0 = never
+    """
+
+    actions: tuple[str, ...]
+    states: tuple[str, ...]
+    first: np.ndarray
+    next: np.ndarray
+    probability: np.ndarray
+    reward: np.ndarray
+    done: np.ndarray
+    start: np.ndarray
+    discount: float = 1.0
+    limit: int = 0
+
+    @property
+    def size(self) -> int:
+        """S"""
+        return len(self.states)
+
+    @property
+    def choices(self) -> int:
+        """A"""
+        return len(self.actions)
+
+    @cached_property
+    def allowed(self) -> np.ndarray:
+        """(S, A) bool: what can be done."""
+        return np.diff(self.first).reshape(self.size, self.choices) > 0
+
+    @cached_property
+    def terminal(self) -> np.ndarray:
+        """(S) bool: nothing can be done there."""
+        return ~self.allowed.any(axis=1)
+
+    @cached_property
+    def pair(self) -> np.ndarray:
+        """(O) int64: the number i = s·A + a that an outcome belongs to."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    @cached_property
+    def cumulative(self) -> np.ndarray:
+        """(O) float64: i + P(this outcome or one before it | i), so that one sorted search draws from any pair.
+
+        The outcome of pair i for u in [0, 1) is the first whose entry is above i + u.
+        """
+        running = np.cumsum(self.probability)
+        before = np.concatenate([[0.0], running])[self.first[:-1]]
+        within = running - before[self.pair]
+        last = self.first[1:][np.diff(self.first) > 0] - 1
+        within[last] = 1.0  # not 1 − 1e-16: no u may fall behind the last one
+        return self.pair + within
+
+    def outcomes(self, state: int, action: int) -> list[Outcome]:
+        """What may follow, in order."""
+        i = state * self.choices + action
+        return [
+            Outcome(float(self.probability[o]), int(self.next[o]), float(self.reward[o]), bool(self.done[o]))
+            for o in range(int(self.first[i]), int(self.first[i + 1]))
+        ]
+
+
+def compiled(
+    actions: Sequence[str],
+    states: Sequence[str],
+    outcomes: Mapping[tuple[int, int], Sequence[Outcome]],
+    start: int | Sequence[float] | np.ndarray,
+    discount: float = 1.0,
+    limit: int = 0,
+) -> Process:
+    """The process of outcomes by (state, action); a pair that is not there cannot be chosen. LabError as in `check`."""
+    A = len(actions)
+    counts = np.zeros(len(states) * A, dtype=np.int64)
+    for (s, a), found in outcomes.items():
+        counts[s * A + a] = len(found)
+    rows = [each for pair in sorted(outcomes) for each in outcomes[pair]]
+    begins = np.eye(len(states))[start] if isinstance(start, int) else np.asarray(start, dtype=np.float64)
+    process = Process(
+        actions=tuple(actions),
+        states=tuple(states),
+        first=np.concatenate([[0], np.cumsum(counts)]),
+        next=np.array([each.next for each in rows], dtype=np.int64),
+        probability=np.array([each.probability for each in rows], dtype=np.float64),
+        reward=np.array([each.reward for each in rows], dtype=np.float64),
+        done=np.array([each.done for each in rows], dtype=bool),
+        start=begins,
+        discount=float(discount),
+        limit=limit,
+    )
+    check(process)
+    return process
+
+
+def check(process: Process) -> None:
+    """LabError, naming state and action, where it is no decision process: probabilities that do not sum to one, a
+    state that does not exist, a reward that is no number, an episode that begins nowhere or where it has ended."""
+
+    def named(i: int) -> str:
+        return f"{process.states[i // process.choices]}, {process.actions[i % process.choices]}"
+
+    if len(process.first) != process.size * process.choices + 1:
+        raise LabError(f"{process.size} states and {process.choices} actions need as many stretches of outcomes")
+    if len(process.next) > MOST_OUTCOMES:
+        raise LabError(f"{len(process.next)} outcomes are more than the {MOST_OUTCOMES} that are allowed")
+    if not 0 <= process.discount <= 1:
+        raise LabError(f"the discount γ must be from 0 to 1; it is {process.discount}")
+    outside = (process.next < 0) | (process.next >= process.size)
+    if outside.any():
+        o = int(outside.argmax())
+        raise LabError(f"{named(process.pair[o])}: state {process.next[o]} does not exist; there are {process.size}")
+    for name, values in (("probability", process.probability), ("reward", process.reward)):
+        if not np.isfinite(values).all():
+            o = int((~np.isfinite(values)).argmax())
+            raise LabError(f"{named(process.pair[o])}: a {name} is {values[o]}")
+    if (process.probability < 0).any():
+        o = int((process.probability < 0).argmax())
+        raise LabError(f"{named(process.pair[o])}: a probability is {process.probability[o]:g}, below zero")
+    sums = np.bincount(process.pair, process.probability, minlength=len(process.first) - 1)
+    wrong = (np.diff(process.first) > 0) & (abs(sums - 1) > 1e-9)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise LabError(f"{named(i)}: the probabilities of what may follow sum to {sums[i]:.6g}, not to 1")
+    if process.start.shape != (process.size,) or (process.start < 0).any() or abs(process.start.sum() - 1) > 1e-9:
+        raise LabError("the probabilities of where an episode begins must be one a state and sum to 1")
+    if (process.start[process.terminal] > 0).any():
+        s = int(((process.start > 0) & process.terminal).argmax())
+        raise LabError(f"an episode cannot begin in {process.states[s]}: nothing can be done there")

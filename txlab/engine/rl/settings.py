@@ -1,0 +1,69 @@
+"""What a learner of decisions may be told: its rule, its policy, its numbers (MATH M4–M7).
+
+Notable: the numbers may be turned while it learns; the rule may not, for the tables of one rule mean nothing to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Rule = Literal[
+    "sarsa",
+    "expected-sarsa",
+    "q-learning",
+    "double-q",
+    "sarsa-lambda",
+    "watkins-q-lambda",
+    "monte-carlo",
+    "reinforce",
+    "reinforce-baseline",
+    "td-lambda",
+    "value-iteration",
+]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+PolicyName = Literal["epsilon-greedy", "softmax", "greedy"]
+Traces = Literal["accumulating", "replacing", "true-online"]
+
+TITLES: dict[Rule, str] = {
+    "sarsa": "SARSA",
+    "expected-sarsa": "Expected SARSA",
+    "q-learning": "Q-learning",
+    "double-q": "double Q-learning",
+    "sarsa-lambda": "SARSA(λ)",
+    "watkins-q-lambda": "Watkins' Q(λ)",
+    "monte-carlo": "Monte Carlo",
+    "reinforce": "REINFORCE",
+    "reinforce-baseline": "REINFORCE with a baseline",
+    "td-lambda": "TD(λ)",
+    "value-iteration": "value iteration",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """rule          which update is made
+    alpha         α, the step size; REINFORCE: of the policy
+    beta          step size of REINFORCE's baseline
+    gamma         γ; None = the world's own
+    lam           λ of the rules that have traces; td-lambda with λ = 0 is TD(0)
+    traces        how they grow
+    policy        how actions are chosen; td-lambda evaluates the policy that chooses evenly
+    epsilon       ε of ε-greedy     temperature   of softmax over Q
+    decay         ε (and the temperature) of episode n is its value · decayⁿ, never below `floor`
+    initial       what every Q(s, a), and V(s), is before anything is learned
+    """
+
+    rule: Rule = "q-learning"
+    alpha: float = 0.5
+    beta: float = 0.1
+    gamma: float | None = None
+    lam: float = 0.9
+    traces: Traces = "accumulating"
+    policy: PolicyName = "epsilon-greedy"
+    epsilon: float = 0.1
+    temperature: float = 1.0
+    decay: float = 1.0
+    floor: float = 0.0
+    initial: float = 0.0

@@ -1,0 +1,1 @@
+"""Worlds to decide in: each a process compiled to arrays, and how it is drawn."""

@@ -1,0 +1,1 @@
+"""What the experiments with decisions have in common: worlds in scenarios, several learners in one world, frames."""
