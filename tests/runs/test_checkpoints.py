@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +202,22 @@ def test_a_step_without_a_checkpoint_is_said_with_those_there_are(run: RunDirect
     checkpoints.save(run, 10, {})
     with pytest.raises(LabError, match=r"no checkpoint of step 11; there are: 10"):
         checkpoints.load(run, 11)
+
+
+def test_a_state_of_arrays_alone_is_kept_and_read_without_torch(run: RunDirectory) -> None:
+    program = f"""
+import sys
+import numpy as np
+from pathlib import Path
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
+run = RunDirectory(Path({str(run.path)!r}))
+state = {{"q": np.arange(6.0).reshape(2, 3).T, "n": np.int64(3), "flags": np.array([True, False])}}
+checkpoints.save(run, 7, state)
+back = checkpoints.load(run, 7)
+assert (back["q"] == state["q"]).all() and back["n"] == 3 and back["flags"].dtype == bool
+back["q"][0, 0] = 5  # it can be learnt on
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert (checkpoints.load(run, 7)["q"] == np.arange(6.0).reshape(2, 3).T).all()

@@ -32,6 +32,7 @@ from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
 from txlab.cli.tokenizer_compare import compare
+from txlab.cli.verify import verify
 from txlab.errors import LabError, nearest
 
 app = typer.Typer(
@@ -72,6 +73,7 @@ for command in (
     attend,
     explain,
     presets,
+    verify,
     doctor,
 ):
     app.command(cls=Command)(command)

@@ -94,6 +94,10 @@ class Scenario(Section):
     record: Record = Field(default_factory=Record)
     compute: Compute = Field(default_factory=Compute)
 
+    def length(self) -> int:
+        """Steps that are asked for, as far as the scenario says; 0 = unknown before it runs."""
+        return int(getattr(getattr(self, "train", None), "steps", 0))
+
     def outline(self) -> list[tuple[str, str]]:
         """What is trained, on what, and how, for the catalogue: (name, one line) each."""
         return []

@@ -3,6 +3,8 @@
 Notable: nothing is pickled, so nothing read can run code. The nested structure is JSON in which a tensor is a
 reference; a tensor that stands in two places (tied weights) is stored once and is one tensor again after loading. The
 directory is written under another name, flushed to the disk and renamed; a checksum finds what a rename cannot.
+A state of NumPy arrays alone, as a learner with a table has, is written and read without torch, whose import takes
+longer than some such runs.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import json
 import math
 import os
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import State
@@ -25,7 +28,10 @@ from txlab.runs.atomic import atomic_write, sync_directory
 from txlab.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+
+    Named: TypeAlias = dict[str, "torch.Tensor | np.ndarray[Any, Any]"]
 
 FORMAT = 1
 _CHUNK = 1 << 22
@@ -59,7 +65,7 @@ class Checkpoint:
 class _Tensors:
     """Tensors met while a state is taken apart: each is stored once, however often it is met."""
 
-    by_name: dict[str, torch.Tensor] = field(default_factory=dict)
+    by_name: Named = field(default_factory=dict)
     met: dict[object, str] = field(default_factory=dict)
     held: list[torch.Tensor] = field(default_factory=list)  # while they live, no other tensor has their memory
 
@@ -75,7 +81,7 @@ class _Tensors:
         return self.met[same]
 
 
-def take_apart(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+def take_apart(state: Any) -> tuple[Any, Named]:
     """A nested State as (JSON value, named tensors); raises TypeError for what an exact restart cannot hold."""
     tensors = _Tensors()
     return _apart(state, "state", tensors), tensors.by_name
@@ -97,18 +103,19 @@ def _apart(value: Any, path: str, tensors: _Tensors) -> Any:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     import numpy as np
-    import torch
 
-    if isinstance(value, torch.Tensor):
+    torch = sys.modules.get("torch")  # where it is not imported nothing is a tensor of it
+    if torch is not None and isinstance(value, torch.Tensor):
         return {"$tensor": tensors.name_of(value, path)}
     if isinstance(value, np.ndarray):
-        return {"$array": tensors.name_of(torch.from_numpy(np.array(value, order="C")), path)}
+        tensors.by_name[path] = np.array(value, order="C")
+        return {"$array": path}
     if isinstance(value, np.generic):
         return _apart(value.item(), path, tensors)
     raise TypeError(f"{path} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings and None")
 
 
-def put_together(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+def put_together(value: Any, tensors: Named) -> Any:
     """The inverse of take_apart; ValueError or KeyError if the two do not belong together."""
     if isinstance(value, list):
         return [put_together(entry, tensors) for entry in value]
@@ -120,7 +127,8 @@ def put_together(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
             case "$tensor":
                 return tensors[held]
             case "$array":
-                return tensors[held].numpy()
+                array: Any = tensors[held]
+                return array.numpy() if _is_torch(array) else array
             case "$float":
                 return float(held)
             case "$tuple":
@@ -137,8 +145,6 @@ def save(run: RunDirectory, step: int, state: State, about: About | None = None)
 
     One of the same step is replaced. Raises OSError (a full disk); nothing half-written is left then.
     """
-    from safetensors.torch import save_file
-
     about = about or About(step)
     tree, tensors = take_apart(state)
     final = run.checkpoints / f"{step:08d}"
@@ -146,7 +152,7 @@ def save(run: RunDirectory, step: int, state: State, about: About | None = None)
     shutil.rmtree(aside, ignore_errors=True)
     try:
         aside.mkdir(parents=True)
-        _save_tensors(save_file, tensors, aside / "state.safetensors")
+        _save_tensors(tensors, aside / "state.safetensors")
         size, checksum = _checksum(aside / "state.safetensors", sync=True)
         said = {
             "format": FORMAT,
@@ -167,8 +173,21 @@ def save(run: RunDirectory, step: int, state: State, about: About | None = None)
     return size + len(data)
 
 
-def _save_tensors(save_file: Callable[..., None], tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+def _is_torch(tensor: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def _save_tensors(tensors: Named, path: Path) -> None:
     """safetensors' own writer; its error for a full disk becomes the OSError that it was."""
+    save_file: Callable[..., None]
+    if any(map(_is_torch, tensors.values())):
+        import torch
+        from safetensors.torch import save_file
+
+        tensors = {name: each if _is_torch(each) else torch.from_numpy(each) for name, each in tensors.items()}
+    else:
+        from safetensors.numpy import save_file
     try:
         save_file(tensors, path)
     except OSError:
@@ -177,6 +196,23 @@ def _save_tensors(save_file: Callable[..., None], tensors: Mapping[str, torch.Te
         if "os error 28" in str(error) or "No space left" in str(error):
             raise OSError(28, os.strerror(28), str(path)) from None
         raise
+
+
+def _load_tensors(state: Any, path: Path) -> Named:
+    """By torch if the state that they belong to has a tensor of it, else by NumPy."""
+    if _has_tensor(state):
+        from safetensors.torch import load_file as of_torch
+
+        return dict(of_torch(path))
+    from safetensors.numpy import load_file as of_numpy
+
+    return dict(of_numpy(path))
+
+
+def _has_tensor(state: Any) -> bool:
+    if isinstance(state, list):
+        return any(map(_has_tensor, state))
+    return isinstance(state, dict) and ("$tensor" in state or any(map(_has_tensor, state.values())))
 
 
 def _checksum(path: Path, sync: bool = False) -> tuple[int, int]:
@@ -266,13 +302,11 @@ def read(run: RunDirectory, step: int) -> Checkpoint:
         held = ", ".join(map(str, steps(run))) or "none"
         raise LabError(f"{run.path} has no checkpoint of step {step}; there are: {held}")
     about, said = _look(run, step)
-    from safetensors.torch import load_file
-
     path = run.checkpoints / f"{step:08d}" / "state.safetensors"
     try:
         if _checksum(path)[1] != said["tensors"]["crc32"]:
             raise ValueError("the checksum of state.safetensors is wrong")
-        state = put_together(said["state"], load_file(path))
+        state = put_together(said["state"], _load_tensors(said["state"], path))
     except Exception as error:  # safetensors has its own exception class, and damage can look like anything
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None
     return Checkpoint(about, state)

@@ -84,8 +84,7 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
             write_start(run, start)
             scenario = start.scenario
         atomic_write(run.scenario_file, dump_scenario(scenario).encode(), durable=True)
-        steps = getattr(getattr(scenario, "train", None), "steps", 0)
-        new_info(run, loaded.name, scenario.kind, scenario.about.title, steps).save(run)
+        new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length()).save(run)
     except OSError as error:
         shutil.rmtree(run.path, ignore_errors=True)
         raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None

@@ -1,1 +1,1 @@
-"""Decisions: Markov decision processes, dynamic programming, temporal differences, control, policy gradients (MATH M)."""
+"""Decisions: decision processes, dynamic programming, temporal differences, control, policy gradients (MATH M)."""

@@ -1,6 +1,6 @@
 """What a learner of decisions may be told: its rule, its policy, its numbers (MATH M4–M7).
 
-Notable: the numbers may be turned while it learns; the rule may not, for the tables of one rule mean nothing to another.
+Notable: the numbers may be turned while it learns; the rule may not, for tables of one rule mean nothing to another.
 """
 
 from __future__ import annotations
