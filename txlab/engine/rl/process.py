@@ -90,6 +90,17 @@ class Process:
         within[last] = 1.0  # not 1 − 1e-16: no u may fall behind the last one
         return self.pair + within
 
+    @cached_property
+    def expected_reward(self) -> np.ndarray:
+        """(S·A) float64: r(s, a) = Σ p r; 0 where nothing can be chosen."""
+        return np.bincount(self.pair, self.probability * self.reward, minlength=len(self.first) - 1)
+
+    @cached_property
+    def onward(self) -> np.ndarray:
+        """(O) float64: the probability of an outcome after which the episode goes on; 0 where it ends."""
+        onward: np.ndarray = self.probability * ~self.done
+        return onward
+
     def outcomes(self, state: int, action: int) -> list[Outcome]:
         """What may follow, in order."""
         i = state * self.choices + action

@@ -1,0 +1,131 @@
+"""Whether values exist at all where γ = 1: is every way of going on for ever free, or worse than ending? (MATH M1, M2)
+
+Notable: with γ = 1 a value is a sum of rewards that may have no end. A policy is *proper* if it ends with probability
+one (Bertsekas and Tsitsiklis 1991); for a proper policy the sum exists. It also exists where going on for ever costs
+nothing and pays nothing, as a walk on the frozen lake does, and such a place is treated as an end. What is refused is
+the rest, before a sweep that would never settle.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from txlab.engine.rl.process import Process
+from txlab.errors import LabError
+
+ROUNDS = 5_000
+"""Most rounds in which a cycle that pays is looked for; it takes about as many as the longest way through the world."""
+
+
+def check(process: Process, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0) -> None:
+    """LabError, one sentence, where γ = 1 and V^policy is infinite somewhere; without a policy: V*, or, with ε, the best
+    value of the policies that leave a share ε to chance."""
+    if gamma < 1:
+        return
+    if policy is None and epsilon:
+        policy = process.allowed.astype(np.float64)  # which actions are possible is all that matters
+        policy /= np.maximum(policy.sum(axis=1, keepdims=True), 1)
+    if policy is not None:
+        lost = ~reaches(process, policy > 0, resting(process, policy))
+        if lost.any():
+            raise LabError(
+                f"γ = 1, and from {_name(process, lost)} this policy never ends and its rewards add up without end; "
+                "allowed is γ below 1, or a policy that ends from everywhere"
+            )
+        return
+    pays = _paying_cycle(process)
+    if pays is not None:
+        raise LabError(
+            f"γ = 1, and a policy that never ends can collect reward for ever around {process.states[pays]}; "
+            "allowed is γ below 1, or a world in which every cycle costs"
+        )
+    lost = ~_can_arrive(process)
+    if lost.any():
+        raise LabError(
+            f"γ = 1, and from {_name(process, lost)} no policy ends for certain, so the costs add up without end; "
+            "allowed is γ below 1, or a world with a way out from everywhere"
+        )
+
+
+def resting(process: Process, policy: np.ndarray) -> np.ndarray:
+    """(S) bool: from where the policy goes on for ever, and is neither paid nor charged from there on."""
+    paid = abs((policy.reshape(-1) * process.expected_reward).reshape(policy.shape).sum(axis=1)) > 1e-12
+    ends = _some(process, process.done)
+    rest = ~paid & ~process.terminal & ~((policy > 0) & ends).any(axis=1)
+    while True:
+        leaves = (policy > 0) & _some(process, ~rest[process.next])
+        fewer = rest & ~leaves.any(axis=1)
+        if (fewer == rest).all():
+            return rest
+        rest = fewer
+
+
+def reaches(process: Process, possible: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """(S) bool: from where an end, or a state of `goal` (S), can be reached by actions that are possible (S, A)."""
+    found: np.ndarray = goal | process.terminal
+    ends = (possible & _some(process, process.done)).any(axis=1)
+    found = found | ends
+    while True:
+        more = found | (possible & _some(process, found[process.next])).any(axis=1)
+        if (more == found).all():
+            return found
+        found = more
+
+
+def _some(process: Process, flags: np.ndarray) -> np.ndarray:
+    """(S, A) bool: whether one of the outcomes that can happen has its flag (O) set."""
+    count = np.bincount(process.pair, flags & (process.probability > 0), minlength=len(process.first) - 1)
+    return (count > 0).reshape(process.allowed.shape)
+
+
+def _staying(process: Process, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(S), (S, A): the most states, and their actions among those given, by which one can stay among them for ever."""
+    actions = actions & ~_some(process, process.done)
+    while True:
+        inside = actions.any(axis=1)
+        fewer = actions & ~_some(process, ~inside[process.next])
+        if (fewer == actions).all():
+            return inside, actions
+        actions = fewer
+
+
+def _can_arrive(process: Process) -> np.ndarray:
+    """(S) bool: from where some policy, with probability one, ends or comes to where it can go on for nothing."""
+    free = ~_some(process, process.reward != 0)
+    rest = _staying(process, process.allowed & free)[0] | process.terminal
+    hope = np.ones(process.size, dtype=bool)
+    while True:
+        safe = process.allowed & ~_some(process, ~process.done & ~hope[process.next])  # cannot lose hope by these
+        fewer = reaches(process, safe, rest)
+        if (fewer == hope).all():
+            return hope
+        hope = fewer
+
+
+def _paying_cycle(process: Process) -> int | None:
+    """A state from which rewards can be collected for ever; None where every way of never ending costs or is free.
+
+    For any V, the most that a policy earns a step in the long run is at most max (TV − V), and V ← (V + TV) / 2 brings
+    that bound down to it (Puterman 1994, §8.5).
+    """
+    inside, actions = _staying(process, process.allowed)
+    reward = np.where(actions, process.expected_reward.reshape(actions.shape), -np.inf)
+    if not (reward > 0).any():
+        return None
+    v = np.zeros(process.size)
+    scale = float(reward[actions].max())
+    for _ in range(ROUNDS):
+        worth = np.bincount(process.pair, process.onward * v[process.next], minlength=actions.size)
+        gain = np.where(inside, (reward + worth.reshape(actions.shape)).max(axis=1) - v, -np.inf)
+        if gain.max() < -1e-9 * scale:
+            return None
+        if gain[inside].min() > 1e-9 * scale:
+            break  # all of them gain
+        v = np.where(inside, v + gain / 2, 0.0)
+    return int(gain.argmax())
+
+
+def _name(process: Process, flags: np.ndarray) -> str:
+    more = int(flags.sum()) - 1
+    others = f" (and {more} other state{'s' if more > 1 else ''})" if more else ""
+    return f"{process.states[int(flags.argmax())]}{others}"
