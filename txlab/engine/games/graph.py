@@ -1,0 +1,151 @@
+"""All positions of a small game, compiled to arrays: who moves, what may follow, how it ended, what is symmetric.
+
+Notable: this is what makes everything after it fast and exact. Search, exact matches, learners and tournaments are
+loops over whole numbers, or a few array operations; none of them asks the rules again. Positions are numbered by ply
+(moves made), so that a sweep from the last to the first meets every position after all that can follow it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from txlab.engine.games.game import FIRST, Game, Position
+from txlab.errors import LabError
+
+MOST_POSITIONS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """N positions and E moves. The moves of position n are the entries first[n] … first[n + 1] − 1; none = ended.
+
+    positions  (N) the positions themselves, the start first      number   position → its number
+    ply        (N) int64, moves made so far
+    mover      (N) int64: +1 the first player, −1 the second; 0 where the game has ended
+    outcome    (N) int64: +1, 0, −1 from the first player's view where it has ended; 0 elsewhere
+    first      (N + 1) int64
+    move       (E) int64, the number that the rules give the move
+    after      (E) int64, its after-state
+    symmetry   (N) int64, class: the least number among the positions that differ by a turn or a mirror alone
+    """
+
+    game: Game
+    positions: tuple[Position, ...]
+    number: dict[Position, int]
+    ply: np.ndarray
+    mover: np.ndarray
+    outcome: np.ndarray
+    first: np.ndarray
+    move: np.ndarray
+    after: np.ndarray
+    symmetry: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """N"""
+        return len(self.positions)
+
+    @cached_property
+    def count(self) -> np.ndarray:
+        """(N) int64: how many moves there are."""
+        found: np.ndarray = np.diff(self.first)
+        return found
+
+    @cached_property
+    def ended(self) -> np.ndarray:
+        """(N) bool"""
+        found: np.ndarray = self.count == 0
+        return found
+
+    @cached_property
+    def before(self) -> np.ndarray:
+        """(E) int64: the position in which the move is made."""
+        return np.repeat(np.arange(self.size), self.count)
+
+    @cached_property
+    def plies(self) -> tuple[slice, ...]:
+        """The moves that are made at ply 0, 1, …: they lie together."""
+        steps = np.searchsorted(self.ply[self.before], np.arange(int(self.ply.max()) + 1))
+        return tuple(slice(int(a), int(b)) for a, b in pairwise(steps))
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """(positions that go on) int64: where their moves begin, for `reduceat`; `open` has their numbers."""
+        found: np.ndarray = self.first[:-1][~self.ended]
+        return found
+
+    @cached_property
+    def open(self) -> np.ndarray:
+        """Int64: the numbers of the positions that go on."""
+        return np.flatnonzero(~self.ended)
+
+    def moves(self, n: int) -> list[tuple[int, int]]:
+        """(move, after-state) of position n, in order."""
+        span = slice(int(self.first[n]), int(self.first[n + 1]))
+        return list(zip(self.move[span].tolist(), self.after[span].tolist(), strict=True))
+
+    def numbered(self, position: Position) -> int:
+        """The number of a position; LabError where no game leads to it."""
+        found = self.number.get(tuple(position))
+        if found is None:
+            raise LabError(f"no game of {self.game.TITLE} leads to the position {position}")
+        return found
+
+
+@cache
+def compiled(game: Game) -> Graph:
+    """Every position that play can reach, breadth first, so in order of plies; made once for each game.
+
+    A position can only be reached in one number of plies (no game here takes a sign back). LabError above
+    MOST_POSITIONS: such a game is for players that search or approximate.
+    """
+    positions: list[Position] = [game.start()]
+    number = {positions[0]: 0}
+    plies, first, moves, afters = [0], [0], [], []
+    for n, position in enumerate(positions):  # the list grows as it is read
+        for move in game.legal(position):
+            reached = game.after(position, move)
+            if reached not in number:
+                number[reached] = len(positions)
+                positions.append(reached)
+                plies.append(plies[n] + 1)
+                if len(positions) > MOST_POSITIONS:
+                    raise LabError(f"{game.TITLE} has more than {MOST_POSITIONS} positions: too many to be compiled")
+            moves.append(move)
+            afters.append(number[reached])
+        first.append(len(moves))
+    outcomes = [game.outcome(position) for position in positions]
+    return Graph(
+        game=game,
+        positions=tuple(positions),
+        number=number,
+        ply=np.array(plies),
+        mover=np.array([game.mover(p) if ended is None else 0 for p, ended in zip(positions, outcomes, strict=True)]),
+        outcome=np.array([ended or 0 for ended in outcomes]),
+        first=np.array(first),
+        move=np.array(moves),
+        after=np.array(afters),
+        symmetry=np.array([min(number[image] for image in game.images(position)) for position in positions]),
+    )
+
+
+def best(graph: Graph, values: np.ndarray) -> np.ndarray:
+    """(N) float64: for the mover the best of `values` (E), told from the first player's view; 0 where it has ended.
+
+    The first player takes the highest, the second the lowest.
+    """
+    signed = values * graph.mover[graph.before]
+    found = np.zeros(graph.size)
+    found[graph.open] = np.maximum.reduceat(signed, graph.begins)
+    turned: np.ndarray = found * graph.mover
+    return turned
+
+
+def first_moves(graph: Graph) -> np.ndarray:
+    """(openings) int64: the after-states of the first player's first move."""
+    assert graph.mover[0] == FIRST
+    return graph.after[graph.first[0] : graph.first[1]]

@@ -1,0 +1,112 @@
+"""Who plays: at random, perfectly, or by a table of values (MATH G1).
+
+Notable: chance is handed in (`draw`, one uniform number a move), so a game can be told again from its draws alone. What
+a player *sees* is always told from the view of who is to move in that position: +1 is a win for the mover, whichever
+side that is. A player that can be written as a table has a `policy`: then its matches are computed, not played.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from txlab.engine.games.game import Game, Position
+from txlab.engine.games.graph import Graph, compiled
+from txlab.engine.games.minimax import solved
+
+ROUNDED = 1e-9
+"""Values closer than this are equally good: sums of the same numbers in another order differ in the last digit."""
+
+
+@runtime_checkable
+class Player(Protocol):
+    """name   short, for a table of ratings        game   the rules it knows"""
+
+    name: str
+    game: Game
+
+    def move(self, position: Position, draw: float) -> int:
+        """Its move there; `draw` in [0, 1) decides where it is indifferent."""
+
+    def values(self, position: Position) -> dict[int, float]:
+        """What it sees: the value of each move from the *mover's* view, −1 … +1; empty where it sees nothing."""
+
+
+@runtime_checkable
+class TabularPlayer(Player, Protocol):
+    """A player of a compiled game."""
+
+    def policy(self) -> np.ndarray:
+        """(E) float64: the probability of every move of the graph; those of a position sum to one."""
+
+
+def evenly(graph: Graph, kept: np.ndarray) -> np.ndarray:
+    """(E) float64: in each position the moves that `kept` (E, bool) names, all with the same probability."""
+    weights = kept.astype(np.float64)
+    sums = np.zeros(graph.size)
+    sums[graph.open] = np.add.reduceat(weights, graph.begins)
+    found: np.ndarray = weights / sums[graph.before]
+    return found
+
+
+def greediest(graph: Graph, values: np.ndarray, tolerance: float = ROUNDED) -> np.ndarray:
+    """(E) bool: the moves whose value, from the mover's view (E), is within `tolerance` of the best."""
+    highest = np.zeros(graph.size)
+    highest[graph.open] = np.maximum.reduceat(values, graph.begins)
+    found: np.ndarray = values >= highest[graph.before] - tolerance
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MaskPlayer:
+    """Chooses evenly among the moves that a mask (E, bool) names; `seen` (E) is what it sees, or None for nothing."""
+
+    name: str
+    graph: Graph
+    kept: np.ndarray
+    seen: np.ndarray | None = None
+
+    @property
+    def game(self) -> Game:
+        return self.graph.game
+
+    def move(self, position: Position, draw: float) -> int:
+        n = self.graph.numbered(position)
+        span = slice(int(self.graph.first[n]), int(self.graph.first[n + 1]))
+        candidates = self.graph.move[span][self.kept[span]]
+        return int(candidates[int(draw * len(candidates))])
+
+    def values(self, position: Position) -> dict[int, float]:
+        if self.seen is None:
+            return {}
+        n = self.graph.numbered(position)
+        span = slice(int(self.graph.first[n]), int(self.graph.first[n + 1]))
+        return dict(zip(self.graph.move[span].tolist(), self.seen[span].tolist(), strict=True))
+
+    def policy(self) -> np.ndarray:
+        return evenly(self.graph, self.kept)
+
+
+def random_player(game: Game) -> MaskPlayer:
+    """Every move is as probable as any other."""
+    graph = compiled(game)
+    return MaskPlayer("random", graph, np.ones(len(graph.move), dtype=bool))
+
+
+def perfect_player(game: Game) -> MaskPlayer:
+    """Evenly among all moves that keep the value of the position under best play."""
+    solution = solved(game)
+    graph = solution.graph
+    seen = (solution.value[graph.after] * graph.mover[graph.before]).astype(np.float64)
+    return MaskPlayer("perfect", graph, solution.optimal, seen)
+
+
+def table_player(graph: Graph, values: np.ndarray, name: str, tolerance: float = ROUNDED) -> MaskPlayer:
+    """Greedy on a table from the first player's view, ties at random: (N) of after-states, or (E) of moves."""
+    of_moves = values[graph.after] if len(values) == graph.size else values
+    if len(of_moves) != len(graph.move):
+        raise ValueError(f"a table has {graph.size} positions or {len(graph.move)} moves, not {len(values)}")
+    seen = of_moves * graph.mover[graph.before]
+    return MaskPlayer(name, graph, greediest(graph, seen, tolerance), seen)

@@ -1,0 +1,104 @@
+"""The rules of tic-tac-toe (MATH G1).
+
+Notable: a position is nine numbers, row by row: 1 is X, −1 is O, 0 is free. Whose move it is follows from how many
+signs there are, for X begins. Nothing here knows of values, players or arrays.
+
+>>> position = read("X.O/.X./..O")
+>>> mover(position), legal(position)
+(1, (1, 3, 5, 6, 7))
+>>> text(after(position, 5))
+'X.O/.XX/..O'
+"""
+
+from __future__ import annotations
+
+from txlab.engine.games.game import FIRST, SECOND, Position
+from txlab.errors import LabError
+
+NAME, TITLE = "tictactoe", "Tic-tac-toe"
+SIGNS = ("X", "O")
+MOVES = (
+    "top left", "top", "top right",
+    "left", "centre", "right",
+    "bottom left", "bottom", "bottom right",
+)  # fmt: skip
+SIDE = 3
+
+LINES = (
+    (0, 1, 2), (3, 4, 5), (6, 7, 8),
+    (0, 3, 6), (1, 4, 7), (2, 5, 8),
+    (0, 4, 8), (2, 4, 6),
+)  # fmt: skip
+
+# Where each square of the picture comes from under the eight symmetries of the square: turns, each also mirrored.
+TURN = (6, 3, 0, 7, 4, 1, 8, 5, 2)
+MIRROR = (2, 1, 0, 5, 4, 3, 8, 7, 6)
+
+
+def start() -> Position:
+    return (0,) * 9
+
+
+def mover(position: Position) -> int:
+    """+1 (X) while there are as many X as O, −1 (O) otherwise."""
+    return FIRST if sum(position) == 0 else SECOND
+
+
+def winning_line(position: Position) -> tuple[int, ...] | None:
+    """The three squares that won; None where nobody has. One move may make two lines: the first of them."""
+    for line in LINES:
+        if abs(position[line[0]] + position[line[1]] + position[line[2]]) == 3:
+            return line
+    return None
+
+
+def outcome(position: Position) -> int | None:
+    """+1 X has three in a row, −1 O has, 0 no square is free; None while it goes on."""
+    line = winning_line(position)
+    if line is not None:
+        return position[line[0]]
+    return None if 0 in position else 0
+
+
+def legal(position: Position) -> tuple[int, ...]:
+    """The free squares, in order; none where the game has ended."""
+    if winning_line(position) is not None:
+        return ()
+    return tuple(square for square in range(9) if position[square] == 0)
+
+
+def after(position: Position, move: int) -> Position:
+    """The mover's sign on that square. LabError where it cannot be set there."""
+    if move not in legal(position):
+        where = MOVES[move] if 0 <= move < 9 else f"square {move}"
+        raise LabError(f"{where} is not free; free are: {', '.join(MOVES[each] for each in legal(position)) or 'none'}")
+    return (*position[:move], mover(position), *position[move + 1 :])
+
+
+def images(position: Position) -> tuple[Position, ...]:
+    """The eight positions that turns and mirrors make of this one, itself the first; some may be equal."""
+    found = []
+    turned = position
+    for _ in range(4):
+        found += [turned, tuple(turned[square] for square in MIRROR)]
+        turned = tuple(turned[square] for square in TURN)
+    return tuple(found)
+
+
+def text(position: Position) -> str:
+    """Three rows of X, O and ., a slash between them."""
+    signs = "".join({FIRST: "X", SECOND: "O", 0: "."}[sign] for sign in position)
+    return "/".join(signs[row : row + SIDE] for row in (0, 3, 6))
+
+
+def read(text: str) -> Position:
+    """The position of a line such as X.O/.X./..O (slashes may be left out). LabError where no game leads to it."""
+    signs = text.replace("/", "").upper()
+    if len(signs) != 9 or set(signs) - set("XO."):
+        raise LabError(f"{text!r} is no position: nine signs of X, O and . are one, row by row, as in X.O/.X./..O")
+    position = tuple({"X": FIRST, "O": SECOND, ".": 0}[sign] for sign in signs)
+    lines = {position[a] for a, b, c in LINES if abs(position[a] + position[b] + position[c]) == 3}
+    # X begins: as many X as O, or one more; who made the last sign is the only one who can have a line
+    if sum(position) not in (0, 1) or len(lines) > 1 or (lines and lines != {FIRST if sum(position) else SECOND}):
+        raise LabError(f"{text!r} cannot come up: X and O move in turn, X first, and the game ends with three in a row")
+    return position
