@@ -240,6 +240,7 @@ class TestDrawing:
         assert np.array_equal(one.characters, two.characters)
 
     @given(CURVES, st.integers(1, 50), st.integers(1, 12), st.booleans(), st.booleans(), st.booleans())
+    @example([(0, 6.9e-308)], 1, 1, False, True, False)
     @settings(max_examples=60, deadline=None)
     def test_whatever_the_numbers_a_chart_has_its_size_and_its_alphabet(
         self, curve: list[tuple[int, float]], columns: int, rows: int, log_x: bool, log_y: bool, ascii: bool

@@ -153,7 +153,7 @@ def save_picture(
 ) -> None:
     """The curves as a PNG or SVG; dead branches are drawn faintly behind them."""
     from txlab.cli.terminal import shown
-    from txlab.drawing.numerals import UNITS
+    from txlab.drawing.numerals import unit_of
     from txlab.drawing.picture import draw_curves, strokes_of
 
     strokes: list[Stroke] = []
@@ -163,7 +163,7 @@ def save_picture(
         strokes += strokes_of(reader, names, reader.info.name if several else "", i if several else None)
     strokes = [between(stroke, *steps) for stroke in strokes]
     title = readers[0].info.name if len(readers) == 1 else ""
-    units = {UNITS.get(metric, "") for metric in metrics}
+    units = {unit_of(metric) for metric in metrics}
     path = draw_curves(
         strokes,
         out,
@@ -220,8 +220,11 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
     """The loss of a run as lines of text, for the end of `txlab run`; [] if there is nothing to draw."""
     from txlab.cli.terminal import ascii_only, columns
     from txlab.drawing.curve import text_chart, window_of
+    from txlab.drawing.numerals import unit_of
+    from txlab.runs.headline import headline
 
-    names = [name for name in ("loss", "val_loss") if len(reader.series(name))] or reader.names("metrics")[:1]
+    said = headline(reader.info.facts, [name for name in reader.names("metrics") if len(reader.series(name))])
+    names = [name for name in said if unit_of(name) == unit_of(said[0])]  # one chart has one scale
     found = curves([reader], names) if names else []
     if not found or window_of(found) is None:
         return []

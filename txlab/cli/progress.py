@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from txlab.drawing.text import cut, width
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.events import Row, encode_row
+from txlab.runs.headline import headline
 from txlab.tui.words import duration
 
 Observer = Callable[[Row], None]
@@ -46,6 +47,7 @@ class Progress:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.step, self.steps, self.unit = 0, 0, ""
+        self.facts: Mapping[str, Any] = {}
         self.values: dict[str, float] = {}
         self.muted = False
 
@@ -73,7 +75,7 @@ class Progress:
             info = RunInfo.load(self.run)
         except LabError:
             return
-        self.steps, self.unit = info.steps, str(info.facts.get("unit", ""))
+        self.steps, self.facts, self.unit = info.steps, info.facts, str(info.facts.get("unit", ""))
 
     def show(self, row: Row) -> None: ...
 
@@ -91,9 +93,9 @@ class Progress:
 
     def named(self) -> list[str]:
         """The metrics worth a place on one line."""
-        wanted = [n for n in FIRST if n in self.values]
-        rest = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
-        return wanted or rest[:3]
+        known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
+        told = headline(self.facts, known)
+        return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
 
     def line(self, room: int = 1000) -> str:
         """step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left; what does not fit is left out, not cut."""
@@ -106,7 +108,6 @@ class Progress:
             parts.remove(max(parts))
 
 
-FIRST: tuple[str, ...] = ("loss", "val_loss", "val_bits_per_byte", "exact_match", "copy_accuracy")
 MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
 
 

@@ -168,6 +168,7 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.finding import default_root
+    from txlab.runs.headline import headline
     from txlab.runs.reader import RunReader
     from txlab.tui.words import duration
 
@@ -180,9 +181,8 @@ def report(directory: Path, info: RunInfo) -> None:
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
     spent = duration((info.ended or 0) - (info.started or 0)) if info.started and info.ended else "?"
-    results = [
-        f"{n} {numeral(v)}" for n in ("loss", "val_loss", "val_bits_per_byte") if (v := reader.latest(n)) is not None
-    ]
+    told = headline(reader.info.facts, reader.names("metrics"))
+    results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""
     print(f"\n{word}{shown(reason)}: {shown(info.name)} at step {info.step} of {info.steps} after {spent}")

@@ -41,6 +41,7 @@ def runs(
 def facts(path: Path) -> dict[str, Any]:
     """What a list says of one run; a directory that cannot be read says why."""
     from txlab.runs.directory import ALIVE
+    from txlab.runs.headline import headline
     from txlab.runs.reader import RunReader
 
     try:
@@ -57,7 +58,7 @@ def facts(path: Path) -> dict[str, Any]:
         }
     info, state = reader.info, reader.state
     names = reader.names("metrics")
-    metric = "loss" if "loss" in names else next(iter(names), "")
+    metric = next(iter(headline(info.facts, names)), "")
     series = reader.series(metric)
     values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
     # The heartbeat tells of a step every two seconds only; the log knows better.

@@ -84,7 +84,7 @@ def window_of(
         if log_x:
             begin = max(begin, int(np.searchsorted(steps, 0, "right")))
         steps, values = steps[begin:end], values[begin:end]
-        shown = np.isfinite(values) if not log_y else np.isfinite(values) & (values > 0)
+        shown = np.isfinite(values) if not log_y else np.isfinite(values) & (values >= TINY)
         if shown.any():
             first, last = int(shown.argmax()), len(shown) - 1 - int(shown[::-1].argmax())
             low = float(values.min(where=shown, initial=np.inf))
@@ -238,7 +238,7 @@ def unshowable(curve: Curve, window: Window) -> int:
     if window.log_x:
         bad |= np.asarray(curve.steps) <= 0
     if window.log_y:
-        bad |= np.asarray(curve.values, np.float64) <= 0
+        bad |= np.asarray(curve.values, np.float64) < TINY
     return int(bad.sum())
 
 

@@ -15,7 +15,20 @@ UNITS = {
     "val_bits_per_byte": "bits/byte",
     "tokens_per_second": "tokens/s",
     "memory_mb": "MB",
+    "return/": "return of an episode",
+    "length/": "steps of an episode",
+    "rms/": "RMS error",
 }
+
+
+def unit_of(metric: str) -> str:
+    """What a metric is counted in; one of a family ("return/sarsa") has the unit of the family.
+
+    >>> unit_of("loss"), unit_of("return/sarsa"), unit_of("lr")
+    ('nats', 'return of an episode', '')
+    """
+    family, slash, _ = metric.partition("/")
+    return UNITS.get(metric, "") or (UNITS.get(family + slash, "") if slash else "")
 
 
 def count(number: float) -> str:

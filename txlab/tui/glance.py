@@ -17,6 +17,7 @@ import numpy as np
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
 from txlab.runs.finding import list_runs
+from txlab.runs.headline import headline
 from txlab.runs.reader import RunReader
 
 POINTS = 64  # of the little curve
@@ -27,7 +28,7 @@ GOING = ("created", "running", "paused")
 
 @dataclass(frozen=True)
 class Glance:
-    """A run as the list shows it. `metric` is the name of `value` and `curve` ("loss" where there is one)."""
+    """A run as the list shows it. `metric` is the name of `value` and `curve` (that of the headline)."""
 
     path: Path
     name: str
@@ -56,7 +57,7 @@ def glance(reader: RunReader) -> Glance:
     """What a reader that has just polled knows, in a few words."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
-    metric = "loss" if "loss" in names else names[0] if names else ""
+    metric = next(iter(headline(info.facts, names)), "")
     series = reader.series(metric) if metric else None
     until = info.ended or time.time()
     left = reader.latest("seconds_left")

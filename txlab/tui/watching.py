@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from txlab.drawing.numerals import UNITS, count, number
+from txlab.drawing.numerals import count, number, unit_of
 from txlab.drawing.text import visible
 from txlab.runs.branch import Series
 from txlab.runs.directory import State
+from txlab.runs.headline import headline
 from txlab.runs.reader import RunReader
 from txlab.tui.glance import scenario_name
 from txlab.tui.history import Entry, history
@@ -46,12 +47,12 @@ TOGETHER = {
 def family(name: str) -> str:
     """What a metric shares with those that it is drawn with.
 
-    >>> family("epochs/python-docs"), family("accuracy_16"), family("copy_accuracy")
-    ('epochs/', 'accuracy_', '')
+    >>> family("epochs/python-docs"), family("return/sarsa"), family("accuracy_16"), family("copy_accuracy")
+    ('epochs/', 'return/', 'accuracy_', '')
     """
     group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
     alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
-    return group if group in TOGETHER and not alone else ""
+    return group if (group in TOGETHER or "/" in name) and not alone else ""
 
 
 def relatives(name: str, names: Sequence[str]) -> list[str]:
@@ -126,7 +127,8 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     info, state = reader.info, reader.state
     names = reader.names()
     hidden = {val for train, val in PAIRS.items() if train in names}
-    metrics = [name for name in FIRST if name in names] + [n for n in names if n not in FIRST and n not in hidden]
+    first = list(dict.fromkeys([*headline(info.facts, names), *FIRST]))
+    metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
     metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
     asked = relatives(look.metric, names)[0]
     metric = asked if asked in metrics else metrics[0] if metrics else ""
@@ -143,7 +145,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.title,
         metric,
         tuple(metrics),
-        UNITS.get(metric, "") or TOGETHER.get(family(metric), ("", ""))[0],
+        unit_of(metric) or TOGETHER.get(family(metric), ("", ""))[0],
         lines_of(reader, metric, look, other),
         facts_of(reader, look.at, values),
         samples_of(reader),
@@ -236,8 +238,9 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     known |= {"token_accuracy"}
     for name in [name for name in values if name not in known][:OTHERS_SHOWN]:
         group = family(name)
-        if group in TOGETHER and len(relatives(name, list(values))) > 1:
-            add(visible(f"{TOGETHER[group][1]} {name.removeprefix(group)}")[:20], name)
+        if group and len(relatives(name, list(values))) > 1:
+            said = TOGETHER[group][1] if group in TOGETHER else group.rstrip("/")
+            add(visible(f"{said} {name.removeprefix(group)}")[:24], name)
         else:
             add(visible(name)[:16], name, spark=True)
     return tuple(facts)

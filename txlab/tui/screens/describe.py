@@ -10,7 +10,7 @@ from textual.content import Content
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import folded
-from txlab.drawing.numerals import UNITS, count, number
+from txlab.drawing.numerals import count, number, unit_of
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.tui.glance import Glance
@@ -142,7 +142,7 @@ def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> lis
         drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
     if drawn is None:
         return []
-    unit = UNITS.get(run.metric, "")
+    unit = unit_of(run.metric)
     named = visible(run.metric) + (f", {unit}" if unit else "")
     role = {"axis": "$quiet", "unit": "$quiet"}
     return [
