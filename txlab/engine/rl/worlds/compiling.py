@@ -1,0 +1,233 @@
+"""From a map to a world: every cell that one can stand in becomes a state, in reading order (MATH M1).
+
+Notable: a move and the wind are one displacement, sideways first and then up or down, that only walls and the edge
+stop; what is flown over is not entered. So a king's move slides along a wall, and S&B's windy
+gridworld comes out as printed. All cells are done at once: a map is compiled anew after each edit, while somebody
+watches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from txlab.engine.rl.process import Process, check
+from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.worlds.drawn import Map
+from txlab.engine.rl.worlds.moves import ACTIONS, STEPS, sides
+from txlab.engine.rl.worlds.reaching import can_end, reachable
+from txlab.engine.rl.worlds.tiles import START, Tile
+from txlab.errors import LabError
+
+ENDLESS = 1000  # steps after which an episode is cut off that nothing can end
+MOST_ROWS = 4_000_000  # of outcomes before equal ones are joined: a few hundred MB for a moment
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The cells of a map as arrays (height, width): which are walls, the tile's number, the state's (−1 = none)."""
+
+    tiles: list[Tile]
+    tile: np.ndarray
+    wall: np.ndarray
+    state: np.ndarray
+
+
+def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = "") -> World:
+    """The world of a map. LabError, one sentence with the cell (row, column from 0), where it makes no process: no
+    start or two, a goal that nobody reaches, a cell from which nothing can end the episode, a jump to nowhere.
+
+    A world that nothing ends is cut off after ENDLESS steps, and its notes say so.
+    """
+    ground = ground_of(drawn)
+    row, column = np.nonzero(ground.state >= 0)  # in reading order, as the states are
+    starts = starts_of(drawn, ground)
+    actions = ACTIONS[drawn.moves]
+    exits = np.array([ground.tiles[t].exit for t in ground.tile[row, column]], dtype=bool)
+    pair, probability, next, reward = outcomes_of(drawn, ground, row, column, exits, starts)
+    start = np.zeros(len(row))
+    start[starts] = 1 / len(starts)
+    process = Process(
+        actions=actions,
+        states=tuple(f"({r},{c})" for r, c in zip(row.tolist(), column.tolist(), strict=True)),
+        first=np.searchsorted(pair, np.arange(len(row) * len(actions) + 1)),
+        next=next,
+        probability=probability,
+        reward=reward,
+        done=exits[next],
+        start=start,
+        discount=drawn.discount,
+        limit=drawn.limit or (0 if exits.any() else ENDLESS),
+    )
+    check(process)
+    notes = notes_of(drawn, ground, process)
+    place = np.stack([np.zeros_like(row), row, column], axis=1)
+    marks = {(r, c): sign for r, line in enumerate(drawn.rows) for c, sign in enumerate(line) if sign != "."}
+    layout = Layout(height=drawn.height, width=drawn.width, place=place, marks=marks)
+    return World(name, title or drawn.title or "a map", process, layout, source, map=drawn, notes=notes)
+
+
+def ground_of(drawn: Map) -> Ground:
+    """The map as arrays; LabError where a sign leads to a cell that is not there, or not just one."""
+    signs = list(drawn.tiles)
+    tiles = [drawn.tiles[sign] for sign in signs]
+    number = {sign: n for n, sign in enumerate(signs)}
+    tile = np.array([[number[sign] for sign in line] for line in drawn.rows])
+    stood = np.array([t.stood for t in tiles])[tile]
+    state = np.where(stood, np.cumsum(stood).reshape(stood.shape) - 1, -1)
+    ground = Ground(tiles, tile, np.array([t.wall for t in tiles])[tile], state)
+    for sign, n in number.items():
+        for target in {tiles[n].leads, tiles[n].leaving_leads} - {"", START}:
+            if (tile == n).any():
+                target_of(ground, drawn, sign, target)
+    return ground
+
+
+def target_of(ground: Ground, drawn: Map, sign: str, target: str) -> int:
+    """The state of the one cell with the sign `target`, to which `sign` leads."""
+    places = [(r, c) for r, line in enumerate(drawn.rows) for c, found in enumerate(line) if found == target]
+    if len(places) != 1:
+        raise LabError(f"{sign} leads to {target}, of which the map has {len(places)} cells; it must have exactly one")
+    state = int(ground.state[places[0]])
+    if state < 0:
+        raise LabError(f"{sign} leads to {target}, in which nobody can stand; it must be floor, a start or an exit")
+    return state
+
+
+def starts_of(drawn: Map, ground: Ground) -> np.ndarray:
+    """The numbers of the states in which an episode begins."""
+    if drawn.start == "everywhere":
+        stays = np.array([t.stood and not t.exit for t in ground.tiles])[ground.tile]
+        if not stays.any():
+            raise LabError("there is no cell to start in: every one is a wall, an exit, or sends one elsewhere")
+        everywhere: np.ndarray = ground.state[stays]
+        return everywhere
+    where = np.argwhere(np.array([t.start for t in ground.tiles])[ground.tile])
+    if not len(where):
+        raise LabError("the map has no start: one cell must be S, or its head must say `start: everywhere`")
+    if drawn.start == "one" and len(where) > 1:
+        (a, b), (c, d) = where[:2].tolist()
+        raise LabError(
+            f"the map has {len(where)} starts, at ({a},{b}) and ({c},{d})"
+            f"{' and elsewhere' if len(where) > 2 else ''}; only one is allowed unless its head says `start: any`"
+        )
+    starts: np.ndarray = ground.state[where[:, 0], where[:, 1]]
+    return starts
+
+
+def moved(drawn: Map, ground: Ground, move: str, row: np.ndarray, column: np.ndarray, gust: int) -> list[np.ndarray]:
+    """Where a move and the wind carry from each cell: [row, column, whether something was in the way]."""
+    height, width = ground.wall.shape
+    down, right = STEPS[move]
+    wind = np.array(drawn.wind or (0,) * width)[column]
+    fall = down - np.where(wind != 0, wind + gust, 0)
+    there = np.clip(column + right, 0, width - 1)
+    free = (there == column + right) & ~ground.wall[row, there]
+    blocked = ~free
+    column, row = np.where(free, there, column), row.copy()
+    for far in range(1, int(abs(fall).max(initial=0)) + 1):
+        below = row + np.sign(fall)
+        inside = np.clip(below, 0, height - 1)
+        free = (inside == below) & ~ground.wall[inside, column]
+        goes = abs(fall) >= far
+        blocked |= goes & ~free
+        row = np.where(goes & free, inside, row)
+    return [row, column, blocked]
+
+
+def drifts(drawn: Map, action: str) -> list[tuple[str, int, float]]:
+    """(move, gust, probability) of what may come of an action, what was meant first."""
+    left, right = sides(drawn.moves, action)
+    ways = [(action, 1 - drawn.slip), (left, drawn.slip / 2), (right, drawn.slip / 2)]
+    gusts = [(0, 1 - drawn.gusts), (1, drawn.gusts / 2), (-1, drawn.gusts / 2)] if any(drawn.wind) else [(0, 1.0)]
+    return [(way, gust, p * q) for way, p in ways for gust, q in gusts if p * q > 0]
+
+
+def outcomes_of(
+    drawn: Map, ground: Ground, row: np.ndarray, column: np.ndarray, exits: np.ndarray, starts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(pair, probability, next, reward) of all outcomes, in the order of the pairs; equal ones are joined."""
+
+    def each(value: object, kind: type = float) -> np.ndarray:
+        """One value a tile, looked up at cells."""
+        return np.array([getattr(t, str(value)) or 0 for t in ground.tiles], dtype=kind)
+
+    A = len(ACTIONS[drawn.moves])
+    paid = np.array([t.pays is not None for t in ground.tiles])
+    leaves = np.array([bool(t.leaving_leads) for t in ground.tiles])
+    leaves_paid = np.array([t.leaving_pays is not None for t in ground.tiles])
+    home = np.array([t.leads == START for t in ground.tiles])
+    jump, leap = (
+        np.array([target_at(ground, drawn, getattr(t, key)) for t in ground.tiles])
+        for key in ("leads", "leaving_leads")
+    )
+    s = np.flatnonzero(~exits)
+    row, column = row[s], column[s]
+    old = ground.tile[row, column]
+    parts: list[tuple[np.ndarray, ...]] = []
+    total = 0
+    for a, action in enumerate(ACTIONS[drawn.moves]):
+        for move, gust, p in drifts(drawn, action):
+            r, c, blocked = moved(drawn, ground, move, row, column, gust)
+            new = ground.tile[r, c]
+            reward = np.where(paid[new], each("pays")[new], drawn.step + each("adds")[new])
+            if drawn.bump is not None and move != "stay":
+                reward[blocked & (r == row) & (c == column)] = drawn.bump
+            reward = np.where(leaves_paid[old], each("leaving_pays")[old], np.where(leaves[old], drawn.step, reward))
+            to = np.where(jump[new] >= 0, jump[new], ground.state[r, c])
+            to = np.where(leaves[old], leap[old], to)
+            back = home[new] & ~leaves[old]
+            copies = np.where(back, len(starts), 1)
+            total += int(copies.sum())
+            if total > MOST_ROWS:
+                raise LabError(
+                    f"the map has more than {MOST_ROWS} outcomes; fewer starts, or cells back to them, are needed"
+                )
+            k = np.repeat(np.arange(len(s)), copies)
+            which = np.arange(len(k)) - np.repeat(np.cumsum(copies) - copies, copies)
+            to = np.where(back[k], starts[np.minimum(which, len(starts) - 1)], to[k])
+            parts.append((s[k] * A + a, p / copies[k], to, reward[k]))
+    pair, probability, next, reward = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return joined(pair, probability, next, reward)
+
+
+def target_at(ground: Ground, drawn: Map, target: str) -> int:
+    """The state of the cell with that sign; −1 where a tile leads nowhere (or to the start, which is many)."""
+    found = [(r, line.index(target)) for r, line in enumerate(drawn.rows) if target in line] if target else []
+    return int(ground.state[found[0]]) if found and target != START else -1
+
+
+def joined(
+    pair: np.ndarray, probability: np.ndarray, next: np.ndarray, reward: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Outcomes sorted by pair, those with the same next state and reward made one, what was meant first."""
+    order = np.lexsort((reward, next, pair))  # stable: equal ones stay in the order in which they were found
+    p, n, r = pair[order], next[order], reward[order]
+    new = np.concatenate([[True], (np.diff(p) != 0) | (np.diff(n) != 0) | (np.diff(r) != 0)])[: len(p)]
+    begin = np.flatnonzero(new)
+    sums = np.add.reduceat(probability[order], begin) if len(begin) else probability
+    again = np.lexsort((order[begin], p[begin]))
+    kept = begin[again]
+    return p[kept], sums[again], n[kept], r[kept]
+
+
+def notes_of(drawn: Map, ground: Ground, process: Process) -> tuple[str, ...]:
+    """What whoever uses the world must know. LabError where somebody would walk for ever, or a goal is out of reach."""
+    reached = reachable(process)
+    goals = np.array([t.goal for t in ground.tiles])[ground.tile]
+    for r, c in np.argwhere(goals).tolist():
+        if not reached[ground.state[r, c]]:
+            raise LabError(f"the goal at ({r},{c}) cannot be reached from the start, whatever one does")
+    if not process.terminal.any():
+        return (f"Nothing ends an episode here: it is cut off after {process.limit} steps.",)
+    stuck = ~can_end(process)
+    if not stuck.any():
+        return ()
+    cell = process.states[int(stuck.argmax())]
+    if not drawn.limit:
+        raise LabError(
+            f"from the cell at {cell} nothing that ends an episode can be reached; a way out must be opened,"
+            " or the head must set a `limit` of steps"
+        )
+    return (f"From {cell} nothing that ends an episode can be reached: it is cut off after {drawn.limit} steps.",)

@@ -1,0 +1,79 @@
+"""Frozen lakes: the two that everybody knows, and others made by chance.
+
+Notable: a lake made by chance always has a way over the ice; where the draws leave none, holes freeze one by one, in
+the order of other draws, until there is one. So every seed and every share of ice gives a lake, in bounded time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from txlab.engine.rl.world import World
+from txlab.engine.rl.worlds.compiling import compile_map
+from txlab.engine.rl.worlds.drawn import Map
+from txlab.engine.rl.worlds.tiles import Tile
+
+LARGEST = 64
+
+KNOWN = {
+    4: ("S...", ".H.H", "...H", "H..G"),
+    8: ("S.......", "........", "...H....", ".....H..", "...H....", ".HH...H.", ".H..H.H.", "...H...G"),
+}
+
+
+def frozen_lake(slippery: bool, size: int, seed: int, frozen: float, name: str = "frozen-lake") -> World:
+    """1 for the goal, 0 otherwise; holes end it. Slippery: the move or one of its sides, 1/3 each. Cut off after 100
+    steps (size up to 4), 200 (up to 8), 25 · size above."""
+    known = seed < 0 and size in KNOWN
+    rows = KNOWN[size] if known else lake(size, max(seed, 0), frozen)
+    drawn = Map(
+        rows,
+        {"G": Tile(goal=True, pays=1.0)},
+        slip=2 / 3 if slippery else 0.0,
+        limit=100 if size <= 4 else 200 if size <= 8 else 25 * size,
+        title=f"Frozen lake of {size} × {size}" + ("" if known else f", seed {max(seed, 0)}"),
+    )
+    return compile_map(drawn, name, "", "Gymnasium FrozenLake-v1" if known else "made by chance, as Gymnasium's are")
+
+
+def lake(size: int, seed: int, frozen: float) -> tuple[str, ...]:
+    """size × size cells, S and G in opposite corners, others ice with probability `frozen`, and a way across."""
+    draws = np.random.default_rng(seed)
+    ice = draws.random((size, size)) < frozen
+    ice[0, 0] = ice[-1, -1] = True
+    order = draws.permutation(size * size)
+    # The fewest holes that must freeze, in this order, by bisection: every way that there was stays.
+    holes = order[~ice.ravel()[order]]
+    few, many = 0, len(holes)
+    while few < many:
+        half = (few + many) // 2
+        if crossed(frozen_over(ice, holes[:half])):
+            many = half
+        else:
+            few = half + 1
+    ice = frozen_over(ice, holes[:few])
+    signs = np.where(ice, ".", "H")
+    signs[0, 0], signs[-1, -1] = "S", "G"
+    return tuple("".join(row) for row in signs.tolist())
+
+
+def frozen_over(ice: np.ndarray, holes: np.ndarray) -> np.ndarray:
+    """The ice with these cells (numbers in reading order) frozen too."""
+    more = ice.ravel().copy()
+    more[holes] = True
+    return more.reshape(ice.shape)
+
+
+def crossed(ice: np.ndarray) -> bool:
+    """Whether one can walk on ice from the first cell to the last."""
+    size = len(ice)
+    free = {(r, c) for r, c in np.argwhere(ice).tolist()}
+    waiting = [(0, 0)]
+    free.discard((0, 0))
+    while waiting:
+        r, c = waiting.pop()
+        for there in ((r + 1, c), (r, c + 1), (r - 1, c), (r, c - 1)):
+            if there in free:
+                free.discard(there)
+                waiting.append(there)
+    return (size - 1, size - 1) not in free

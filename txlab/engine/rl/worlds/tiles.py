@@ -1,0 +1,177 @@
+"""What a sign of a map means, and the words in which a person says so: `A: leaving pays 10, leaving leads to a`.
+
+Notable: the meanings are a few words that can be combined, not a program; what they make is always a decision process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+
+from txlab.errors import LabError
+
+START = "the start"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a cell does. A cell without a word of its own is floor.
+
+    wall      nobody gets in
+    start     an episode may begin here
+    ends      the episode ends on arriving       goal   it ends, and somebody who starts must be able to get here
+    pays      on arriving, in place of the map's step reward        adds   on arriving, on top of it
+    leads     on arriving one goes on at once to the cell with that sign, or back to `START`: nobody stands here
+    leaving_pays, leaving_leads   whatever is done here pays this and leads to the cell with that sign
+    """
+
+    wall: bool = False
+    start: bool = False
+    ends: bool = False
+    goal: bool = False
+    pays: float | None = None
+    adds: float = 0.0
+    leads: str = ""
+    leaving_pays: float | None = None
+    leaving_leads: str = ""
+
+    @property
+    def exit(self) -> bool:
+        return self.ends or self.goal
+
+    @property
+    def stood(self) -> bool:
+        """Whether one can be here: whether it is a state."""
+        return not self.wall and not self.leads
+
+
+TILES: Mapping[str, Tile] = {
+    ".": Tile(),
+    "#": Tile(wall=True),
+    "S": Tile(start=True),
+    "G": Tile(goal=True),
+    "H": Tile(ends=True),
+    "C": Tile(pays=-100.0, leads=START),
+}
+"""The signs that every map has: floor, wall, start, goal, hole, cliff. All but floor and wall may be given others."""
+
+FIXED = ".#"
+
+WORDS = (
+    "floor, wall, start, goal, ends, pays N, adds N, leads to X, back to the start, leaving pays N, leaving leads to X"
+)
+
+
+def number_of(text: str) -> float:
+    """A finite number; fractions too. ValueError otherwise.
+
+    >>> number_of("2/3"), number_of("-.04")
+    (0.6666666666666666, -0.04)
+    """
+    if len(text) > 40:
+        raise ValueError("a number of more than 40 characters")
+    above, line, below = text.partition("/")
+    value = float(above) / float(below) if line and float(below) else float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def number_text(value: float) -> str:
+    """The shortest text that `number_of` reads as exactly this number.
+
+    >>> number_text(2 / 3), number_text(-1.0), number_text(0.8)
+    ('2/3', '-1', '0.8')
+    """
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    fraction = Fraction(value).limit_denominator(12)
+    if fraction.numerator / fraction.denominator == value and len(repr(value)) > 8:
+        return f"{fraction.numerator}/{fraction.denominator}"
+    return repr(value)
+
+
+def tile_of(text: str) -> Tile:
+    """The tile that these words describe; LabError, without the place, which the caller knows."""
+    found: dict[str, object] = {}
+
+    def put(key: str, value: object, words: str) -> None:
+        if key in found:
+            raise LabError(f"says {words!r} twice")
+        found[key] = value
+
+    for clause in text.split(","):
+        words = " ".join(clause.split())
+        if words in ("wall", "start", "ends", "goal"):
+            put(words, True, words)
+        elif words == "back to the start":
+            put("leads", START, words)
+        elif words != "floor":
+            for said, key in (
+                ("leaving pays ", "leaving_pays"),
+                ("leaving leads to ", "leaving_leads"),
+                ("pays ", "pays"),
+                ("adds ", "adds"),
+                ("leads to ", "leads"),
+            ):
+                if words.startswith(said):
+                    put(key, worth(words[len(said) :], key, words), said.strip())
+                    break
+            else:
+                raise LabError(f"says {shown(words)}; allowed: {WORDS}")
+    tile = Tile(**found)  # type: ignore[arg-type]
+    refuse_contradiction(tile)
+    return tile
+
+
+def worth(text: str, key: str, words: str) -> float | str:
+    """The number or the sign after a word."""
+    if key.endswith("leads"):
+        if len(text) != 1 or not legal(text):
+            raise LabError(f"says {shown(words)}; a sign (one printable ASCII character) must follow")
+        return text
+    try:
+        return number_of(text)
+    except ValueError:
+        raise LabError(f"says {shown(words)}; a number must follow, such as -1 or 2/3") from None
+
+
+def refuse_contradiction(tile: Tile) -> None:
+    """LabError for words that cannot both be true of one cell."""
+    leaving = tile.leaving_pays is not None or bool(tile.leaving_leads)
+    if tile.wall and tile != Tile(wall=True):
+        raise LabError("is a wall, and nobody gets into a wall; it can mean nothing else")
+    if tile.exit and (tile.leads or leaving or tile.start):
+        raise LabError("ends the episode; one can neither start there nor go on from there")
+    if tile.leads and (leaving or tile.start):
+        raise LabError("sends whoever arrives elsewhere at once; one can neither start there nor leave it")
+    if tile.pays is not None and tile.adds:
+        raise LabError("both pays and adds; one of the two is meant")
+
+
+def tile_text(tile: Tile) -> str:
+    """The words that `tile_of` reads as this tile."""
+    words = [word for word in ("wall", "start", "ends", "goal") if getattr(tile, word)]
+    if tile.pays is not None:
+        words.append(f"pays {number_text(tile.pays)}")
+    if tile.adds:
+        words.append(f"adds {number_text(tile.adds)}")
+    if tile.leads:
+        words.append("back to the start" if tile.leads == START else f"leads to {tile.leads}")
+    if tile.leaving_pays is not None:
+        words.append(f"leaving pays {number_text(tile.leaving_pays)}")
+    if tile.leaving_leads:
+        words.append(f"leaving leads to {tile.leaving_leads}")
+    return ", ".join(words) or "floor"
+
+
+def legal(sign: str) -> bool:
+    """Whether a cell may be drawn with it: one printable ASCII character, neither space nor colon nor comma."""
+    return len(sign) == 1 and "!" <= sign <= "~" and sign not in ":,"
+
+
+def shown(text: str) -> str:
+    """A stranger's text in a sentence: on one line, short, with what is not printable ASCII escaped."""
+    return ascii(text if len(text) <= 40 else text[:40] + "…")

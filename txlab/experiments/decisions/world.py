@@ -1,0 +1,119 @@
+"""The table [world] of a scenario: a world of the catalogue, a map, or a file with a map.
+
+Notable: what only some worlds have (slippery, size, seed …) is None where nothing was said, is not written down then,
+and is refused by a world that does not have it. `settled` puts a file's text into the table, so that a run can be
+repeated and looked at where that file is not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from txlab.engine.rl.world import World
+from txlab.engine.rl.worlds.catalogue import WORLDS, world_named
+from txlab.engine.rl.worlds.compiling import compile_map
+from txlab.engine.rl.worlds.overrides import changed
+from txlab.engine.rl.worlds.parsing import MOST_CHARACTERS, parse_map
+from txlab.errors import LabError
+from txlab.experiments.schema import NonNegativeInt, Section
+
+MOST_BYTES = 4 * MOST_CHARACTERS  # of UTF-8
+
+Share = Annotated[float, Field(ge=0, le=1)]
+SHARED = ("name", "map", "file", "discount", "limit", "slip")
+
+
+class WorldSection(Section):
+    """Exactly one of `name`, `map` and `file`; then what is to be otherwise than there."""
+
+    name: str = Field("", max_length=200, description="a world of the catalogue")
+    map: str = Field("", max_length=MOST_CHARACTERS, description="a map, drawn as text")
+    file: str = Field("", max_length=4096, description="a UTF-8 file with such a map")
+
+    discount: Share | None = Field(None, description="γ")
+    limit: NonNegativeInt | None = Field(None, description="steps after which an episode is cut off; 0 = never")
+    slip: Share | None = Field(None, description="maps: the probability of going to a side of the move instead")
+
+    slippery: bool | None = Field(None, description="cliff, frozen-lake: whether one slides to a side")
+    moves: Literal["4", "king", "king-stay"] | None = Field(None, description="windy: which moves there are")
+    stochastic: bool | None = Field(None, description="windy: whether the wind varies by one")
+    size: int | None = Field(None, description="frozen-lake: cells a side")
+    seed: int | None = Field(None, description="frozen-lake: of a lake made by chance")
+    frozen: float | None = Field(None, description="frozen-lake: share of it that is ice")
+
+    @model_validator(mode="after")
+    def one_world(self) -> WorldSection:
+        """Which world is meant must be said once; that it exists is said where it is made."""
+        given = [key for key in ("name", "map", "file") if getattr(self, key)]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of name, map and file is needed; given: {' and '.join(given) or 'none'}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what was not said: TOML has no None."""
+        return {key: value for key, value in serialize(self).items() if value not in (None, "")}
+
+    def options(self) -> dict[str, Any]:
+        """What was said that only some worlds have."""
+        return {key: value for key, value in self if key not in SHARED and value is not None}
+
+
+def world_of(section: WorldSection) -> World:
+    """The world that the table means. LabError naming the key."""
+    if section.name:
+        try:
+            world = world_named(section.name, **section.options())
+        except LabError as error:
+            raise LabError(f"world.{'' if section.name in WORLDS else 'name = '}{error}") from None
+    else:
+        if section.options():
+            raise LabError(
+                f"world.{next(iter(section.options()))} is for worlds that have a name; a map's head says it"
+            )
+        world = drawn(section)
+    try:
+        return changed(world, section.discount, section.limit, section.slip)
+    except LabError as error:
+        raise LabError(f"world: {error}") from None
+
+
+def drawn(section: WorldSection) -> World:
+    """The world of the table's map, or of its file."""
+    place = "world.map" if section.map else f"world.file = {section.file[:200]!a}"
+    text = section.map or text_of(section.file, place)
+    try:
+        return compile_map(parse_map(text))
+    except LabError as error:
+        raise LabError(f"{place}: {error}") from None
+
+
+def text_of(file: str, place: str) -> str:
+    """The text of a regular UTF-8 file that is not too large; LabError begins with `place`."""
+    try:
+        path = Path(file).expanduser()
+        if not path.exists():
+            raise LabError(f"{place} is not there; a UTF-8 file with a map is needed")
+        if not path.is_file():
+            raise LabError(f"{place} is not a regular file; a UTF-8 file with a map is needed")
+        if path.stat().st_size > MOST_BYTES:
+            raise LabError(f"{place} has {path.stat().st_size} bytes; a map has {MOST_BYTES} at most")
+        with path.open("rb") as opened:
+            return opened.read(MOST_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise LabError(
+            f"{place} is not UTF-8: byte {error.start} is wrong; a UTF-8 file with a map is needed"
+        ) from None
+    except (OSError, ValueError, RuntimeError) as error:  # no permission; a NUL in the path; ~ and the name of nobody
+        raise LabError(f"{place} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def settled(section: WorldSection) -> WorldSection:
+    """The same table with the text of its file in it, as a run writes it down."""
+    if not section.file:
+        return section
+    text = text_of(section.file, f"world.file = {section.file[:200]!a}")
+    return section.model_copy(update={"map": text, "file": ""})
