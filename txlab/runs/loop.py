@@ -100,6 +100,7 @@ class _Loop:
                 return stop
             if self.step >= self.experiment.steps:
                 self._save()
+                self.recorder.info.steps = self.experiment.steps  # it may have been done before its bound
                 return Outcome("done", "")
             if self.paused and not self.granted:
                 time.sleep(POLL_EVERY)
@@ -109,6 +110,7 @@ class _Loop:
     def _one_step(self) -> None:
         values = self.experiment.step()
         step = self.step
+        self.speed.steps = self.experiment.steps
         last = step >= self.experiment.steps
         if last or step % self.record.metrics_every == 0:
             self.recorder.metrics(step, values)

@@ -1,0 +1,171 @@
+"""Why a value is what it is: the Bellman equation with the very numbers, and how far they are from agreeing (MATH M1).
+
+Notable: the sum is `backup`'s own, over the values that are shown beside it; what it leaves over to the number shown is
+the residual, 0 where dynamic programming has settled and the error still to be learned where a learner has not. A table
+of Q is read as V the way the rule reads it: its maximum, or its mean under the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.rl.dynamic_programming import backup_of, values
+from txlab.engine.rl.process import Outcome, Process
+from txlab.errors import LabError
+
+Rule = Literal["optimal"] | np.ndarray
+
+MOST_LINES = 12
+"""Outcomes that have a line each; of more, the likeliest have, and the rest share one."""
+
+SOURCE = "Sutton and Barto 2018, eq. 3.14 and 3.19"
+
+
+def why_value(
+    process: Process,
+    shown: np.ndarray,
+    state: int,
+    action: int | None = None,
+    gamma: float | None = None,
+    rule: Rule = "optimal",
+) -> Explanation:
+    """Why V(state), or Q(state, action), is what it is.
+
+    shown   the values there are: V (S), or Q (S, A) with NaN where an action is not allowed
+    gamma   γ; None = the world's own
+    rule    "optimal", V = max Q; or a policy (S, A), V = Σ π Q
+
+    LabError for a state or an action that there is not.
+    """
+    gamma = process.discount if gamma is None else gamma
+    if not 0 <= state < process.size:
+        raise LabError(f"state {state} does not exist; there are {process.size}")
+    if action is not None and not 0 <= action < process.choices:
+        raise LabError(f"action {action} does not exist; there are {process.choices}")
+    if action is not None and not process.allowed[state, action]:
+        raise LabError(f"{process.actions[action]} is not allowed in {process.states[state]}")
+    policy = None if isinstance(rule, str) else rule
+    shown = np.asarray(shown, dtype=np.float64)
+    v = values(shown, policy) if shown.ndim == 2 else shown
+    if action is not None:
+        return _of_action(process, shown, v, state, action, gamma, policy)
+    return _of_state(process, shown, v, state, gamma, policy)
+
+
+def _of_action(
+    process: Process, shown: np.ndarray, v: np.ndarray, state: int, action: int, gamma: float, policy: np.ndarray | None
+) -> Explanation:
+    total = float(backup_of(process, v, gamma, state)[action])
+    s, a = process.states[state], process.actions[action]
+    steps = _outcomes(process, v, state, action, gamma)
+    steps.append(Step("Q(s,a)", " + ".join(each.name for each in steps), total, f"{a} in {s}"))
+    operands = [Operand("γ", gamma, "discount"), *_next_values(process, v, state, action)]
+    result = total
+    if shown.ndim == 2:
+        result = float(shown[state, action])
+        operands.insert(0, Operand("Q(s,a)", result, "as it stands in the table"))
+        steps.append(_residual(total, result))
+    follows = "maxₐ′ Q(s′,a′)" if policy is None else "Σₐ′ π(a′|s′) Q(s′,a′)"
+    return Explanation(
+        question=f"why {result:.4g} for {a} in {s}?",
+        equation=f"Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)],  V(s′) = {follows}",
+        math="M1" if policy is not None else "M1, M2",
+        source=SOURCE,
+        operands=operands,
+        steps=steps,
+        result=result,
+    )
+
+
+def _of_state(
+    process: Process, shown: np.ndarray, v: np.ndarray, state: int, gamma: float, policy: np.ndarray | None
+) -> Explanation:
+    s, result = process.states[state], float(v[state])
+    letters = "maxₐ Q(s,a)" if policy is None else "Σₐ π(a|s) Q(s,a)"
+    q = backup_of(process, v, gamma, state)
+    total = float(values(q, None if policy is None else policy[state]))
+    allowed = np.flatnonzero(process.allowed[state])
+    labels = [process.actions[a] for a in allowed]
+    operands = [Operand("V(s)", result, "as it is shown"), Operand("γ", gamma, "discount")]
+    steps: list[Step] = []
+    if not len(allowed):
+        steps.append(Step("V(s)", "0", 0.0, f"nothing can be done in {s}: the episode is over"))
+    for a, label in zip(allowed, labels, strict=True):
+        steps.append(Step(f"Q({label})", _sum(process, v, state, int(a), gamma), float(q[a])))
+    if policy is not None:
+        operands.append(Operand("π(·|s)", policy[state][allowed].tolist(), "the policy"))
+    if len(allowed):
+        steps.append(Step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}"))
+        steps.append(_residual(total, result))
+    return Explanation(
+        question=f"why {result:.4g} in {s}?",
+        equation=f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]",
+        math="M1" if policy is not None else "M1, M2",
+        source=SOURCE,
+        operands=operands,
+        steps=steps,
+        result=result,
+        labels=labels if policy is not None else (),
+    )
+
+
+def _residual(total: float, result: float) -> Step:
+    note = "the equation holds" if total == result else "what the number shown still has to move to agree with it"
+    return Step("residual", f"{_number(total)} − {_number(result)}", total - result, note)
+
+
+def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:
+    """A line an outcome, the likeliest ones where there are many: p · [r + γ V(s′)]."""
+    found = process.outcomes(state, action)
+    order = sorted(range(len(found)), key=lambda o: -found[o].probability) if len(found) > MOST_LINES else range(len(found))
+    steps = []
+    rest = 0.0
+    for place, o in enumerate(order):
+        each = found[o]
+        worth = each.probability * (each.reward + (0.0 if each.done else gamma * float(v[each.next])))
+        if place >= MOST_LINES:
+            rest += worth
+            continue
+        bracket = _bracket(each, v, gamma)
+        note = "the episode ends: no V(s′)" if each.done else f"s′ = {process.states[each.next]}"
+        steps.append(Step(f"w{_small(place + 1)}", f"{each.probability:.4g} · [{bracket}]", worth, note))
+    if len(found) > MOST_LINES:
+        steps.append(Step("w…", "", rest, f"{len(found) - MOST_LINES} outcomes less likely than these"))
+    return steps
+
+
+def _bracket(each: Outcome, v: np.ndarray, gamma: float) -> str:
+    """r + γ · V(s′) in numbers."""
+    reward = f"{each.reward:.6g}".replace("-", "−")
+    return reward + ("" if each.done else f" + {gamma:g} · {_number(float(v[each.next]))}")
+
+
+def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> str:
+    """p · [r + γ V(s′)] + …, on one line, as far as it is readable."""
+    found = process.outcomes(state, action)
+    if len(found) > 4:
+        return f"over {len(found)} outcomes"
+    parts: list[str] = []
+    for each in found:
+        inside = _bracket(each, v, gamma)
+        parts.append(f"[{inside}]" if each.probability == 1 else f"{each.probability:.3g} · [{inside}]")
+    return " + ".join(parts)
+
+
+def _next_values(process: Process, v: np.ndarray, state: int, action: int) -> list[Operand]:
+    seen: dict[int, float] = {each.next: float(v[each.next]) for each in process.outcomes(state, action) if not each.done}
+    return [Operand(f"V({process.states[s]})", value) for s, value in list(seen.items())[:MOST_LINES]]
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}" if value >= 0 else f"(−{-value:.6g})"
+
+
+def _small(number: int) -> str:
+    return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(number))
+
+
