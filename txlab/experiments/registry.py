@@ -97,6 +97,11 @@ KINDS = {
             schema="txlab.experiments.vision.schema:ImageScenario",
             module="txlab.experiments.vision",
         ),
+        Kind(
+            "planning",
+            schema="txlab.experiments.planning.schema:PlanningScenario",
+            module="txlab.experiments.planning",
+        ),
     ]
 }
 

@@ -188,6 +188,7 @@ class PlanningExperiment:
             "outcomes": len(self.process.next),
             "world": self.world.title,
             "notes": list(self.world.notes),
+            "headline": ["value_start", "delta", "changed"],
             "compute": {"device": "cpu", "dtype": "float64"},
         }
 
