@@ -33,7 +33,7 @@ def backup(process: Process, v: np.ndarray, gamma: float) -> np.ndarray:
     v (S) → (S, A) float64; NaN where an action is not allowed. MATH M1; Sutton and Barto 2018, eq. 4.6.
     """
     worth = np.bincount(process.pair, process.onward * v[process.next], minlength=len(process.expected_reward))
-    q = (process.expected_reward + gamma * worth).reshape(process.allowed.shape)
+    q: np.ndarray = (process.expected_reward + gamma * worth).reshape(process.allowed.shape)
     q[~process.allowed] = np.nan
     return q
 
@@ -122,7 +122,7 @@ def sweep(
     if order == "synchronous":
         return values(backup(process, v, gamma), policy, epsilon)
     v = v.copy()
-    for state in np.flatnonzero(~process.terminal):
+    for state in np.flatnonzero(~process.terminal).tolist():
         row = None if policy is None else policy[state]
         v[state] = values(backup_of(process, v, gamma, state), row, epsilon)
     v[process.terminal] = 0.0

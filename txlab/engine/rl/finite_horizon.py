@@ -23,9 +23,7 @@ def value_within(process: Process, policy: np.ndarray | None, steps: int, gamma:
     return v
 
 
-def success_within(
-    process: Process, policy: np.ndarray, steps: int, success: np.ndarray | None = None
-) -> np.ndarray:
+def success_within(process: Process, policy: np.ndarray, steps: int, success: np.ndarray | None = None) -> np.ndarray:
     """(S): the probability that within `steps` steps an outcome comes that counts as success.
 
     success   (O) bool, outcomes that end the episode well; by default those that end it and pay more than nothing

@@ -93,7 +93,8 @@ class Process:
     @cached_property
     def expected_reward(self) -> np.ndarray:
         """(S·A) float64: r(s, a) = Σ p r; 0 where nothing can be chosen."""
-        return np.bincount(self.pair, self.probability * self.reward, minlength=len(self.first) - 1)
+        paid: np.ndarray = np.bincount(self.pair, self.probability * self.reward, minlength=len(self.first) - 1)
+        return paid
 
     @cached_property
     def onward(self) -> np.ndarray:

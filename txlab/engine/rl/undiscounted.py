@@ -18,8 +18,8 @@ ROUNDS = 5_000
 
 
 def check(process: Process, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0) -> None:
-    """LabError, one sentence, where γ = 1 and V^policy is infinite somewhere; without a policy: V*, or, with ε, the best
-    value of the policies that leave a share ε to chance."""
+    """LabError, one sentence, where γ = 1 and V^policy is infinite somewhere; without a policy: V*, or, with ε, the
+    best value of the policies that leave a share ε to chance."""
     if gamma < 1:
         return
     if policy is None and epsilon:
@@ -51,7 +51,7 @@ def resting(process: Process, policy: np.ndarray) -> np.ndarray:
     """(S) bool: from where the policy goes on for ever, and is neither paid nor charged from there on."""
     paid = abs((policy.reshape(-1) * process.expected_reward).reshape(policy.shape).sum(axis=1)) > 1e-12
     ends = _some(process, process.done)
-    rest = ~paid & ~process.terminal & ~((policy > 0) & ends).any(axis=1)
+    rest: np.ndarray = ~paid & ~process.terminal & ~((policy > 0) & ends).any(axis=1)
     while True:
         leaves = (policy > 0) & _some(process, ~rest[process.next])
         fewer = rest & ~leaves.any(axis=1)
@@ -62,11 +62,9 @@ def resting(process: Process, policy: np.ndarray) -> np.ndarray:
 
 def reaches(process: Process, possible: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """(S) bool: from where an end, or a state of `goal` (S), can be reached by actions that are possible (S, A)."""
-    found: np.ndarray = goal | process.terminal
-    ends = (possible & _some(process, process.done)).any(axis=1)
-    found = found | ends
+    found: np.ndarray = goal | process.terminal | (possible & _some(process, process.done)).any(axis=1)
     while True:
-        more = found | (possible & _some(process, found[process.next])).any(axis=1)
+        more: np.ndarray = found | (possible & _some(process, found[process.next])).any(axis=1)
         if (more == found).all():
             return found
         found = more
@@ -80,10 +78,10 @@ def _some(process: Process, flags: np.ndarray) -> np.ndarray:
 
 def _staying(process: Process, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(S), (S, A): the most states, and their actions among those given, by which one can stay among them for ever."""
-    actions = actions & ~_some(process, process.done)
+    actions = np.logical_and(actions, ~_some(process, process.done))
     while True:
-        inside = actions.any(axis=1)
-        fewer = actions & ~_some(process, ~inside[process.next])
+        inside = np.logical_or.reduce(actions, axis=1)
+        fewer: np.ndarray = actions & ~_some(process, ~inside[process.next])
         if (fewer == actions).all():
             return inside, actions
         actions = fewer

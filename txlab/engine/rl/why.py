@@ -7,7 +7,6 @@ of Q is read as V the way the rule reads it: its maximum, or its mean under the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -121,7 +120,9 @@ def _residual(total: float, result: float) -> Step:
 def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:
     """A line an outcome, the likeliest ones where there are many: p · [r + γ V(s′)]."""
     found = process.outcomes(state, action)
-    order = sorted(range(len(found)), key=lambda o: -found[o].probability) if len(found) > MOST_LINES else range(len(found))
+    order = (
+        sorted(range(len(found)), key=lambda o: -found[o].probability) if len(found) > MOST_LINES else range(len(found))
+    )
     steps = []
     rest = 0.0
     for place, o in enumerate(order):
@@ -157,7 +158,9 @@ def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float)
 
 
 def _next_values(process: Process, v: np.ndarray, state: int, action: int) -> list[Operand]:
-    seen: dict[int, float] = {each.next: float(v[each.next]) for each in process.outcomes(state, action) if not each.done}
+    seen: dict[int, float] = {
+        each.next: float(v[each.next]) for each in process.outcomes(state, action) if not each.done
+    }
     return [Operand(f"V({process.states[s]})", value) for s, value in list(seen.items())[:MOST_LINES]]
 
 
@@ -167,5 +170,3 @@ def _number(value: float) -> str:
 
 def _small(number: int) -> str:
     return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(number))
-
-

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def resolve(scenario: PlanningScenario, say: Callable[[str], None] = lambda text: None) -> PlanningScenario:
-    """The same scenario with [compute] as it is for NumPy: one thread, float64, the CPU. LabError for another device."""
+    """The same scenario with [compute] as it is for NumPy: one thread, on the CPU. LabError for another device."""
     compute = scenario.compute
     if compute.device not in ("auto", "cpu"):
         raise LabError(f"compute.device = {compute.device!r}: planning is computed on the CPU; allowed: auto, cpu")

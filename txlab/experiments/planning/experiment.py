@@ -74,7 +74,9 @@ class PlanningExperiment:
             return greedy(backup(process, best, self.gamma), epsilon)
         if name not in process.actions:
             known = ["even", "optimal", *process.actions]
-            raise LabError(f"plan.policy = {name!r} is no policy here{nearest(name, known)}; allowed: {', '.join(known)}")
+            raise LabError(
+                f"plan.policy = {name!r} is no policy here{nearest(name, known)}; allowed: {', '.join(known)}"
+            )
         policy: np.ndarray = (1 - epsilon) * constant(process, process.actions.index(name)) + epsilon * even(process)
         return policy
 
@@ -229,7 +231,9 @@ class PlanningExperiment:
         v, policy = np.asarray(state["v"]), np.asarray(state["policy"])
         fits = (0, 0) if self.policy is None else self.policy.shape
         if v.shape != self.v.shape or policy.shape != fits:
-            raise LabError(f"the checkpoint does not fit this world: it has values for {len(v)} states, not {len(self.v)}")
+            raise LabError(
+                f"the checkpoint does not fit this world: it has values for {len(v)} states, not {len(self.v)}"
+            )
         self.v = v.astype(np.float64)
         self.policy = None if self.policy is None else policy.astype(np.float64)
         self.numbers = {name: float(state["numbers"][name]) for name in self.numbers}

@@ -33,7 +33,8 @@ class Plan(Section):
         description="what is evaluated, or what policy iteration begins with: even, optimal, or an action of the world",
     )
     epsilon: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="ε, the share of all choices that is left to chance; the best policy is then the best ε-soft one"
+        0.0,
+        description="ε, the share of all choices that is left to chance; best is then the best ε-soft policy",
     )
     evaluation_sweeps: NonNegativeInt = Field(
         0, description="sweeps between two improvements of policy iteration; 0 = until the tolerance is met"
