@@ -49,7 +49,7 @@ class PlanningScenario(Scenario):
     """Values and policies computed in a world whose probabilities and rewards are known."""
 
     kind: Literal["planning"] = "planning"
-    world: WorldSection = Field(default_factory=WorldSection)
+    world: WorldSection = Field(default_factory=lambda: WorldSection(name="gridworld"))
     plan: Plan = Field(default_factory=Plan)
 
     def length(self) -> int:
@@ -61,7 +61,7 @@ class PlanningScenario(Scenario):
         if plan.method != "value-iteration":
             how += f", {'of' if plan.method == 'evaluation' else 'from'} the policy “{plan.policy}”"
         return [
-            ("World", self.world.name or "a map of its own"),
+            ("World", self.world.name or self.world.file or "a map of its own"),
             ("Plan", how + (f", ε = {plan.epsilon:g}" if plan.epsilon else "")),
             ("Until", f"no value changes by more than {plan.tolerance:g}, at most {several(plan.sweeps, 'sweep')}"),
         ]
