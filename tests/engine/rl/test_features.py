@@ -1,0 +1,37 @@
+"""Features: what a linear unit sees of a state (MATH M4)."""
+
+import numpy as np
+import pytest
+
+from txlab.engine.rl.features import Features, aggregated, radial, tabular, tiled
+from txlab.errors import LabError
+
+
+def test_tables_and_groups_have_one_feature_a_state() -> None:
+    assert tabular(4).number is not None
+    assert tabular(4).number.tolist() == [0, 1, 2, 3]  # type: ignore[union-attr]
+    groups = aggregated(1000, 10)
+    assert np.bincount(groups.number).tolist() == [100] * 10  # type: ignore[arg-type]
+    assert radial(9, 4).number is None
+    assert Features(np.eye(3) * 2).number is None
+
+
+def test_radial_bumps_and_tiles_sum_alike_in_every_state() -> None:
+    assert radial(19, 6, 0.7).matrix.sum(axis=1) == pytest.approx(np.ones(19))
+    tiles = tiled(20, 4, 5).matrix
+    assert set(np.unique(tiles)) == {0, 1}
+    assert tiles.sum(axis=1).tolist() == [5] * 20
+    assert (tiles[:-1] != tiles[1:]).any(axis=1).sum() > 4, "tilings that are not shifted cut at the same places"
+
+
+@pytest.mark.parametrize("features", [tabular(9), aggregated(9, 2), radial(9, 4), tiled(9, 3, 2)])
+def test_the_first_values_are_what_was_asked_for(features: Features) -> None:
+    w = features.weights(0.5)[:, None]
+    assert features.values(w)[:, 0] == pytest.approx([0.5] * 9)
+
+
+def test_features_of_unequal_sums_begin_at_zero_or_not_at_all() -> None:
+    uneven = Features(np.array([[1.0, 0.0], [1.0, 1.0]]), "uneven")
+    assert uneven.weights(0.0).tolist() == [0, 0]
+    with pytest.raises(LabError, match="uneven"):
+        uneven.weights(0.5)

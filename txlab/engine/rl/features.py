@@ -1,0 +1,108 @@
+"""What a linear unit sees of a state: a row of D features (MATH M4; Mehlig's O(s) = w · s).
+
+Notable: where each row has a single 1 (a table, or states put together in groups) the number of that feature is all
+there is to it, and the sums over features are left out: the same values, and none of the zeros times infinity that a
+run gone astray would turn into NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from txlab.errors import LabError
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """matrix (S, D) float64, one row a state; `name` for a person."""
+
+    matrix: np.ndarray
+    name: str = "features"
+
+    @property
+    def size(self) -> int:
+        """D"""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def number(self) -> np.ndarray | None:
+        """(S) int64: the one feature that is 1 in each state; None where states have several, or other than 1."""
+        one = ((self.matrix != 0).sum(axis=1) == 1).all() and (self.matrix.max(axis=1) == 1).all()
+        return self.matrix.argmax(axis=1) if one else None
+
+    def weights(self, initial: float) -> np.ndarray:
+        """(D) weights with which every state is worth `initial`. LabError where equal weights do not give that."""
+        sums = self.matrix.sum(axis=1)
+        if initial and abs(sums - sums[0]).max() > 1e-9:
+            raise LabError(f"with {self.name} features no equal weights make every value {initial:g}; set initial = 0")
+        return np.full(self.size, initial / sums[0] if initial else 0.0)
+
+    def values(self, weights: np.ndarray) -> np.ndarray:
+        """V(s) = w · x(s): weights (…, D, K) → (…, S, K)."""
+        if self.number is not None:
+            found: np.ndarray = weights[..., self.number, :]
+        else:
+            found = self.matrix @ weights
+        return found
+
+    # One state of each of n runs: weights (n, D, K), states (n)
+
+    def look(self, weights: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """(n, K): w · x(s)."""
+        if self.number is not None:
+            found: np.ndarray = weights[np.arange(len(states)), self.number[states]]
+        else:
+            found = np.matmul(self.matrix[states][:, None, :], weights)[:, 0]
+        return found
+
+    def add(self, weights: np.ndarray, states: np.ndarray, amount: np.ndarray) -> None:
+        """w ← w + amount · x(s), in place; amount (n, K), or 1."""
+        if self.number is not None:
+            weights[np.arange(len(states)), self.number[states]] += amount
+        else:
+            weights += self.matrix[states][:, :, None] * np.expand_dims(amount, -2)
+
+    def put(self, traces: np.ndarray, states: np.ndarray) -> None:
+        """e ← x(s) where x(s) is not 0, in place: a replacing trace."""
+        if self.number is not None:
+            traces[np.arange(len(states)), self.number[states]] = 1.0
+        else:
+            x = self.matrix[states][:, :, None]
+            np.copyto(traces, np.broadcast_to(x, traces.shape), where=x != 0)
+
+
+def tabular(states: int) -> Features:
+    """A feature for each state: the linear unit is a table."""
+    return Features(np.eye(states), "tabular")
+
+
+def aggregated(states: int, groups: int) -> Features:
+    """Neighbouring states share a feature, in `groups` stretches of equal length (to one).   S&B 2018, example 9.1"""
+    return Features(np.eye(groups)[np.arange(states) * groups // states], "aggregated")
+
+
+def radial(states: int, centres: int, width: float = 1.0) -> Features:
+    """xᵢ(s) ∝ exp(−(s − cᵢ)² / 2σ²), scaled to sum to one; centres evenly over the states, σ = width · their distance.
+
+    Sutton and Barto 2018, section 9.5.5
+    """
+    places = np.linspace(0, states - 1, centres)
+    sigma = width * (places[1] - places[0] if centres > 1 else float(states))
+    bumps = np.exp(-((np.arange(states)[:, None] - places) ** 2) / (2 * sigma**2))
+    return Features(bumps / bumps.sum(axis=1, keepdims=True), "radial")
+
+
+def tiled(states: int, tiles: int, tilings: int) -> Features:
+    """`tilings` ways to cut the states into stretches, each shifted by a further share of a stretch; one 1 in each.
+
+    Sutton and Barto 2018, section 9.5.4
+    """
+    length = states / tiles
+    blocks = []
+    for k in range(tilings):
+        tile = ((np.arange(states) + k * length / tilings) // length).astype(np.int64)  # 0 … tiles
+        blocks.append(np.eye(tiles + 1)[np.minimum(tile, tiles)])
+    return Features(np.concatenate(blocks, axis=1), "tiled")

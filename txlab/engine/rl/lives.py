@@ -1,0 +1,117 @@
+"""What a policy that chooses evenly lives through: whole episodes of many runs at once (MATH M1, M3).
+
+Notable: prediction does not steer. The episodes of a run are a function of (process, seed, place in its life) alone, so
+every rule, λ and α learns from the very same ones, and nothing of chance has to be saved but where each run stands.
+Draws are spent as by the learners that steer: at step t number 1 chooses the action, number 2 what the world does,
+number 3 where the next episode begins (of step −1: the first).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.process import Process
+from txlab.errors import LabError
+
+CHUNK = 64  # steps whose draws are made at once: the 19-state walk lasts 100 on average
+LONGEST = 1_000_000  # steps; an episode that goes on so long is taken for one without end
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """s₀ r₁ s₁ … r_T s_T: states (T + 1), rewards (T); `ended`: s_T has no future, else the world cut it off there."""
+
+    states: np.ndarray
+    rewards: np.ndarray
+    ended: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """An episode of each of M runs, filled up to the longest of them.
+
+    states (M, T + 1) int64    rewards (M, T) float64    lengths (M) int64    ended (M) bool, as of Episode
+    """
+
+    states: np.ndarray
+    rewards: np.ndarray
+    lengths: np.ndarray
+    ended: np.ndarray
+
+    def of(self, run: int) -> Episode:
+        """That of one run, without what it was filled up with."""
+        T = int(self.lengths[run])
+        return Episode(self.states[run, : T + 1], self.rewards[run, :T], bool(self.ended[run]))
+
+    def some(self, runs: np.ndarray) -> Episodes:
+        """Those of these runs, in this order."""
+        lengths = self.lengths[runs]
+        T = int(lengths.max(initial=0))
+        return Episodes(self.states[runs, : T + 1], self.rewards[runs, :T], lengths, self.ended[runs])
+
+
+class Lives:
+    """M lives in one process, an episode at a time.
+
+    seeds (M) · begin (M) int64, steps lived so far · start (M) int64, the state in which the next episode begins
+    """
+
+    def __init__(self, process: Process, seeds: np.ndarray) -> None:
+        self.process = process
+        self.seeds = np.asarray(seeds)
+        self.begin = np.zeros(len(self.seeds), dtype=np.int64)
+        self._starts = np.cumsum(process.start)
+        self._starts[np.flatnonzero(process.start)[-1] :] = 1.0
+        self._many = process.allowed.sum(axis=1)  # (S)
+        # (S, A): the numbers of the allowed actions of a state come first
+        self._allowed = np.argsort(~process.allowed, axis=1, kind="stable")
+        self.start = self.started(uniforms(self.seeds, -1, 1)[:, 0, 3])
+
+    def started(self, u: np.ndarray) -> np.ndarray:
+        """States in which episodes begin, for u in [0, 1)."""
+        return np.searchsorted(self._starts, u, side="right")
+
+    def episodes(self) -> Episodes:
+        """The next episode of every run. LabError where one does not end."""
+        process, M = self.process, len(self.seeds)
+        states, rewards = [self.start], []
+        lengths, ended = np.zeros(M, dtype=np.int64), np.zeros(M, dtype=bool)
+        alive, state, restart = np.arange(M), self.start, self.start.copy()
+        draws = np.empty((0, 0, 0))
+        for t in range(LONGEST):
+            if t % CHUNK == 0:
+                draws = uniforms(self.seeds[alive], self.begin[alive] + t, CHUNK)  # (alive, CHUNK, 4)
+                drawn = np.arange(len(alive))
+            u = draws[drawn, t % CHUNK]  # (alive, 4)
+            action = self._allowed[state, (u[:, 1] * self._many[state]).astype(np.int64)]
+            outcome = np.searchsorted(process.cumulative, state * process.choices + action + u[:, 2], side="right")
+            state = process.next[outcome]
+            done = process.done[outcome] | process.terminal[state]
+            states.append(np.zeros(M, dtype=np.int64))
+            rewards.append(np.zeros(M))
+            states[-1][alive], rewards[-1][alive] = state, process.reward[outcome]
+            over = done | (t + 1 == process.limit)
+            if over.any():
+                finished = alive[over]
+                lengths[finished], ended[finished] = t + 1, done[over]
+                restart[finished] = self.started(u[over, 3])
+                alive, state, drawn = alive[~over], state[~over], drawn[~over]
+                if not len(alive):
+                    break
+        else:
+            raise LabError(
+                f"an episode goes on for more than {LONGEST} steps when actions are chosen evenly; set a limit"
+            )
+        self.begin, self.start = self.begin + lengths, restart
+        return Episodes(np.stack(states, axis=1), np.stack(rewards, axis=1), lengths, ended)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on exactly here."""
+        return {"begin": self.begin.copy(), "start": self.start.copy()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.begin, self.start = (np.array(state[name], dtype=np.int64) for name in ("begin", "start"))

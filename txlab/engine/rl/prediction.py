@@ -1,0 +1,233 @@
+"""Learning what states are worth from the episodes of a policy, with a linear unit: TD(λ), λ-returns, Monte Carlo (M4).
+
+    O(s) = w · x(s),   R_t − O(s_t) = Σ_τ≥t [ r_τ+1 + O(s_τ+1) − O(s_τ) ]          Mehlig
+
+One episode at a time, written for reading; prediction_sweep.py does the same for thousands of runs and settings, and
+is held to these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and gives the new w.
+Notable: "off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds up all that
+was learnt; Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and walks through the episode once
+more with a w that moves. The first diverges where the second does not: states are visited many times in an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from txlab.engine.rl.features import Features
+from txlab.engine.rl.lives import Episode
+from txlab.engine.rl.returns import lambda_returns, returns
+from txlab.engine.rl.traces import accumulating, dutch, replacing
+
+TraceKind = Literal["accumulating", "replacing", "true-online"]
+Rule = Callable[[np.ndarray, Features, Episode, float, float, float], np.ndarray]
+
+
+class OnlineTD:
+    """TD(λ) of one linear unit, one transition at a time: δ = r + γ O(s′) − O(s),  w ← w + α δ e.
+
+    weights (D), trace (D). True on-line TD(λ) keeps `before`, O of this state as it was when it was arrived at.
+    """
+
+    def __init__(
+        self, features: Features, weights: np.ndarray, alpha: float, lam: float, gamma: float, kind: TraceKind
+    ):
+        self.features, self.weights = features, np.array(weights, dtype=np.float64)
+        self.alpha, self.lam, self.gamma, self.kind = alpha, lam, gamma, kind
+        self.begin()
+
+    def begin(self) -> None:
+        """An episode begins: traces are cleared, for nothing that was done in another one led here."""
+        self.trace = np.zeros_like(self.weights)
+        self.before = 0.0
+
+    def learn(self, state: int, reward: float, following: int, ended: bool) -> float:
+        """One update; returns δ. `ended`: nothing follows; where an episode was only cut off, O(s′) still counts."""
+        x = self.features.matrix[state]
+        here = float(self.weights @ x)
+        there = 0.0 if ended else float(self.weights @ self.features.matrix[following])
+        delta = reward + self.gamma * there - here
+        decay = self.gamma * self.lam
+        if self.kind == "true-online":  # Sutton and Barto 2018, p. 300
+            self.trace = dutch(self.trace, x, decay, self.alpha)
+            moved = here - self.before
+            self.weights += (self.alpha * (delta + moved)) * self.trace
+            self.weights -= (self.alpha * moved) * x
+            self.before = there
+        else:
+            grown = accumulating if self.kind == "accumulating" else replacing
+            self.trace = grown(self.trace, x, decay)
+            self.weights += (self.alpha * delta) * self.trace
+        return delta
+
+
+def online(kind: TraceKind) -> Rule:
+    """The rule that learns at every step with traces of this kind."""
+
+    def learn(
+        w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+    ) -> np.ndarray:
+        learner = OnlineTD(features, w, alpha, lam, gamma, kind)
+        last = len(episode.rewards) - 1
+        for t, reward in enumerate(episode.rewards):
+            following = int(episode.states[t + 1])
+            learner.learn(int(episode.states[t]), float(reward), following, episode.ended and t == last)
+        return learner.weights
+
+    return learn
+
+
+def values_along(w: np.ndarray, features: Features, episode: Episode) -> np.ndarray:
+    """(T + 1): O(s₀) … O(s_T), the last 0 where the episode ended."""
+    found: np.ndarray = features.matrix[episode.states] @ w
+    if episode.ended:
+        found[-1] = 0.0
+    return found
+
+
+def offline_lambda_return(
+    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+) -> np.ndarray:
+    """w ← w + α [ Gₜ^λ − w · x(sₜ) ] x(sₜ) for t = 0 … T − 1; G with the w of before.   Sutton and Barto 2018, 12.4"""
+    targets = lambda_returns(episode.rewards, values_along(w, features, episode), lam, gamma)
+    w = w.copy()
+    for state, target in zip(episode.states, targets, strict=False):
+        x = features.matrix[state]
+        w += (alpha * (target - w @ x)) * x
+    return w
+
+
+def offline_sum(
+    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+) -> np.ndarray:
+    """Mehlig's off-line sum, w fixed:  δw = α Σₜ [ rₜ₊₁ + γ O(sₜ₊₁) − O(sₜ) ] Σ_τ≤t (γλ)^{t−τ} x(s_τ)."""
+    values = values_along(w, features, episode)
+    errors = episode.rewards + gamma * values[1:] - values[:-1]
+    e = np.zeros_like(w)
+    change = np.zeros_like(w)
+    for state, delta in zip(episode.states, errors, strict=False):
+        e = accumulating(e, features.matrix[state], gamma * lam)
+        change += delta * e
+    return w + alpha * change
+
+
+def offline_forward(
+    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+) -> np.ndarray:
+    """δw = α Σₜ [ Gₜ^λ − O(sₜ) ] x(sₜ), w fixed: the forward view of the same sum, and equal to it."""
+    values = values_along(w, features, episode)
+    errors = lambda_returns(episode.rewards, values, lam, gamma) - values[:-1]
+    found: np.ndarray = w + alpha * (errors @ features.matrix[episode.states[:-1]])
+    return found
+
+
+def online_lambda_return(
+    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+) -> np.ndarray:
+    """After every step all is done again from the episode's first, with the λ-returns that are known by then.
+
+    w₀ʰ = w,  w^h_t+1 = w^h_t + α [ G^λ_t:h − w^h_t · x(sₜ) ] x(sₜ) for t < h, for h = 1 … T; O(sₜ) in the returns is of
+    w^t−1_t−1. It costs T² updates and is what true on-line TD(λ) does with one a step.   Sutton and Barto 2018, 12.4
+    """
+    T = len(episode.rewards)
+    values = np.zeros(T + 1)  # values[t]: O(sₜ) by the weights with which it was arrived at
+    newest = w.copy()
+    for h in range(1, T + 1):
+        if h < T or not episode.ended:
+            values[h] = features.matrix[episode.states[h]] @ newest
+        targets = lambda_returns(episode.rewards[:h], values[: h + 1], lam, gamma)
+        newest = w.copy()
+        for state, target in zip(episode.states, targets, strict=False):
+            x = features.matrix[state]
+            newest += (alpha * (target - newest @ x)) * x
+    return newest
+
+
+def monte_carlo(first_visit: bool) -> Rule:
+    """w ← w + α [ Gₜ − w · x(sₜ) ] x(sₜ), at every visit or at the first alone.   Sutton and Barto 2018, eq. 6.1
+
+    λ has no part in it. With every visit it is the off-line λ-return algorithm at λ = 1.
+    """
+
+    def learn(
+        w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+    ) -> np.ndarray:
+        along = values_along(w, features, episode)
+        targets = returns(episode.rewards, gamma, along[-1])
+        w, seen = w.copy(), set()
+        for state, target in zip(episode.states, targets, strict=False):
+            if not (first_visit and int(state) in seen):
+                x = features.matrix[state]
+                w += (alpha * (target - w @ x)) * x
+            seen.add(int(state))
+        return w
+
+    return learn
+
+
+@dataclass(frozen=True)
+class Method:
+    """A rule with what a person reads about it: `formula` in letters; `uses_lambda`, or λ means nothing to it."""
+
+    title: str
+    formula: str
+    source: str
+    rule: Rule
+    uses_lambda: bool = True
+
+
+TD_FORMULA = "w ← w + α [ r + γ O(s′) − O(s) ] e"
+
+METHODS: dict[str, Method] = {
+    "accumulating": Method(
+        "TD(λ), accumulating", TD_FORMULA + ",  e ← γλ e + x(s)", "Mehlig; Sutton 1988", online("accumulating")
+    ),
+    "replacing": Method(
+        "TD(λ), replacing",
+        TD_FORMULA + ",  e ← x(s) where x(s) ≠ 0, else γλ e",
+        "Singh and Sutton 1996",
+        online("replacing"),
+    ),
+    "true-online": Method(
+        "true on-line TD(λ)",
+        "w ← w + α (δ + O(s) − O_old) e − α (O(s) − O_old) x(s),  e ← γλ e + (1 − α γλ eᵀx) x",
+        "van Seijen and Sutton 2014",
+        online("true-online"),
+    ),
+    "td-0": Method(
+        "TD(0)",
+        "w ← w + α [ r + γ O(s′) − O(s) ] x(s)",
+        "Mehlig; Sutton and Barto 2018, eq. 6.2",
+        lambda w, features, episode, alpha, lam, gamma: online("accumulating")(w, features, episode, alpha, 0.0, gamma),
+        uses_lambda=False,
+    ),
+    "offline-lambda-return": Method(
+        "off-line λ-return",
+        "w ← w + α [ Gₜ^λ − O(sₜ) ] x(sₜ)",
+        "Sutton and Barto 2018, eq. 12.4",
+        offline_lambda_return,
+    ),
+    "offline-sum": Method(
+        "off-line TD(λ), one sum",
+        "w ← w + α Σₜ [ rₜ₊₁ + γ O(sₜ₊₁) − O(sₜ) ] Σ_τ≤t (γλ)^{t−τ} x(s_τ)",
+        "Mehlig",
+        offline_sum,
+    ),
+    "monte-carlo": Method(
+        "Monte Carlo",
+        "w ← w + α [ Gₜ − O(sₜ) ] x(sₜ)",
+        "Sutton and Barto 2018, eq. 6.1",
+        monte_carlo(first_visit=False),
+        uses_lambda=False,
+    ),
+    "monte-carlo-first": Method(
+        "Monte Carlo, first visits",
+        "w ← w + α [ Gₜ − O(sₜ) ] x(sₜ) where sₜ is new",
+        "Sutton and Barto 2018, 5.1",
+        monte_carlo(first_visit=True),
+        uses_lambda=False,
+    ),
+}

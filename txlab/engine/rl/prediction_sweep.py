@@ -1,0 +1,218 @@
+"""Prediction for M runs and K settings (λ, α) of one rule at once (MATH M4): prediction.py in batches.
+
+Notable: all settings of a run learn from the same episode, and every run has weights of its own, (M, D, K). Runs are
+taken in the order of how long their episodes are, so that those still going on are the first n rows and nothing is
+masked; and in blocks whose weights, traces and products stay in a core's second cache. Where traces accumulate and α is
+too large the weights grow without bound: to infinity, not to an error, and without a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from txlab.engine.rl.features import Features
+from txlab.engine.rl.lives import Episodes
+from txlab.engine.rl.prediction import METHODS, TraceKind
+
+BLOCK = 800_000
+"""Bytes of weights, traces and products of a block (benchmarks/rl_prediction.py; 1 MB of second cache a core)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """K settings of one rule: alphas (K), lams (K), and γ of all."""
+
+    alphas: np.ndarray
+    lams: np.ndarray
+    gamma: float
+
+
+class PredictionSweep:
+    """Weights (M, D, K) of a rule, and what an episode of every run does to them."""
+
+    def __init__(self, method: str, features: Features, runs: int, settings: Settings, initial: float = 0.0) -> None:
+        self.method, self.features, self.settings = method, features, settings
+        start = features.weights(initial)
+        self.weights = np.empty((runs, features.size, len(settings.alphas)))
+        self.weights[:] = start[:, None]
+
+    def learn(self, episodes: Episodes) -> None:
+        """One episode of every run."""
+        longest_first = np.argsort(-episodes.lengths, kind="stable")
+        a_run = 3 * 8 * self.features.size * len(self.settings.alphas)
+        many = max(1, BLOCK // a_run)
+        rule = RULES[self.method]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for begin in range(0, len(longest_first), many):
+                runs = longest_first[begin : begin + many]
+                w = self.weights[runs]
+                rule(w, self.features, episodes.some(runs), self.settings)
+                self.weights[runs] = w
+
+    def values(self) -> np.ndarray:
+        """(M, S, K): what every state is thought to be worth."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.features.values(self.weights)
+
+    def rms_error(self, true: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """(M, K): √ mean over `states` of (V(s) − V^π(s))²; infinite, not NaN, where a value is no number any more."""
+        return rms_error(self.values(), true, states)
+
+
+def rms_error(values: np.ndarray, true: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """values (M, S, K), true (S), states: which of the S count; (M, K)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = values[:, states] - true[states][:, None]
+        found: np.ndarray = np.sqrt(np.mean(wrong * wrong, axis=1))
+    return np.where(np.isnan(found), np.inf, found)
+
+
+# The rules, on a block: w (R, D, K) is changed in place; the episodes come with the longest first.
+
+
+def going_on(lengths: np.ndarray, t: int) -> int:
+    """How many episodes, the longest first, have a step t."""
+    return int(np.searchsorted(-lengths, -t, side="left"))
+
+
+def online(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, kind: TraceKind) -> None:
+    """At every step: δ (n, K) = r + γ O(s′) − O(s), traces e (n, D, K), w ← w + (α δ) e."""
+    alphas, decay, gamma = settings.alphas, settings.gamma * settings.lams, settings.gamma
+    traces, product = np.zeros_like(w), np.empty_like(w)
+    before = np.zeros((len(w), len(alphas)))  # true on-line: O of this state when it was arrived at
+    for t in range(int(episodes.lengths[0])):
+        n = going_on(episodes.lengths, t)
+        on, e, change = w[:n], traces[:n], product[:n]
+        here_in, there_in = episodes.states[:n, t], episodes.states[:n, t + 1]
+        here, there = features.look(on, here_in), features.look(on, there_in)
+        there[episodes.ended[:n] & (episodes.lengths[:n] == t + 1)] = 0.0
+        delta = episodes.rewards[:n, t, None] + gamma * there - here
+        e *= decay
+        if kind == "true-online":
+            features.add(e, here_in, 1 - alphas * features.look(e, here_in))
+            moved = here - before[:n]
+            np.multiply(e, (alphas * (delta + moved))[:, None], out=change)
+            on += change
+            features.add(on, here_in, -(alphas * moved))
+            before[:n] = there
+        else:
+            if kind == "accumulating":
+                features.add(e, here_in, np.ones(1))
+            else:
+                features.put(e, here_in)
+            np.multiply(e, (alphas * delta)[:, None], out=change)
+            on += change
+
+
+def td_0(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+    """No traces at all: w ← w + α δ x(s)."""
+    for t in range(int(episodes.lengths[0])):
+        n = going_on(episodes.lengths, t)
+        here_in = episodes.states[:n, t]
+        here, there = features.look(w[:n], here_in), features.look(w[:n], episodes.states[:n, t + 1])
+        there[episodes.ended[:n] & (episodes.lengths[:n] == t + 1)] = 0.0
+        delta = episodes.rewards[:n, t, None] + settings.gamma * there - here
+        features.add(w[:n], here_in, settings.alphas * delta)
+
+
+def targets_of(
+    w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, lams: np.ndarray
+) -> np.ndarray:
+    """(T, R, K): λ-returns by the weights as they are. Backwards; an episode joins in at its own last step."""
+    T, gamma = int(episodes.lengths[0]), settings.gamma
+    found = np.empty((T, len(w), len(settings.alphas)))
+    after = np.zeros(found.shape[1:])
+    for t in range(T - 1, -1, -1):
+        n = going_on(episodes.lengths, t)
+        there = features.look(w[:n], episodes.states[:n, t + 1])
+        last = episodes.lengths[:n] == t + 1
+        there[episodes.ended[:n] & last] = 0.0
+        after[:n][last] = there[last]
+        found[t, :n] = episodes.rewards[:n, t, None] + gamma * ((1 - lams) * there + lams * after[:n])
+        after[:n] = found[t, :n]
+    return found
+
+
+def offline_lambda_return(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+    """First all targets, then w ← w + α [ Gₜ^λ − O(sₜ) ] x(sₜ) from the first step to the last."""
+    walk_again(w, features, episodes, settings, targets_of(w, features, episodes, settings, settings.lams))
+
+
+def monte_carlo(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, first_visit: bool) -> None:
+    """The same with returns for targets."""
+    gains = np.zeros((*episodes.rewards.shape, 1))  # (R, T, 1): α is no part of a return
+    after = np.zeros((len(w), 1))
+    looked = None if episodes.ended.all() else last_values(w, features, episodes)
+    if looked is not None:  # an episode that was cut off ends with what was thought of its last state
+        gains, after = np.zeros((*episodes.rewards.shape, w.shape[2])), np.zeros((len(w), w.shape[2]))
+    for t in range(int(episodes.lengths[0]) - 1, -1, -1):
+        n = going_on(episodes.lengths, t)
+        if looked is not None:
+            last = episodes.lengths[:n] == t + 1
+            after[:n][last] = looked[:n][last]
+        gains[:n, t] = episodes.rewards[:n, t, None] + settings.gamma * after[:n]
+        after[:n] = gains[:n, t]
+    walk_again(w, features, episodes, settings, gains.swapaxes(0, 1), first_visits(episodes) if first_visit else None)
+
+
+def last_values(w: np.ndarray, features: Features, episodes: Episodes) -> np.ndarray:
+    """(R, K): O(s_T), 0 where the episode ended."""
+    found = features.look(w, episodes.states[np.arange(len(w)), episodes.lengths])
+    found[episodes.ended] = 0.0
+    return found
+
+
+def first_visits(episodes: Episodes) -> np.ndarray:
+    """(R, T) bool: whether the state of this step is new in its episode."""
+    found = np.zeros(episodes.rewards.shape, dtype=bool)
+    for run, row in enumerate(episodes.states):
+        found[run, np.unique(row[: episodes.lengths[run]], return_index=True)[1]] = True
+    return found
+
+
+def walk_again(
+    w: np.ndarray,
+    features: Features,
+    episodes: Episodes,
+    settings: Settings,
+    targets: np.ndarray,
+    counts: np.ndarray | None = None,
+) -> None:
+    """w ← w + α [ targetₜ − O(sₜ) ] x(sₜ) for t = 0 … T − 1 with a w that moves; targets (T, R, K or 1)."""
+    for t in range(int(episodes.lengths[0])):
+        n = going_on(episodes.lengths, t)
+        here_in = episodes.states[:n, t]
+        change = settings.alphas * (targets[t, :n] - features.look(w[:n], here_in))
+        if counts is not None:
+            change[~counts[:n, t]] = 0.0
+        features.add(w[:n], here_in, change)
+
+
+def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+    """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) with the w of before, then added at once."""
+    targets = targets_of(w, features, episodes, settings, settings.lams)
+    change = np.zeros_like(w)
+    for t in range(int(episodes.lengths[0])):
+        n = going_on(episodes.lengths, t)
+        here_in = episodes.states[:n, t]
+        features.add(change[:n], here_in, targets[t, :n] - features.look(w[:n], here_in))
+    w += settings.alphas * change
+
+
+BlockRule = Callable[[np.ndarray, Features, Episodes, Settings], None]
+
+RULES: dict[str, BlockRule] = {
+    "accumulating": partial(online, kind="accumulating"),
+    "replacing": partial(online, kind="replacing"),
+    "true-online": partial(online, kind="true-online"),
+    "td-0": td_0,
+    "offline-lambda-return": offline_lambda_return,
+    "offline-sum": offline_sum,
+    "monte-carlo": partial(monte_carlo, first_visit=False),
+    "monte-carlo-first": partial(monte_carlo, first_visit=True),
+}
+assert RULES.keys() == METHODS.keys()
