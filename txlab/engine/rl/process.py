@@ -21,12 +21,14 @@ MOST_OUTCOMES = 20_000_000  # 500 MB of arrays
 
 @dataclass(frozen=True)
 class Outcome:
-    """What may follow an action: with `probability` the state becomes `next` and pays `reward`; `done` ends it all."""
+    """What may follow an action: with `probability` the state becomes `next` and pays `reward`; `done` ends it all.
+    `noise` is the standard deviation of a normal number that is added to the reward."""
 
     probability: float
     next: int
     reward: float
     done: bool = False
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,9 @@ class Process:
     start        (S) float64, the probability that an episode begins there
     discount     γ; 1 only where every policy worth having ends
     limit        steps after which an episode is cut off (truncated); 0 = never
+    noise        (O) float64, the standard deviation of a normal number that is added to `reward`, which is the mean;
+                 √(−2 ln(1 − u₂)) · cos(2π u₃) of the step's draws 2 and 3, which decide nothing else in such a world
+    observation  (S) int64: what a learner of preferences is told in place of the state; None = the state itself
     """
 
     actions: tuple[str, ...]
@@ -51,6 +56,8 @@ class Process:
     start: np.ndarray
     discount: float = 1.0
     limit: int = 0
+    noise: np.ndarray | None = None
+    observation: np.ndarray | None = None
 
     @property
     def size(self) -> int:
@@ -70,7 +77,8 @@ class Process:
     @cached_property
     def terminal(self) -> np.ndarray:
         """(S) bool: nothing can be done there."""
-        return ~self.allowed.any(axis=1)
+        terminal: np.ndarray = ~self.allowed.any(axis=1)
+        return terminal
 
     @cached_property
     def pair(self) -> np.ndarray:
@@ -88,7 +96,8 @@ class Process:
         within = running - before[self.pair]
         last = self.first[1:][np.diff(self.first) > 0] - 1
         within[last] = 1.0  # not 1 − 1e-16: no u may fall behind the last one
-        return self.pair + within
+        cumulative: np.ndarray = self.pair + within
+        return cumulative
 
     @cached_property
     def expected_reward(self) -> np.ndarray:
@@ -105,8 +114,15 @@ class Process:
     def outcomes(self, state: int, action: int) -> list[Outcome]:
         """What may follow, in order."""
         i = state * self.choices + action
+        noise = np.zeros(len(self.next)) if self.noise is None else self.noise
         return [
-            Outcome(float(self.probability[o]), int(self.next[o]), float(self.reward[o]), bool(self.done[o]))
+            Outcome(
+                float(self.probability[o]),
+                int(self.next[o]),
+                float(self.reward[o]),
+                bool(self.done[o]),
+                float(noise[o]),
+            )
             for o in range(int(self.first[i]), int(self.first[i + 1]))
         ]
 
@@ -118,6 +134,7 @@ def compiled(
     start: int | Sequence[float] | np.ndarray,
     discount: float = 1.0,
     limit: int = 0,
+    observation: np.ndarray | None = None,
 ) -> Process:
     """The process of outcomes by (state, action); a pair that is not there cannot be chosen. LabError as in `check`."""
     A = len(actions)
@@ -137,6 +154,8 @@ def compiled(
         start=begins,
         discount=float(discount),
         limit=limit,
+        noise=np.array([each.noise for each in rows]) if any(each.noise for each in rows) else None,
+        observation=observation,
     )
     check(process)
     return process
@@ -163,6 +182,14 @@ def check(process: Process) -> None:
         if not np.isfinite(values).all():
             o = int((~np.isfinite(values)).argmax())
             raise LabError(f"{named(process.pair[o])}: a {name} is {values[o]}")
+    if process.noise is not None and (
+        process.noise.shape != process.next.shape or not np.isfinite(process.noise).all() or (process.noise < 0).any()
+    ):
+        raise LabError("the noise of rewards must be one number an outcome, none below zero")
+    if process.observation is not None and (
+        process.observation.shape != (process.size,) or (process.observation < 0).any()
+    ):
+        raise LabError("what is observed must be one number a state, none below zero")
     if (process.probability < 0).any():
         o = int((process.probability < 0).argmax())
         raise LabError(f"{named(process.pair[o])}: a probability is {process.probability[o]:g}, below zero")

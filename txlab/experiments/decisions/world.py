@@ -43,6 +43,9 @@ class WorldSection(Section):
     size: int | None = Field(None, description="frozen-lake: cells a side")
     seed: int | None = Field(None, description="frozen-lake: of a lake made by chance")
     frozen: float | None = Field(None, description="frozen-lake: share of it that is ice")
+    capital: int | None = Field(None, description="gambler: what must be reached")
+    heads: float | None = Field(None, description="gambler: probability that a stake is won")
+    choices: int | None = Field(None, description="bias: actions in B")
 
     @model_validator(mode="after")
     def one_world(self) -> WorldSection:

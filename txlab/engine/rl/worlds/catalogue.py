@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from txlab.engine.rl.world import World
+from txlab.engine.rl.worlds.baird import baird
+from txlab.engine.rl.worlds.bias import bias
+from txlab.engine.rl.worlds.car_rental import car_rental
+from txlab.engine.rl.worlds.corridor import corridor
+from txlab.engine.rl.worlds.gambler import gambler
 from txlab.engine.rl.worlds.grids import cliff, corners, four_by_three, gridworld, windy
 from txlab.engine.rl.worlds.lakes import LARGEST, frozen_lake
 from txlab.engine.rl.worlds.options import Option, complete
+from txlab.engine.rl.worlds.taxi import taxi
 from txlab.engine.rl.worlds.walks import walk
 from txlab.errors import LabError, nearest
 
@@ -83,6 +89,27 @@ WORLDS: dict[str, Entry] = {
             lambda slippery: frozen_lake(slippery, 8, -1, 0.8, "frozen-lake-8"),
             {"slippery": Option(True, SLIPPERY)},
         ),
+        Entry("taxi", "Taxi", "Dietterich 2000; Gymnasium Taxi-v4", taxi),
+        Entry(
+            "gambler",
+            "The gambler's problem",
+            f"{SB}, example 4.3",
+            gambler,
+            {
+                "capital": Option(100, "what must be reached", 2, 200),
+                "heads": Option(0.4, "probability that a stake is won", 0.0, 1.0),
+            },
+        ),
+        Entry("car-rental", "Jack's car rental", f"{SB}, example 4.2", car_rental),
+        Entry("baird", "Baird's counterexample", f"{SB}, example 11.1", baird),
+        Entry(
+            "bias",
+            "Maximisation bias",
+            f"{SB}, example 6.7",
+            bias,
+            {"choices": Option(10, "actions in B", 2, 1000)},
+        ),
+        Entry("corridor", "Short corridor with switched actions", f"{SB}, example 13.1", corridor),
     ]
 }
 

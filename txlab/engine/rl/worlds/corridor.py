@@ -1,0 +1,41 @@
+"""The short corridor in which every place looks the same and the moves of one are switched: the best policy is a coin.
+
+Notable: the states are the world's; what a learner of preferences is told is `observation`, which is always 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.world import Layout, World
+
+
+def corridor() -> World:
+    """−1 a move; left in the first state stays; in the second left and right are switched; right of the third it ends.
+
+    Where every place looks the same, the best policy goes right with probability 2 − √2: see `value`.
+    """
+    outcomes = {
+        (0, 0): [Outcome(1.0, 0, -1.0)],
+        (0, 1): [Outcome(1.0, 1, -1.0)],
+        (1, 0): [Outcome(1.0, 2, -1.0)],
+        (1, 1): [Outcome(1.0, 0, -1.0)],
+        (2, 0): [Outcome(1.0, 1, -1.0)],
+        (2, 1): [Outcome(1.0, 3, -1.0, True)],
+    }
+    names = ["start", "switched", "last", "end"]
+    process = compiled(["left", "right"], names, outcomes, start=0, observation=np.zeros(4, dtype=np.int64))
+    place = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]])
+    layout = Layout(1, 4, place, marks={(0, 0): "S", (0, 3): "G"})
+    title = "Short corridor with switched actions"
+    return World("corridor", title, process, layout, "Sutton and Barto 2018, example 13.1")
+
+
+def value(right: float) -> float:
+    """v(start) where right is chosen with this probability everywhere: −2 (2 − p) / (p (1 − p)), best −11.66 at 2 − √2.
+
+    >>> round(value(2 - 2**0.5), 2)
+    -11.66
+    """
+    return -2 * (2 - right) / (right * (1 - right))

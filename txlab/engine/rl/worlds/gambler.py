@@ -1,0 +1,32 @@
+"""The gambler who stakes whole amounts on a coin until there is nothing left, or enough."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.world import Layout, World
+
+
+def gambler(capital: int, heads: float) -> World:
+    """State s is the capital, 1 … `capital` − 1; a stake of 1 … min(s, capital − s) is won with probability `heads`.
+
+    1 for reaching `capital`, 0 otherwise; γ = 1. The states 0 and `capital` end it. An episode begins with half.
+    """
+    stakes = max(1, capital // 2)
+    outcomes = {
+        (s, stake - 1): [
+            Outcome(heads, s + stake, float(s + stake == capital), s + stake == capital),
+            Outcome(1 - heads, s - stake, 0.0, s == stake),
+        ]
+        for s in range(1, capital)
+        for stake in range(1, min(s, capital - s) + 1)
+    }
+    actions = [f"stake {stake}" for stake in range(1, stakes + 1)]
+    process = compiled(actions, [str(s) for s in range(capital + 1)], outcomes, start=capital // 2)
+    width = min(20, capital + 1)
+    places = [[0, s // width, s % width] for s in range(capital + 1)]
+    marks = {(0, 0): "H", (places[-1][1], places[-1][2]): "G"}
+    layout = Layout(places[-1][1] + 1, width, np.array(places), marks=marks)
+    title = f"Gambler, {capital} to reach, heads {heads:g}"
+    return World("gambler", title, process, layout, "Sutton and Barto 2018, example 4.3, figure 4.3")
