@@ -114,14 +114,13 @@ class Process:
     def outcomes(self, state: int, action: int) -> list[Outcome]:
         """What may follow, in order."""
         i = state * self.choices + action
-        noise = np.zeros(len(self.next)) if self.noise is None else self.noise
         return [
             Outcome(
                 float(self.probability[o]),
                 int(self.next[o]),
                 float(self.reward[o]),
                 bool(self.done[o]),
-                float(noise[o]),
+                0.0 if self.noise is None else float(self.noise[o]),
             )
             for o in range(int(self.first[i]), int(self.first[i + 1]))
         ]
