@@ -17,7 +17,7 @@ from txlab.errors import LabError
 
 NAME, TITLE = "tictactoe", "Tic-tac-toe"
 SIGNS = ("X", "O")
-MOVES = (
+MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
     "left", "centre", "right",
     "bottom left", "bottom", "bottom right",

@@ -1,0 +1,134 @@
+"""Many learners by self-play at once, each with its own seed and its own table (MATH G1).
+
+Notable: nothing is shared. Row m is, number for number, the learner that seed m would be alone (learner.py); the rows
+go ply by ply together because that is what arrays are good at. One table fed by all the games at once would be another
+algorithm. Moves are drawn, ties broken and sums made in the order of the plain loops; a test compares every number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.games.graph import Graph
+from txlab.engine.games.players import MaskPlayer, table_player
+from txlab.engine.games.settings import OF_POSITIONS, Settings, changed
+from txlab.engine.rl.draws import uniforms
+
+CHUNK = 64  # plies whose draws are made at once: 2 kB a row
+
+
+class Batch:
+    """M learners with the same settings.
+
+    tables     (M, cells + 3) float64, as `Learner.table`. The last three are −∞ and +∞, which stand where the first and
+               the second player have no move, so that it is never the best; and a cell for what must change nothing
+    plies, games, position   (M) int64        results   (M, 3) int64: drawn, won, lost
+    way, e     (M, plies of the longest game): the traces of td-lambda, position and weight, by ply
+    pending    (M) int64: the move whose update waits until the next one is known
+    """
+
+    def __init__(self, graph: Graph, settings: Settings, seeds: Sequence[int]) -> None:
+        self.graph, self.settings = graph, settings
+        self.seeds = np.array(seeds, dtype=np.int64)
+        M, longest, places = len(self.seeds), int(graph.ply.max()), int(graph.count.max())
+        self.of_positions = settings.rule in OF_POSITIONS
+        self.cells = graph.size if self.of_positions else len(graph.move)
+        self.nothing = self.cells + 2
+        begin = np.full(self.cells, settings.initial)
+        if self.of_positions:
+            begin[graph.ended] = graph.outcome[graph.ended]
+        self.tables = np.tile(np.concatenate([begin, [-np.inf, np.inf, 0.0]]), (M, 1))
+        self.plies, self.games, self.position = (np.zeros(M, dtype=np.int64) for _ in range(3))
+        self.results = np.zeros((M, 3), dtype=np.int64)
+        self.way, self.e = np.full((M, longest), self.nothing), np.zeros((M, longest))
+        self.pending = np.full(M, self.nothing)
+        # (N, places): after-state and cell of each move
+        self.after = np.zeros((graph.size, places), dtype=np.int64)
+        self.cell = np.repeat(np.where(graph.mover < 0, self.cells + 1, self.cells)[:, None], places, axis=1)
+        place = np.arange(len(graph.move)) - graph.first[graph.before]
+        self.after[graph.before, place] = graph.after
+        self.cell[graph.before, place] = graph.after if self.of_positions else np.arange(len(graph.move))
+        self.sign = graph.mover[:, None].astype(np.float64)
+
+    def run(self, games: int) -> None:
+        """So many games more in every row; a row that is through waits for the others."""
+        last = self.games + games
+        lowest = int(self.games.min())
+        epsilons = np.array([self.settings.epsilon_of(game) for game in range(lowest, int(last.max()) + 1)])
+        rows = np.arange(len(self.seeds))
+        while len(rows):
+            draws = uniforms(self.seeds[rows], self.plies[rows], CHUNK)
+            for ply in range(CHUNK):
+                self.ply(rows, draws[:, ply, 0] < epsilons[self.games[rows] - lowest], draws[:, ply, 1])
+                going = self.games[rows] < last[rows]
+                if not going.all():
+                    rows, draws = rows[going], draws[going]
+                    if not len(rows):
+                        break
+
+    def ply(self, rows: np.ndarray, explore: np.ndarray, which: np.ndarray) -> None:
+        """One move in each of these rows, and what it teaches."""
+        graph, rule, alpha = self.graph, self.settings.rule, self.settings.alpha
+        table = self.tables.reshape(-1)
+        base, s = rows * self.tables.shape[1], self.position[rows]
+        # the move: the int(which · n)-th of all n, or of the n equally good ones
+        values = table[base[:, None] + self.cell[s]]  # (rows, places)
+        signed = values * self.sign[s]
+        best = signed.max(axis=1)
+        ties = signed == best[:, None]
+        chosen = (which * np.where(explore, graph.count[s], ties.sum(axis=1))).astype(np.int64)
+        place = np.where(explore, chosen, (np.cumsum(ties, axis=1) > chosen[:, None]).argmax(axis=1))
+        to, cell = self.after[s, place], self.cell[s, place]
+        ended = graph.ended[to]
+        # what it teaches
+        if self.of_positions:
+            teach = ~explore | self.settings.exploring
+            correction = alpha * (table[base + to] - table[base + s])
+            if rule == "td-lambda":
+                k = graph.ply[s]
+                way = np.where(teach[:, None], self.way[rows], self.nothing)
+                e = np.where(teach[:, None], self.e[rows] * self.settings.lam, 0.0)
+                each = np.arange(len(rows))
+                way[each, k], e[each, k] = np.where(teach, s, self.nothing), teach
+                table[base[:, None] + way] += correction[:, None] * e
+                way[ended], e[ended] = self.nothing, 0.0
+                self.way[rows], self.e[rows] = way, e
+            else:
+                table[base + np.where(teach, s, self.nothing)] += correction
+        else:
+            target = table[base + cell] if rule == "sarsa" else best * self.sign[s, 0]
+            at = base + self.pending[rows]
+            table[at] += alpha * (target - table[at])
+            at = (base + cell)[ended]
+            table[at] += alpha * (graph.outcome[to[ended]] - table[at])
+            self.pending[rows] = np.where(ended, self.nothing, cell)
+        self.position[rows] = np.where(ended, 0, to)
+        self.plies[rows] += 1
+        self.games[rows] += ended
+        self.results[rows[ended], graph.outcome[to[ended]]] += 1
+
+    def set(self, **changes: Any) -> None:
+        """Other numbers from here on, for all rows."""
+        self.settings = changed(self.settings, **changes)
+
+    def values(self, row: int) -> np.ndarray:
+        """(cells) float64: the table of one row."""
+        return self.tables[row, : self.cells].copy()
+
+    def player(self, row: int = 0, name: str = "") -> MaskPlayer:
+        """Who plays greedily by the table of one row, ties at random."""
+        return table_player(self.graph, self.values(row), name or f"{self.settings.title}, {self.games[row]} games")
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that an exact restart needs, but graph, settings and seeds."""
+        return {name: getattr(self, name).copy() for name in KEPT}
+
+    def load(self, state: dict[str, Any]) -> None:
+        for name in KEPT:
+            setattr(self, name, np.array(state[name]).reshape(getattr(self, name).shape))
+
+
+KEPT = ("tables", "plies", "games", "position", "results", "way", "e", "pending")

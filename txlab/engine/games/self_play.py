@@ -1,0 +1,175 @@
+"""The learner of a rule, and why its table holds what it holds: the last update of a cell, term by term (MATH G1).
+
+Notable: the loops wrote the numbers down when they made the update; nothing is worked out again here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.games.action_values import ActionValues
+from txlab.engine.games.after_states import AfterStates
+from txlab.engine.games.game import Position
+from txlab.engine.games.graph import Graph
+from txlab.engine.games.learner import Learner
+from txlab.engine.games.settings import OF_POSITIONS, Settings
+from txlab.engine.rl.update import Term, Update
+
+SOURCE = {
+    "td": "Sutton and Barto 2018, sections 1.5 and 6.8",
+    "td-lambda": "Sutton and Barto 2018, sections 6.8 and 12.2",
+    "q-learning": "Sutton and Barto 2018, section 6.5; Watkins 1989",
+    "sarsa": "Sutton and Barto 2018, section 6.4; Rummery and Niranjan 1994",
+}
+
+
+def make_learner(graph: Graph, settings: Settings, seed: int) -> Learner:
+    """A learner that has learnt nothing yet."""
+    return (AfterStates if settings.rule in OF_POSITIONS else ActionValues)(graph, settings, seed)
+
+
+def cell_of(learner: Learner, position: Position, move: int) -> int:
+    """The cell of the table that tells what the move is worth: its after-state, or itself. LabError for no move."""
+    graph = learner.graph
+    n = graph.numbered(position)
+    to = graph.numbered(graph.game.after(position, move))
+    if learner.settings.rule in OF_POSITIONS:
+        return to
+    return int(graph.first[n]) + learner.after[n].index(to)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The numbers of one update of one cell, as the loop wrote them down (see the rules' files)."""
+
+    ply: int
+    game: int
+    left: int  # s
+    to: int  # s′
+    alpha: float
+    target: float
+    delta: float
+    e: float
+    next_edge: int  # SARSA's a′, as a move of the graph; −1 without
+    before: float
+
+    @property
+    def after(self) -> float:
+        return self.before + self.alpha * self.delta * self.e
+
+
+def record_of(learner: Learner, cell: int) -> Record | None:
+    """The last update of the cell; None = never."""
+    if not learner.records[cell]:
+        return None
+    ply, game, s, to, alpha, target, delta, last, before = learner.records[cell]
+    e, edge = (last, -1) if learner.settings.rule in OF_POSITIONS else (1.0, int(last))
+    if edge >= 0:
+        edge += int(learner.graph.first[int(to)])
+    return Record(int(ply), int(game), int(s), int(to), alpha, target, delta, e, edge, before)
+
+
+def letters(learner: Learner, to: int) -> tuple[str, str, str]:
+    """(the cell, what δ compares, what it is drawn to) as the rule writes them, where the move led to position `to`."""
+    ended = not learner.after[to]
+    choice = "maxₐ′ Q(s′,a′)" if learner.mover[to] > 0 else "minₐ′ Q(s′,a′)"
+    match learner.settings.rule:
+        case "td":
+            return "V(s)", "V(s)", "r" if ended else "V(s′)"
+        case "td-lambda":
+            return "V(x)", "V(s)", "r" if ended else "V(s′)"
+        case "q-learning":
+            return "Q(s,a)", "Q(s,a)", "r" if ended else choice
+    return "Q(s,a)", "Q(s,a)", "r" if ended else "Q(s′,a′)"
+
+
+def last_update(learner: Learner, cell: int) -> Update | None:
+    """The last update that changed this cell, whenever it was; None = never.
+
+    `state` is the position that was left and `next` where the move led: with traces the cell itself may lie further
+    back in that game, and `trace` is {cell: e}.
+    """
+    found = record_of(learner, cell)
+    if found is None:
+        return None
+    graph, ended = learner.graph, not learner.after[found.to]
+    own, compared, drawn_to = letters(learner, found.to)
+    of_positions, shared = learner.settings.rule in OF_POSITIONS, learner.settings.rule == "td-lambda"
+    terms = [Term(own, found.after), Term("←"), Term(own, found.before), Term("+"), Term("α", found.alpha)]
+    terms += [Term("e(x)", found.e)] if shared else []
+    terms += [Term("["), Term(drawn_to, found.target), Term("−"), Term(compared, found.target - found.delta), Term("]")]
+    return Update(
+        number=found.ply,
+        episode=found.game,
+        state=found.left,
+        action=-1 if of_positions else int(graph.move[cell]),
+        reward=learner.outcome[found.to] if ended else 0.0,
+        next=found.to,
+        done=ended,
+        truncated=False,
+        next_action=-1 if found.next_edge < 0 else int(graph.move[found.next_edge]),
+        before=found.before,
+        after=found.after,
+        delta=found.delta,
+        terms=terms,
+        explanation=told(learner, cell),
+        trace={cell: found.e} if shared else {},
+    )
+
+
+def explain(learner: Learner, position: Position, move: int) -> Explanation:
+    """Why the learner values this move as it does: the last update of its after-state, or of the move itself."""
+    return told(learner, cell_of(learner, position, move))
+
+
+def told(learner: Learner, cell: int) -> Explanation:
+    """Why a cell of the table holds what it holds."""
+    graph, rule = learner.graph, learner.settings.rule
+    game, value, found = graph.game, learner.table[cell], record_of(learner, cell)
+    n = cell if rule in OF_POSITIONS else int(graph.before[cell])
+    thing = game.text(graph.positions[n])
+    if rule not in OF_POSITIONS:
+        thing += f", {game.MOVES[int(graph.move[cell])]}"
+    question = f"why is {thing} worth {value:+.4f}, {game.SIGNS[0]}'s view?"
+    if found is None:
+        ended = rule in OF_POSITIONS and bool(graph.ended[n])
+        known = "known from the rules" if ended else "play has not learnt here yet"
+        return Explanation(
+            question=question,
+            equation="V(s) = outcome(s), where the game has ended" if ended else f"{letters(learner, n)[0]} = initial",
+            math="G1",
+            source=SOURCE[rule],
+            operands=[Operand("outcome(s)" if ended else "initial", value, known)],
+            steps=[Step("never updated", "as it was at the beginning", value, known)],
+            result=value,
+        )
+    left, led = game.text(graph.positions[found.left]), game.text(graph.positions[found.to])
+    own, compared, drawn_to = letters(learner, found.to)
+    compared_to = found.target - found.delta
+    operands = [
+        Operand(own, found.before, f"before: {thing}"),
+        Operand("α", found.alpha),
+        Operand(drawn_to, found.target, f"{'the game ended in' if not learner.after[found.to] else 's′ ='} {led}"),
+    ]
+    steps = [
+        Step("δ", f"{found.target:.4f} − ({compared_to:.4f})", found.delta, f"game {found.game + 1}, ply {found.ply}")
+    ]
+    factor = f"{found.alpha:g}"
+    if rule == "td-lambda":
+        back = int(graph.ply[found.left] - graph.ply[n])
+        operands.append(Operand(compared, compared_to, f"before: {left}, the position that was left"))
+        steps.append(
+            Step("e(x)", f"λ^{back}", found.e, f"{left} came {back} plies later" if back else "left just then")
+        )
+        factor += f" · {found.e:.4g}"
+    steps.append(Step(own, f"{found.before:.4f} + {factor} · ({found.delta:.4f})", found.after))
+    return Explanation(
+        question=question,
+        equation=f"{own} ← {own} + α {'e(x) ' if rule == 'td-lambda' else ''}[ {drawn_to} − {compared} ]",
+        math="G1",
+        source=SOURCE[rule],
+        operands=operands,
+        steps=steps,
+        result=found.after,
+    )

@@ -1,0 +1,105 @@
+"""Learning by self-play while somebody looks on: a learner, its curves, and the player that it is by now (MATH G1).
+
+Notable: the curves are computed and not played (exact_match.py), at numbers of games that come ever further apart, so
+that the first hundred games are seen and a hundred thousand cost no more than twenty points. `Training.run` is for a
+thread beside the screen: it gives way after every slice of a few milliseconds, and stops when it is told to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from txlab.engine.explain import Explanation
+from txlab.engine.games import tictactoe
+from txlab.engine.games.exact_match import Chances, both_seats
+from txlab.engine.games.game import Game, Position
+from txlab.engine.games.graph import compiled
+from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
+from txlab.engine.games.self_play import explain, make_learner
+from txlab.engine.games.settings import Settings
+
+GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
+"""The games that can be learnt here, by name."""
+
+SLICE = 200  # games: 2 ms, which is as long as a key may wait
+DENSER = 8  # points for each doubling of the games
+
+
+@dataclass(frozen=True)
+class Point:
+    """After so many games, what the greedy player of the table would do: from the first seat and from the second."""
+
+    games: int
+    random_first: Chances
+    random_second: Chances
+    perfect_first: Chances
+    perfect_second: Chances
+
+
+@dataclass
+class Training:
+    """A learner that has learnt nothing; `run` makes it play against itself.
+
+    curve   the points so far, oldest first (append-only: a screen may read while `run` appends)
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    seed: int = 1
+    game: Game = tictactoe
+    curve: list[Point] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.graph = compiled(self.game)
+        self.learner = make_learner(self.graph, self.settings, self.seed)
+        self.random, self.perfect = random_player(self.game).policy(), perfect_player(self.game).policy()
+        self.measure()
+
+    @property
+    def games(self) -> int:
+        return self.learner.games
+
+    def run(
+        self,
+        games: int,
+        late: Callable[[], bool] = lambda: False,
+        say: Callable[[int], None] = lambda done: None,
+        rest: float = 0.0,
+    ) -> bool:
+        """So many games more; True when all of them were played.
+
+        late   asked between slices: whether to stop here        say   told how many games there are by now
+        rest   seconds of sleep after a slice, so that another thread gets its turn
+        """
+        end = self.games + games
+        while self.games < end:
+            if late():
+                return False
+            self.learner.run(min(SLICE, end - self.games, self.next_point() - self.games))
+            if self.games >= self.next_point() or self.games == end:
+                self.measure()
+            say(self.games)
+            time.sleep(rest)
+        return True
+
+    def next_point(self) -> int:
+        """At how many games the next point of the curve lies."""
+        last = self.curve[-1].games if self.curve else 0
+        return last + max(10, last // DENSER)
+
+    def measure(self) -> None:
+        """A point of the curve for the table as it is."""
+        if self.curve and self.curve[-1].games == self.games:
+            return
+        policy = self.player().policy()
+        seats = *both_seats(self.graph, policy, self.random), *both_seats(self.graph, policy, self.perfect)
+        self.curve.append(Point(self.games, *seats))
+
+    def player(self, name: str = "") -> MaskPlayer:
+        """The greedy player of the table as it is now; it stays as it is while learning goes on."""
+        return self.learner.player(name)
+
+    def explain(self, position: Position, move: int) -> Explanation:
+        """Why it values the move as it does: the last update of its after-state, term by term."""
+        return explain(self.learner, position, move)
