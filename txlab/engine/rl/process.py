@@ -77,7 +77,7 @@ class Process:
     @cached_property
     def terminal(self) -> np.ndarray:
         """(S) bool: nothing can be done there."""
-        terminal: np.ndarray = ~self.allowed.any(axis=1)
+        terminal: np.ndarray = np.logical_not(self.allowed.any(axis=1))
         return terminal
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The table [world] of a scenario: a world of the catalogue, a map, or a file with a map.
+"""The table [world] of a scenario: a world of the catalogue, a map, a file with a map, or one of Gymnasium's.
 
 Notable: what only some worlds have (slippery, size, seed …) is None where nothing was said, is not written down then,
 and is refused by a world that does not have it. `settled` puts a file's text into the table, so that a run can be
@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.gymnasium_adapter import from_gymnasium, stepped
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.catalogue import WORLDS, world_named
+from txlab.engine.rl.worlds.catalogue import world_named, worlds
 from txlab.engine.rl.worlds.compiling import compile_map
 from txlab.engine.rl.worlds.overrides import changed
 from txlab.engine.rl.worlds.parsing import MOST_CHARACTERS, parse_map
@@ -23,13 +25,14 @@ from txlab.experiments.schema import NonNegativeInt, Section
 MOST_BYTES = 4 * MOST_CHARACTERS  # of UTF-8
 
 Share = Annotated[float, Field(ge=0, le=1)]
+GYMNASIUM = "gymnasium:"
 SHARED = ("name", "map", "file", "discount", "limit", "slip")
 
 
 class WorldSection(Section):
     """Exactly one of `name`, `map` and `file`; then what is to be otherwise than there."""
 
-    name: str = Field("", max_length=200, description="a world of the catalogue")
+    name: str = Field("", max_length=200, description="a world of the catalogue, a shipped map, or gymnasium:ID")
     map: str = Field("", max_length=MOST_CHARACTERS, description="a map, drawn as text")
     file: str = Field("", max_length=4096, description="a UTF-8 file with such a map")
 
@@ -67,11 +70,17 @@ class WorldSection(Section):
 
 def world_of(section: WorldSection) -> World:
     """The world that the table means. LabError naming the key."""
-    if section.name:
+    if section.name.startswith(GYMNASIUM):
+        refuse_options(section, "that are not Gymnasium's")
+        try:
+            world = from_gymnasium(section.name.removeprefix(GYMNASIUM))
+        except LabError as error:
+            raise LabError(f"world.name: {error}") from None
+    elif section.name:
         try:
             world = world_named(section.name, **section.options())
         except LabError as error:
-            raise LabError(f"world.{'' if section.name in WORLDS else 'name = '}{error}") from None
+            raise LabError(f"world.{error}" if is_world(section.name) else f"world.name = {error}") from None
     else:
         if section.options():
             raise LabError(
@@ -82,6 +91,27 @@ def world_of(section: WorldSection) -> World:
         return changed(world, section.discount, section.limit, section.slip)
     except LabError as error:
         raise LabError(f"world: {error}") from None
+
+
+def environment_of(section: WorldSection) -> Environment:
+    """One of Gymnasium's that can only be stepped, such as "gymnasium:Blackjack-v1". LabError naming the key."""
+    refuse_options(section, "that are not Gymnasium's")
+    if not section.name.startswith(GYMNASIUM) or section.slip is not None or section.limit is not None:
+        raise LabError(f"world.name must be {GYMNASIUM}ID, with no slip and no limit, for a world that is only stepped")
+    try:
+        discount = 1.0 if section.discount is None else section.discount
+        return stepped(section.name.removeprefix(GYMNASIUM), discount)
+    except LabError as error:
+        raise LabError(f"world.name: {error}") from None
+
+
+def is_world(name: str) -> bool:
+    return name.removeprefix("maps/") in worlds()
+
+
+def refuse_options(section: WorldSection, worlds: str) -> None:
+    for key in section.options():
+        raise LabError(f"world.{key} is for worlds {worlds}")
 
 
 def drawn(section: WorldSection) -> World:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.baird import baird
 from txlab.engine.rl.worlds.bias import bias
 from txlab.engine.rl.worlds.car_rental import car_rental
+from txlab.engine.rl.worlds.compiling import compile_map
 from txlab.engine.rl.worlds.corridor import corridor
 from txlab.engine.rl.worlds.gambler import gambler
 from txlab.engine.rl.worlds.grids import cliff, corners, four_by_three, gridworld, windy
 from txlab.engine.rl.worlds.lakes import LARGEST, frozen_lake
 from txlab.engine.rl.worlds.options import Option, complete
+from txlab.engine.rl.worlds.shipped import shipped_maps
 from txlab.engine.rl.worlds.taxi import taxi
 from txlab.engine.rl.worlds.walks import walk
 from txlab.errors import LabError, nearest
@@ -114,8 +117,22 @@ WORLDS: dict[str, Entry] = {
 }
 
 
+def worlds() -> dict[str, Entry]:
+    """The worlds of the literature, then the maps that come with txlab."""
+    maps = {
+        name: Entry(name, drawn.title, "a map of txlab's", partial(compile_map, drawn, name))
+        for name, drawn in shipped_maps().items()
+    }
+    return {**WORLDS, **maps}
+
+
 def world_named(name: str, **options: Any) -> World:
-    """The world of the catalogue. LabError with the nearest name, or naming the option that is not possible."""
-    if name not in WORLDS:
-        raise LabError(f"{name[:60]!a} is not a world{nearest(name[:60], WORLDS)}; there are {', '.join(WORLDS)}")
-    return WORLDS[name].world(**options)
+    """The world of that name; a shipped map is "four-rooms" or "maps/four-rooms".
+
+    LabError with the nearest name, or naming the option that is not possible.
+    """
+    known = worlds()
+    meant = name.removeprefix("maps/") if name.removeprefix("maps/") in shipped_maps() else name
+    if meant not in known:
+        raise LabError(f"{name[:60]!a} is not a world{nearest(name[:60], known)}; there are {', '.join(known)}")
+    return known[meant].world(**options)

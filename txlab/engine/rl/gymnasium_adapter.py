@@ -1,0 +1,155 @@
+"""Both ways between txlab and Gymnasium: a world of ours as an environment of theirs, and theirs as ours.
+
+Notable: what has tables (`P`, as FrozenLake, CliffWalking and Taxi do) becomes a world like any other, to be planned in
+and drawn; what has none can still be learnt in by stepping. An id names what is registered, never a module to import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.world import Layout, World
+from txlab.errors import LabError, nearest, one_line
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from txlab.engine.rl.environment import Environment
+
+NEEDED = "gymnasium is not installed; `pip install 'txlab[gymnasium]'` brings it"
+MOST_STATES = 1_000_000
+
+
+def as_environment(world: World, render_mode: str | None = None) -> gymnasium.Env[int, int]:
+    """The world as an environment of Gymnasium's: Discrete spaces, reset(seed), action_mask and probability in info."""
+    try:
+        from txlab.engine.rl.gymnasium_environment import WorldEnvironment
+    except ModuleNotFoundError:
+        raise LabError(NEEDED) from None
+    return WorldEnvironment(world, render_mode)
+
+
+def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -> World:
+    """The world whose tables an environment (or the one of that id) has. LabError where it has none, or wrong ones."""
+    made, name = opened(environment, options)
+    inner: Any = made.unwrapped
+    tables, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
+    if not isinstance(tables, Mapping | Sequence) or start is None:
+        lacking = (
+            "P, its table of (probability, next, reward, terminated)" if tables is None else "initial_state_distrib"
+        )
+        raise LabError(
+            f"{name} does not tell {lacking}; such an environment can be learnt in by stepping, not planned in"
+        )
+    try:
+        return world_of_tables(made, name, tables, np.asarray(start, dtype=np.float64))
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise LabError(f"{name} has a table P that is none: {one_line(error)}") from None
+
+
+def stepped(environment: gymnasium.Env[Any, Any] | str, discount: float = 1.0, **options: Any) -> Environment:
+    """Any environment of discrete observations and actions, as a learner of ours steps it."""
+    made, name = opened(environment, options)
+    from txlab.engine.rl.gymnasium_environment import SteppedGymnasium
+
+    return SteppedGymnasium(made, name, discount)
+
+
+def opened(environment: gymnasium.Env[Any, Any] | str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The environment and what it is called."""
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        raise LabError(NEEDED) from None
+    if not isinstance(environment, str):
+        return environment, environment.spec.id if environment.spec else type(environment.unwrapped).__name__
+    if not re.fullmatch(r"[\w./-]{1,200}", environment, re.ASCII) or environment not in gymnasium.registry:
+        shown = f"{environment[:60]!a}{nearest(environment[:60], gymnasium.registry)}"
+        raise LabError(f"gymnasium has no environment {shown}; its id must be of one that is registered")
+    try:
+        return gymnasium.make(environment, **options), environment
+    except Exception as error:  # whatever an environment of somebody else's raises while it is made
+        raise LabError(f"gymnasium cannot make {environment}: {one_line(error)}") from None
+
+
+def world_of_tables(made: Any, name: str, tables: Any, start: np.ndarray) -> World:
+    """The tables, checked. A state that is only ever arrived in at an end is terminal, whatever is listed for it."""
+    from txlab.engine.rl.gymnasium_environment import action_names
+
+    states = len(tables)
+    if not 0 < states <= MOST_STATES:
+        raise LabError(f"{name} has {states} states; 1 to {MOST_STATES} are possible")
+    choices = int(made.action_space.n)
+    listed = {
+        (s, a): [Outcome(float(p), int(to), float(reward), bool(done)) for p, to, reward, done in tables[s][a]]
+        for s in range(states)
+        for a in range(choices)
+        if a in tables[s] or not isinstance(tables[s], Mapping)
+    }
+    for (s, _), outcomes in listed.items():
+        for each in outcomes:
+            if not 0 <= each.next < states:
+                raise LabError(f"{name}: after state {s} comes state {each.next}, which does not exist")
+    over = ends_only(listed, start)
+    limit = (made.spec.max_episode_steps if made.spec else None) or 0
+    layout, names = layout_of(made.unwrapped, states)
+    process: Process = compiled(
+        action_names(made, choices),
+        names,
+        {pair: found for pair, found in listed.items() if not over[pair[0]]},
+        start,
+        limit=limit,
+    )
+    return World(f"gymnasium:{name}", name, process, layout, f"Gymnasium {name}")
+
+
+def ends_only(listed: Mapping[tuple[int, int], Sequence[Outcome]], start: np.ndarray) -> np.ndarray:
+    """(S) bool: the states in which an episode ends, and through which none goes on."""
+    follows: dict[int, list[Outcome]] = {}
+    for (s, _), outcomes in listed.items():
+        follows.setdefault(s, []).extend(outcomes)
+    entered = start > 0
+    ended = np.zeros(len(start), dtype=bool)
+    waiting = np.flatnonzero(entered).tolist()
+    while waiting:
+        for each in follows.get(waiting.pop(), []):
+            if each.done:
+                ended[each.next] = True
+            elif not entered[each.next]:
+                entered[each.next] = True
+                waiting.append(each.next)
+    over: np.ndarray = ended & ~entered
+    return over
+
+
+def layout_of(inner: Any, states: int) -> tuple[Layout, list[str]]:
+    """Where the states lie: the taxi's town, the grid that the environment says it has, or rows of twenty."""
+    from txlab.engine.rl.worlds.taxi import taxi
+
+    if type(inner).__name__ == "TaxiEnv" and states == 500:
+        town = taxi()
+        return town.layout, list(town.process.states)
+    drawn = getattr(inner, "desc", None)
+    shape: Any = getattr(drawn, "shape", None) or getattr(inner, "shape", None) or ()
+    height, width = map(int, shape) if len(shape) == 2 else (0, 0)
+    if height * width != states:
+        width = min(states, 20)
+        place = [(0, s // width, s % width) for s in range(states)]
+        return Layout(-(-states // width), width, np.array(place)), [str(s) for s in range(states)]
+    marks = {}
+    if drawn is not None:
+        signs = [[bytes(sign).decode("ascii", "replace")[:1] for sign in line] for line in drawn]
+        marks = {
+            (r, c): s for r, line in enumerate(signs) for c, s in enumerate(line) if s.isprintable() and s not in "F."
+        }
+    cliff = getattr(inner, "_cliff", None)
+    if cliff is not None:
+        marks = {(int(r), int(c)): "C" for r, c in np.argwhere(cliff)}
+        marks |= {(height - 1, 0): "S", (height - 1, width - 1): "G"}
+    place = [(0, s // width, s % width) for s in range(states)]
+    return Layout(height, width, np.array(place), marks=marks), [f"({r},{c})" for _, r, c in place]

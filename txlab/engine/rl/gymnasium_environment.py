@@ -1,0 +1,134 @@
+"""A world as one of Gymnasium's environments, and one of theirs as an environment that ours can step.
+
+Notable: this file imports gymnasium; `gymnasium_adapter` is the door that says so kindly where it is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from txlab.engine.rl.environment import Stepped, replay
+from txlab.engine.rl.gymnasium_spaces import SpaceNumbers
+from txlab.engine.rl.world import World
+from txlab.errors import LabError
+
+MOST_ACTIONS = 10_000
+
+
+class WorldEnvironment(gymnasium.Env[int, int]):
+    """A world in Gymnasium's words: Discrete(S), Discrete(A), reset(seed), terminated, truncated.
+
+    info has `action_mask` (A) int8, and `probability` of what happened. An action that is not possible changes nothing
+    and pays nothing. render_mode "ansi" draws the layer of the world that one is in, "@" where one stands.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}
+
+    def __init__(self, world: World, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "ansi"):
+            raise LabError(f"render_mode = {render_mode!a} is not possible; allowed: ansi, or none")
+        self.world = world
+        self.render_mode = render_mode
+        self.observation_space: Any = gymnasium.spaces.Discrete(world.process.size)
+        self.action_space: Any = gymnasium.spaces.Discrete(world.process.choices)
+        self.at = -1
+        self.steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        start = self.world.process.start
+        self.at = int(self.np_random.choice(len(start), p=start / start.sum()))
+        self.steps = 0
+        return self.at, self.told(float(start[self.at]))
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        process = self.world.process
+        if self.at < 0:
+            raise LabError("the environment must be reset before it is stepped")
+        u, normal = self.np_random.random(), self.np_random.standard_normal()
+        self.steps += 1
+        reward, ended, probability = 0.0, False, 1.0
+        if process.allowed[self.at, action]:
+            i = self.at * process.choices + int(action)
+            o = int(np.searchsorted(process.cumulative, i + u, side="right"))
+            reward, ended, probability = float(process.reward[o]), bool(process.done[o]), float(process.probability[o])
+            if process.noise is not None:
+                reward += float(process.noise[o]) * normal
+            self.at = int(process.next[o])
+        truncated = not ended and self.steps == process.limit
+        return self.at, reward, ended, truncated, self.told(probability)
+
+    def told(self, probability: float) -> dict[str, Any]:
+        return {"action_mask": self.world.process.allowed[self.at].astype(np.int8), "probability": probability}
+
+    def render(self) -> str | None:  # type: ignore[override]
+        if self.render_mode is None:
+            return None
+        layout = self.world.layout
+        rows = [[layout.marks.get((r, c), ".") for c in range(layout.width)] for r in range(layout.height)]
+        layer, row, column = layout.place[max(self.at, 0)].tolist()
+        rows[row][column] = "@"
+        title = [layout.layers[layer]] if layout.layers[layer] else []
+        return "\n".join([*title, *("".join(line) for line in rows)]) + "\n"
+
+
+class SteppedGymnasium:
+    """One of Gymnasium's environments as ours learn in it (see `Environment`): each discrete space is one number.
+
+    An episode is begun with the seed ⌊u · 2³²⌋.
+    """
+
+    def __init__(self, environment: gymnasium.Env[Any, Any], name: str, discount: float = 1.0) -> None:
+        self.environment = environment
+        self.name = name
+        self.discount = discount
+        try:
+            self.observations = SpaceNumbers(environment.observation_space, "observation")
+            self.choices = SpaceNumbers(environment.action_space, "action")
+        except LabError as error:
+            raise LabError(f"{name}: {error}") from None
+        if self.choices.size > MOST_ACTIONS:
+            raise LabError(f"{name}: {self.choices.size} actions are too many for a table; {MOST_ACTIONS} are allowed")
+        self.size = self.observations.size
+        self.actions = action_names(environment, self.choices.size)
+        self.u = 0.0
+        self.done: list[int] = []
+        self.under_way = False
+
+    def reset(self, u: float) -> int:
+        self.u, self.done, self.under_way = u, [], True
+        observation, _ = self.environment.reset(seed=int(u * 2**32))
+        return self.observations.number(observation)
+
+    def step(self, action: int) -> Stepped:
+        if not self.under_way:
+            raise LabError(f"{self.name} must be reset before it is stepped")
+        observation, reward, terminated, truncated, _ = self.environment.step(self.choices.sample(action))
+        self.done.append(action)
+        self.under_way = not (terminated or truncated)
+        ended = bool(terminated)
+        return Stepped(self.observations.number(observation), float(reward), ended, bool(truncated) and not ended)
+
+    def state(self) -> dict[str, Any]:
+        return {"u": self.u, "actions": list(self.done), "under_way": self.under_way}
+
+    def load(self, state: dict[str, Any]) -> None:
+        replay(self, state)
+        self.under_way = bool(state["under_way"])
+
+
+KNOWN_ACTIONS = {
+    "FrozenLakeEnv": ("left", "down", "right", "up"),
+    "CliffWalkingEnv": ("up", "right", "down", "left"),
+    "TaxiEnv": ("down", "up", "right", "left", "pick up", "drop off"),
+    "BlackjackEnv": ("stick", "hit"),
+}
+
+
+def action_names(environment: gymnasium.Env[Any, Any], count: int) -> tuple[str, ...]:
+    """What the actions are called, where that is known; their numbers otherwise."""
+    known = KNOWN_ACTIONS.get(type(environment.unwrapped).__name__, ())
+    return known if len(known) == count else tuple(str(a) for a in range(count))
