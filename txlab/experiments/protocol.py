@@ -80,7 +80,8 @@ class Experiment(Protocol):
     @property
     def steps(self) -> int:
         """Updates that the scenario asks for in all. Where it asks for as many as are needed this is a bound, and falls
-        to `step_count` as soon as there is nothing left to do: the loop asks after every step."""
+        to `step_count` as soon as there is nothing left to do: the loop asks after every step; facts()["open_end"] says
+        so beforehand, and nobody is told a time that is left."""
 
     def step(self) -> Metrics:
         """One update; cheap; device scalars stay on the device. Raises NotFinite before the weights are touched."""

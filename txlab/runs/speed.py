@@ -23,6 +23,7 @@ class Speed:
         self.unit = str(facts.get("unit") or "tokens")
         self.flops, self.peak = float(facts.get("flops_per_step") or 0), float(facts.get("peak_flops") or 0)
         self.steps = steps
+        self.open_end = bool(facts.get("open_end"))  # `steps` is a bound: nobody knows how long it takes
         self.spent_aside = 0.0
         self.marks: deque[tuple[float, float, int]] = deque(maxlen=WINDOW + 1)  # (now, spent aside, step)
         self.began_aside = 0.0
@@ -58,7 +59,8 @@ class Speed:
         if done > 0 and training > 0:
             rate = done / training
             values["steps_per_second"] = rate
-            values["seconds_left"] = (self.steps - step) * wall / done
+            if not self.open_end or step >= self.steps:
+                values["seconds_left"] = (self.steps - step) * wall / done
             if self.units:
                 values[f"{self.unit}_per_second"] = self.units * rate
             if self.flops and self.peak:

@@ -107,8 +107,9 @@ class Process:
 
     @cached_property
     def onward(self) -> np.ndarray:
-        """(O) float64: the probability of an outcome after which the episode goes on; 0 where it ends."""
-        onward: np.ndarray = self.probability * ~self.done
+        """(O) float64: the probability of an outcome after which the episode goes on; 0 where it ends, be it that the
+        outcome says so or that nothing can be done in the next state."""
+        onward: np.ndarray = self.probability * ~(self.done | self.terminal[self.next])
         return onward
 
     def outcomes(self, state: int, action: int) -> list[Outcome]:

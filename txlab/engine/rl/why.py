@@ -127,22 +127,27 @@ def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: f
     rest = 0.0
     for place, o in enumerate(order):
         each = found[o]
-        worth = each.probability * (each.reward + (0.0 if each.done else gamma * float(v[each.next])))
+        worth = each.probability * (each.reward + (0.0 if over(process, each) else gamma * float(v[each.next])))
         if place >= MOST_LINES:
             rest += worth
             continue
-        bracket = _bracket(each, v, gamma)
-        note = "the episode ends: no V(s′)" if each.done else f"s′ = {process.states[each.next]}"
+        bracket = _bracket(process, each, v, gamma)
+        note = "the episode ends: no V(s′)" if over(process, each) else f"s′ = {process.states[each.next]}"
         steps.append(Step(f"w{_small(place + 1)}", f"{each.probability:.4g} · [{bracket}]", worth, note))
     if len(found) > MOST_LINES:
         steps.append(Step("w…", "", rest, f"{len(found) - MOST_LINES} outcomes less likely than these"))
     return steps
 
 
-def _bracket(each: Outcome, v: np.ndarray, gamma: float) -> str:
+def over(process: Process, each: Outcome) -> bool:
+    """Whether nothing follows this outcome."""
+    return each.done or bool(process.terminal[each.next])
+
+
+def _bracket(process: Process, each: Outcome, v: np.ndarray, gamma: float) -> str:
     """r + γ · V(s′) in numbers."""
     reward = f"{each.reward:.6g}".replace("-", "−")
-    return reward + ("" if each.done else f" + {gamma:g} · {_number(float(v[each.next]))}")
+    return reward + ("" if over(process, each) else f" + {gamma:g} · {_number(float(v[each.next]))}")
 
 
 def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> str:
@@ -152,14 +157,14 @@ def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float)
         return f"over {len(found)} outcomes"
     parts: list[str] = []
     for each in found:
-        inside = _bracket(each, v, gamma)
+        inside = _bracket(process, each, v, gamma)
         parts.append(f"[{inside}]" if each.probability == 1 else f"{each.probability:.3g} · [{inside}]")
     return " + ".join(parts)
 
 
 def _next_values(process: Process, v: np.ndarray, state: int, action: int) -> list[Operand]:
     seen: dict[int, float] = {
-        each.next: float(v[each.next]) for each in process.outcomes(state, action) if not each.done
+        each.next: float(v[each.next]) for each in process.outcomes(state, action) if not over(process, each)
     }
     return [Operand(f"V({process.states[s]})", value) for s, value in list(seen.items())[:MOST_LINES]]
 

@@ -142,7 +142,8 @@ class PlanningExperiment:
         return {}
 
     def frame(self) -> Frame:
-        """0/v as it is, 0/q = backup(v), 0/policy the one evaluated or else greedy to v, 0/greedy, 0/path."""
+        """0/v as it is, 0/q = backup(v), 0/policy the one that is evaluated, or else the one greedy to v, 0/path where
+        the greedy one leads from the start; 0/greedy is that one where another is evaluated."""
         plan = self.scenario.plan
         q = backup(self.process, self.v, self.gamma)
         best = greedy(q, self.numbers["epsilon"])
@@ -158,15 +159,17 @@ class PlanningExperiment:
             "policy": plan.policy,
             "improvements": self.improvements,
         }
+        tensors = {
+            "0/q": q.astype(np.float32),
+            "0/v": self.v.astype(np.float32),
+            "0/policy": policy.astype(np.float32),
+            "0/path": path(self.process, best),
+        }
+        if self.policy is not None:
+            tensors["0/greedy"] = best.astype(np.float32)
         return Frame(
             self.step_count,
-            {
-                "0/q": q.astype(np.float32),
-                "0/v": self.v.astype(np.float32),
-                "0/policy": policy.astype(np.float32),
-                "0/greedy": best.astype(np.float32),
-                "0/path": path(self.process, best),
-            },
+            tensors,
             facts={
                 "world": self.scenario.world.model_dump(),
                 "sides": [side],
@@ -190,7 +193,8 @@ class PlanningExperiment:
             "outcomes": len(self.process.next),
             "world": self.world.title,
             "notes": list(self.world.notes),
-            "headline": ["value_start", "delta", "changed"],
+            "headline": ["value_start", "delta"],
+            "open_end": True,
             "compute": {"device": "cpu", "dtype": "float64"},
         }
 
