@@ -51,6 +51,20 @@ def evenly(graph: Graph, kept: np.ndarray) -> np.ndarray:
     return found
 
 
+def cumulated(graph: Graph, policy: np.ndarray) -> np.ndarray:
+    """(N, places) float64: in each position the running sums of a policy (E) over its moves, 1 behind the last.
+
+    The move for u in [0, 1) is the first whose sum is above u.
+    """
+    places = int(graph.count.max())
+    found = np.zeros((graph.size, places))
+    place = np.arange(len(graph.move)) - graph.first[graph.before]
+    found[graph.before, place] = policy
+    found = np.cumsum(found, axis=1)
+    found[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may fall behind the last move
+    return found
+
+
 def greediest(graph: Graph, values: np.ndarray, tolerance: float = ROUNDED) -> np.ndarray:
     """(E) bool: the moves whose value, from the mover's view (E), is within `tolerance` of the best."""
     highest = np.zeros(graph.size)

@@ -24,7 +24,8 @@ GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
 """The games that can be learnt here, by name."""
 
 SLICE = 200  # games: 2 ms, which is as long as a key may wait
-DENSER = 8  # points for each doubling of the games
+DENSER, DENSEST = 8, 64
+"""A point when there are an eighth more games than at the last one; where `run` ends, even for a sixty-fourth more."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,12 @@ class Training:
         rest   seconds of sleep after a slice, so that another thread gets its turn
         """
         end = self.games + games
+        end_point = self.curve[-1].games + max(10, self.curve[-1].games // DENSEST)
         while self.games < end:
             if late():
                 return False
             self.learner.run(min(SLICE, end - self.games, self.next_point() - self.games))
-            if self.games >= self.next_point() or self.games == end:
+            if self.games >= (end_point if self.games == end else self.next_point()):
                 self.measure()
             say(self.games)
             time.sleep(rest)

@@ -1,0 +1,186 @@
+"""Everybody against everybody, as often from either seat, and how good that makes them (MATH G1).
+
+Notable: two players that never leave anything to chance would play one and the same game a thousand times, and its
+result would look a thousand times surer than it is. So the first moves are drawn at random, each opening is played
+twice with the seats changed, and how many *different* games there were is told beside the results. Tables play all
+their games at once, a ply at a time; whoever else plays is asked move by move. From the same draws come the same games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from txlab.engine.games.graph import Graph, compiled
+from txlab.engine.games.players import Player, TabularPlayer, cumulated
+from txlab.engine.games.rating import Ratings, ratings
+from txlab.engine.rl.draws import uniforms
+from txlab.errors import LabError
+
+OPENING = 1
+"""Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
+SLICE = 500  # games of a pair between two looks at whether to go on
+LONGEST = 512  # plies that a game is given draws for at once, if nothing is known of its length
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: `error` is the rating's standard error, `score` (won + ½ drawn) / games."""
+
+    name: str
+    rating: float
+    error: float
+    games: int
+    won: int
+    drawn: int
+    lost: int
+
+    @property
+    def score(self) -> float:
+        return (self.won + 0.5 * self.drawn) / max(self.games, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Standings:
+    """results    (P, P, 3) int64: [i, j] is how often i, sitting first, won, drew and lost against j
+    different  (P, P) int64: of those games, how many differed from each other
+    """
+
+    names: tuple[str, ...]
+    results: np.ndarray
+    different: np.ndarray
+    opening: int
+
+    def against(self, i: int, j: int) -> tuple[int, int, int]:
+        """(won, drawn, lost) of i against j from both seats together."""
+        found = self.results[i, j] + self.results[j, i, ::-1]
+        return int(found[0]), int(found[1]), int(found[2])
+
+    def ratings(self) -> Ratings:
+        """In the order of `names`."""
+        both = self.results + self.results.transpose(1, 0, 2)[:, :, ::-1]
+        return ratings(both[:, :, 0], both[:, :, 1])
+
+    def rows(self) -> list[Row]:
+        """Best first."""
+        rated = self.ratings()
+        found = []
+        for i, name in enumerate(self.names):
+            won, drawn, lost = np.sum([self.against(i, j) for j in range(len(self.names)) if j != i], axis=0).tolist()
+            total = won + drawn + lost
+            found.append(Row(name, float(rated.rating[i]), float(rated.error[i]), total, won, drawn, lost))
+        return sorted(found, key=lambda row: -row.rating)
+
+
+def tournament(
+    players: Sequence[Player],
+    games: int,
+    seed: int,
+    opening: int = OPENING,
+    late: Callable[[], bool] = lambda: False,
+    say: Callable[[int, int], None] = lambda done, total: None,
+) -> Standings | None:
+    """Every two players play `games` games, half from either seat; None if `late` said so before the end.
+
+    opening  moves made at random at first; `say` gets how many games are done and how many there are in all
+    LabError for fewer than two players, two of one name, players of different games, and an odd number of games.
+    """
+    names = tuple(player.name for player in players)
+    if len(names) < 2:
+        raise LabError("a tournament needs two players or more")
+    if len(set(names)) < len(names):
+        raise LabError(f"players of a tournament need names of their own; given are {', '.join(names)}")
+    if len({player.game.NAME for player in players}) > 1:
+        raise LabError("players of a tournament must play the same game")
+    if games < 2 or games % 2:
+        raise LabError(f"every two players play an even number of games, for each sits first in half; not {games}")
+    P = len(players)
+    results, different = np.zeros((P, P, 3), dtype=np.int64), np.zeros((P, P), dtype=np.int64)
+    pairs = [(i, j) for i in range(P) for j in range(i + 1, P)]
+    openings = games // 2
+    done = 0
+    for pair, (i, j) in enumerate(pairs):
+        seen: dict[tuple[int, int], set[tuple[int, ...]]] = {(i, j): set(), (j, i): set()}
+        for begin in range(0, openings, SLICE):
+            if late():
+                return None
+            count = min(SLICE, openings - begin)
+            for seat, (first, second) in enumerate(((i, j), (j, i))):
+                # an opening has a number for life; the draws of its two games differ, but not those of its first moves
+                number = ((seed * len(pairs) + pair) * openings + begin) * 2 % 2**64
+                seeds = np.uint64(number) + np.uint64(2) * np.arange(count, dtype=np.uint64)
+                outcomes, moves = play(players[first], players[second], seeds, seeds + np.uint64(seat), opening)
+                results[first, second] += [int((outcomes == each).sum()) for each in (1, 0, -1)]
+                seen[first, second] |= set(map(tuple, moves.tolist()))
+            done += 2 * count
+            say(done, len(pairs) * games)
+        for seats, each in seen.items():
+            different[seats] = len(each)
+    return Standings(names, results, different, opening)
+
+
+def play(
+    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """G games at once: outcomes (G), the first player's view, and moves (G, plies), −1 behind the end.
+
+    openings (G), seeds (G) uint64: whence the draws come of the first `opening` moves, and of all others.
+    """
+    if isinstance(first, TabularPlayer) and isinstance(second, TabularPlayer):
+        return tables_play(compiled(first.game), first.policy(), second.policy(), openings, seeds, opening)
+    return players_play(first, second, openings, seeds, opening)
+
+
+def tables_play(
+    graph: Graph, first: np.ndarray, second: np.ndarray, openings: np.ndarray, seeds: np.ndarray, opening: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`play` for two policies (E): all games a ply at a time."""
+    longest = int(graph.ply.max())
+    chance = uniforms(seeds, 0, longest)[:, :, 1]  # (G, plies)
+    chance[:, :opening] = uniforms(openings, 0, longest)[:, :opening, 3]
+    evenly = cumulated(graph, 1 / graph.count[graph.before])  # (N, places)
+    asked = np.stack([cumulated(graph, first), cumulated(graph, second)])  # (2, N, places)
+    position = np.zeros(len(seeds), dtype=np.int64)
+    moves = np.full((len(seeds), longest), -1)
+    for ply in range(longest):
+        going = np.flatnonzero(~graph.ended[position])
+        n = position[going]
+        seat = (graph.mover[n] < 0).astype(np.int64)
+        running = evenly[n] if ply < opening else asked[seat, n]  # (games that go on, places)
+        place = (running <= chance[going, ply, None]).sum(axis=1)
+        edge = graph.first[n] + place
+        moves[going, ply] = graph.move[edge]
+        position[going] = graph.after[edge]
+    return graph.outcome[position], moves
+
+
+def players_play(
+    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`play` for any two players: each is asked for each of its moves."""
+    game = first.game
+    outcomes, histories = [], []
+    for begin, seed in zip(openings.tolist(), seeds.tolist(), strict=True):
+        position, history = game.start(), list[int]()
+        chance = uniforms(seed, 0, LONGEST)[0, :, 1].tolist()
+        drawn = uniforms(begin, 0, max(opening, 1))[0, :, 3].tolist()
+        while (outcome := game.outcome(position)) is None:
+            ply = len(history)
+            if ply and ply % LONGEST == 0:
+                chance += uniforms(seed, ply, LONGEST)[0, :, 1].tolist()
+            if ply < opening:
+                legal = game.legal(position)
+                move = legal[int(drawn[ply] * len(legal))]
+            else:
+                player = first if game.mover(position) > 0 else second
+                move = player.move(position, chance[ply])
+            history.append(move)
+            position = game.after(position, move)
+        outcomes.append(outcome)
+        histories.append(history)
+    moves = np.full((len(histories), max(map(len, histories), default=0)), -1)
+    for row, history in zip(moves, histories, strict=True):
+        row[: len(history)] = history
+    return np.array(outcomes), moves
