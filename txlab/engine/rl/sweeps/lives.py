@@ -1,0 +1,139 @@
+"""The agents of a block live on: so many steps each, or so many episodes each.
+
+Notable: the agents do not wait for one another. Where episodes are asked for, those that are through stand still: their
+α is 0 and what was true of them is kept; when half of a block stands still, the rest goes on in a block of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.block import Block
+from txlab.engine.rl.sweeps.rules import Now, Step, act
+
+DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
+FEWEST = 24  # agents below which leaving some out saves nothing
+
+
+@dataclass
+class Ended:
+    """Episodes that ended, in the order of time: whose, what they earned, how many steps they took."""
+
+    agent: list[Array] = field(default_factory=list)
+    earned: list[Array] = field(default_factory=list)
+    length: list[Array] = field(default_factory=list)
+
+    def add(self, agent: Array, earned: Array, length: Array) -> None:
+        self.agent.append(agent)
+        self.earned.append(earned)
+        self.length.append(length)
+
+
+def live(
+    block: Block,
+    ended: Ended,
+    agents: Array,
+    steps: int = 0,
+    episodes: Array | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Step the block until each of its agents made `steps` more steps, or ended so many more `episodes` (n).
+
+    `agents` (n) are their numbers in `ended`. False where it was cancelled: the block is then good for nothing.
+    """
+    n = len(block)
+    chunk = max(1, DRAWS // (4 * n))
+    if episodes is None:
+        while steps > 0:
+            if cancelled():
+                return False
+            march(block, ended, agents, min(chunk, steps), None)
+            steps -= chunk
+        return True
+    left = block.xp.array(block.xp.numpy(episodes), int)
+    while True:
+        going = block.xp.which(left > 0)
+        if not len(going):
+            return True
+        if cancelled():
+            return False
+        if n > FEWEST and 2 * len(going) <= n:
+            part = block.part(going)
+            whole = live(part, ended, agents[going], 0, left[going], cancelled)
+            block.put_back(going, part)
+            return whole
+        march(block, ended, agents, chunk, left)
+
+
+def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
+    """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here."""
+    tables, xp, learns, own, place = block.tables, block.xp, block.learns, block.own, block.place
+    assert learns.update is not None
+    n, limit, A, ahead = len(block), tables.process.limit, tables.A, learns.ahead
+    at = {name: xp.copy(values) for name, values in place.items()}
+    alpha = own["alpha"]
+    if left is not None:
+        alpha = xp.where(left > 0, alpha, 0.0)
+    now = Now(
+        xp, tables, block.policy, block.traces, block.table, block.base(n), n * tables.S,
+        alpha, own["gamma"], own["lam"], at["heat"],
+    )  # fmt: skip
+    draws = xp.uniforms(own["key"], at["step"], steps + ahead, tables.every_draw)
+    state, action = at["state"], at["action"]
+    earned, length, episode, heat = at["earned"], at["length"], at["episode"], at["heat"]
+    for t in range(steps):
+        u = draws[t]
+        if not ahead:
+            action = act(now, state, u)
+        outcome = tables.outcome(state * A + action, u[2] if tables.every_draw else None)
+        following = xp.take(tables.next, outcome)
+        reward = xp.take(tables.reward, outcome)
+        over = xp.take(tables.over, outcome)
+        if tables.noise is not None:
+            reward = reward + xp.take(tables.noise, outcome) * xp.normal(u[2], u[3])
+        then = act(now, following, draws[t + 1]) if ahead else None
+        learns.update(now, Step(state, action, reward, following, over, u, then))
+        earned += reward
+        length += 1
+        state, action = following, then
+        closed = xp.which(over | (length >= limit) if limit else over)
+        if not len(closed):
+            continue
+        if left is None:
+            through = None
+            ended.add(agents[closed], earned[closed], length[closed])
+        else:
+            real = closed[left[closed] > 0]
+            ended.add(agents[real], earned[real], length[real])
+            left[closed] -= 1
+            through = real[left[real] == 0]
+        earned[closed] = 0.0
+        length[closed] = 0
+        episode[closed] += 1
+        heat[closed] = block.heat_of(closed, episode[closed])
+        state[closed] = tables.first_start if tables.one_start else tables.begin(u[3][closed])
+        for name in learns.traces:
+            block.table[name][:, closed] = 0.0
+        if ahead:
+            action[closed] = act(now, state[closed], draws[t + 1], closed)
+        if through is not None and len(through):
+            alpha[through] = 0.0
+            keep(place, through, at | {"state": state, "action": action}, at["step"] + (t + 1))
+    going = {**at, "state": state, "action": action}
+    if left is None:
+        keep(place, None, going, at["step"] + steps)
+    else:
+        keep(place, xp.which(left > 0), going, at["step"] + steps)
+
+
+def keep(place: dict[str, Array], lanes: Array | None, at: dict[str, Array], step: Array) -> None:
+    """Write down where these agents stand, all of them for None."""
+    for name, values in (at | {"step": step}).items():
+        if values is None:  # an action that nobody has chosen yet
+            continue
+        if lanes is None:
+            place[name] = values
+        else:
+            place[name][lanes] = values[lanes]

@@ -1,0 +1,152 @@
+"""M independent agents at once, a table each: error bars over seeds, and sweeps over α, ε, λ (MATH M5–M7).
+
+Notable: never one table that many agents write into. Summing the updates of a thousand agents in one table is another
+algorithm, and diverges where Q-learning does not. Agent m of a sweep is, number for number, the one agent that the
+glass box makes of the same settings and seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.settings import TITLES, Settings
+from txlab.engine.rl.sweeps.arrays import Numpy
+from txlab.engine.rl.sweeps.block import Block, Powers
+from txlab.engine.rl.sweeps.lives import Ended, live
+from txlab.engine.rl.sweeps.rules import RULES
+from txlab.engine.rl.sweeps.tables import Tables
+from txlab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Episodes that ended while a sweep was advanced, each agent's in their order: agent (N), returns (N), lengths (N)."""
+
+    agent: np.ndarray
+    returns: np.ndarray
+    lengths: np.ndarray
+
+
+class Cancelled(Exception):
+    """Somebody did not want the rest; the sweep stands where it stood before the call only in whole blocks."""
+
+
+class Sweep:
+    """Agents of `settings[m]` with seeds `seeds[m]` in one process.
+
+    `arrays` is where it is computed: Numpy(), or on_torch.Torch(device). Agents of the same rule and policy are worked
+    on in blocks whose tables fit into the cache.
+    """
+
+    def __init__(
+        self, process: Process, settings: Sequence[Settings], seeds: Sequence[int], arrays: Numpy | None = None
+    ) -> None:
+        if len(settings) != len(seeds) or not len(seeds):
+            raise LabError(f"a sweep needs a seed for each agent; there are {len(settings)} agents, {len(seeds)} seeds")
+        for each in settings:
+            if each.rule not in RULES:
+                raise LabError(f"{TITLES[each.rule]} cannot be swept; these can: {', '.join(RULES)}")
+        self.process, self.settings, self.seeds = process, tuple(settings), tuple(int(seed) for seed in seeds)
+        self.arrays = arrays or Numpy()
+        self.tables = Tables(process, self.arrays)
+        powers = Powers(self.arrays)
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for m, each in enumerate(settings):
+            groups.setdefault((each.rule, each.policy, each.traces), []).append(m)
+        self.blocks: list[tuple[np.ndarray, Block]] = []
+        for members in groups.values():
+            each = len(RULES[settings[members[0]].rule].tables) * process.size * process.choices * 8
+            most = len(members) if self.arrays.cache is None else max(64, min(4096, self.arrays.cache // each))
+            parts = -(-len(members) // most)
+            for part in np.array_split(np.array(members), parts):
+                block = Block(self.tables, [settings[m] for m in part], [self.seeds[m] for m in part], powers)
+                self.blocks.append((part, block))
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    # Living
+
+    def advance(self, steps: int, cancelled: Callable[[], bool] = lambda: False) -> Episodes:
+        """So many steps of every agent; the episodes that ended within them."""
+        return self._gathered(steps, 0, cancelled)
+
+    def run_episodes(self, episodes: int, cancelled: Callable[[], bool] = lambda: False) -> tuple[np.ndarray, np.ndarray]:
+        """Until every agent has ended so many more episodes, and not a step further: returns, lengths (M, episodes)."""
+        found = self._gathered(0, episodes, cancelled)
+        shape = (len(self), episodes)
+        return found.returns.reshape(shape), found.lengths.reshape(shape)
+
+    def _gathered(self, steps: int, episodes: int, cancelled: Callable[[], bool]) -> Episodes:
+        xp, ended = self.arrays, Ended()
+        for members, block in self.blocks:
+            agents = xp.array(members, int)
+            wanted = xp.array(np.full(len(members), episodes), int) if episodes else None
+            if not live(block, ended, agents, steps, wanted, cancelled):
+                raise Cancelled
+        if not ended.agent:
+            return Episodes(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+        agent, returns, lengths = (xp.numpy(xp.joined(x)) for x in (ended.agent, ended.earned, ended.length))
+        order = np.argsort(agent, kind="stable")
+        return Episodes(agent[order], returns[order], lengths[order])
+
+    # Looking
+
+    def _placed(self, name: str) -> np.ndarray:
+        values = [self.arrays.numpy(block.place[name]) for _, block in self.blocks]
+        out = np.empty(len(self), values[0].dtype)
+        for (members, _), found in zip(self.blocks, values, strict=True):
+            out[members] = found
+        return out
+
+    @property
+    def states(self) -> np.ndarray:
+        """(M): where each agent stands."""
+        return self._placed("state")
+
+    @property
+    def episodes(self) -> np.ndarray:
+        """(M): how many episodes each has ended."""
+        return self._placed("episode")
+
+    @property
+    def steps(self) -> np.ndarray:
+        """(M): how many steps each has made."""
+        return self._placed("step")
+
+    def q(self) -> np.ndarray:
+        """(M, S, A): every agent's table, NaN where an action cannot be chosen; of two tables their mean."""
+        out = np.empty((len(self), self.tables.S, self.tables.A))
+        for members, block in self.blocks:
+            tables = [self.arrays.numpy(block.table[name]) for name in ("q", "q2") if name in block.table]
+            out[members] = (sum(tables) / len(tables)).transpose(1, 2, 0) if len(tables) > 1 else tables[0].transpose(1, 2, 0)
+        out[:, ~self.process.allowed] = np.nan
+        return out
+
+    # Putting back
+
+    def state(self) -> dict[str, Any]:
+        """All that an exact restart needs beside process, settings and seeds."""
+        xp = self.arrays
+        return {
+            "blocks": [
+                {
+                    "place": {name: xp.numpy(values) for name, values in block.place.items()},
+                    "table": {name: xp.numpy(values) for name, values in block.table.items()},
+                }
+                for _, block in self.blocks
+            ]
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go back to a state of a sweep with the same process, settings and seeds."""
+        for (_, block), saved in zip(self.blocks, state["blocks"], strict=True):
+            for kind, values in (("place", block.place), ("table", block.table)):
+                for name in values:
+                    found = np.asarray(saved[kind][name])
+                    values[name] = self.arrays.array(found, float if found.dtype.kind == "f" else int)
