@@ -29,10 +29,8 @@ def band(
 
     Where it is cancelled, the arrays end with the last part that all seeds have finished.
     """
-    found: Band = (np.zeros(0), np.zeros(0), np.zeros(0))
-    for found in growing(world, settings, seeds, episodes, cancelled):
-        pass
-    return found
+    nothing: Band = (np.zeros(0), np.zeros(0), np.zeros(0))
+    return next(iter([*growing(world, settings, seeds, episodes, cancelled)][-1:]), nothing)
 
 
 def growing(

@@ -117,7 +117,7 @@ class Numpy:
         return mixed(np.asarray(seeds).astype(np.uint64) * GOLDEN + GOLDEN)
 
     def uniforms(self, keys: Array, begin: Array, steps: int, every: bool) -> Array:
-        """(steps, 4, n): draws.uniforms of the same seeds, step by step; (steps, 2, n), draws 0 and 1, if not `every`."""
+        """(steps, 4, n): draws.uniforms of the same seeds, step by step; draws 0 and 1 alone if not `every`."""
         numbers = 2 if every else 1
         stride = np.uint64(2 // numbers)
         count = np.arange(numbers * steps, dtype=np.uint64) * stride

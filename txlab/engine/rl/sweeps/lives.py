@@ -93,7 +93,7 @@ def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | N
         over = xp.take(tables.over, outcome)
         if tables.noise is not None:
             reward = reward + xp.take(tables.noise, outcome) * xp.normal(u[2], u[3])
-        then = act(now, following, draws[t + 1]) if ahead else None
+        then: Array = act(now, following, draws[t + 1]) if ahead else None
         learns.update(now, Step(state, action, reward, following, over, u, then))
         earned += reward
         length += 1

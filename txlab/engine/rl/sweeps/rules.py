@@ -1,7 +1,7 @@
 """What an agent of each rule learns from one step, a thousand agents at a time (MATH M5, M6).
 
 Notable: every formula is written as the glass box writes it, one operation after the other, so that the numbers are
-the same to the last bit. `now` holds what does not change within a step: tables, α, γ, λ, ε, each one a number an agent.
+the same to the last bit. `now` holds what does not change within a step: tables, and α, γ, λ, ε of each agent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txlab.engine.rl.sweeps.tables import Tables
 
 @dataclass
 class Now:
-    """The agents while they are stepped. A table (A, n, S) is also counted flat: cell (a, m, s) = a·stride + base[m] + s."""
+    """The agents while they are stepped. In a table (A, n, S) counted flat, (a, m, s) is a·stride + base[m] + s."""
 
     xp: Numpy
     tables: Tables
@@ -46,7 +46,7 @@ class Step:
     next: Array
     over: Array
     u: Array
-    ahead: Array | None
+    ahead: Array
 
 
 def q_learning(now: Now, step: Step) -> None:
@@ -79,7 +79,7 @@ def expected_sarsa(now: Now, step: Step) -> None:
 
 
 def double_q(now: Now, step: Step) -> None:
-    """Q₁(s,a) ← Q₁(s,a) + α [r + γ Q₂(s′, argmaxₐ′ Q₁(s′,a′)) − Q₁(s,a)], or with 1 and 2 exchanged (van Hasselt 2010)"""
+    """Q₁(s,a) ← Q₁(s,a) + α [r + γ Q₂(s′, argmaxₐ′ Q₁(s′,a′)) − Q₁(s,a)], or 1 and 2 exchanged (van Hasselt 2010)"""
     raise NotImplementedError
 
 

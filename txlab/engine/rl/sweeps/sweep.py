@@ -25,7 +25,7 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class Episodes:
-    """Episodes that ended while a sweep was advanced, each agent's in their order: agent (N), returns (N), lengths (N)."""
+    """Episodes that ended while a sweep was advanced, agent by agent, each one's in their order; (N) each."""
 
     agent: np.ndarray
     returns: np.ndarray
@@ -60,8 +60,8 @@ class Sweep:
             groups.setdefault((each.rule, each.policy, each.traces), []).append(m)
         self.blocks: list[tuple[np.ndarray, Block]] = []
         for members in groups.values():
-            each = len(RULES[settings[members[0]].rule].tables) * process.size * process.choices * 8
-            most = len(members) if self.arrays.cache is None else max(64, min(4096, self.arrays.cache // each))
+            size = 8 * len(RULES[settings[members[0]].rule].tables) * process.size * process.choices
+            most = len(members) if self.arrays.cache is None else max(64, min(4096, self.arrays.cache // size))
             parts = -(-len(members) // most)
             for part in np.array_split(np.array(members), parts):
                 block = Block(self.tables, [settings[m] for m in part], [self.seeds[m] for m in part], powers)
@@ -76,8 +76,10 @@ class Sweep:
         """So many steps of every agent; the episodes that ended within them."""
         return self._gathered(steps, 0, cancelled)
 
-    def run_episodes(self, episodes: int, cancelled: Callable[[], bool] = lambda: False) -> tuple[np.ndarray, np.ndarray]:
-        """Until every agent has ended so many more episodes, and not a step further: returns, lengths (M, episodes)."""
+    def run_episodes(
+        self, episodes: int, cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Until every agent has ended so many more episodes, no step further: returns, lengths (M, episodes)."""
         found = self._gathered(0, episodes, cancelled)
         shape = (len(self), episodes)
         return found.returns.reshape(shape), found.lengths.reshape(shape)
@@ -123,8 +125,10 @@ class Sweep:
         """(M, S, A): every agent's table, NaN where an action cannot be chosen; of two tables their mean."""
         out = np.empty((len(self), self.tables.S, self.tables.A))
         for members, block in self.blocks:
-            tables = [self.arrays.numpy(block.table[name]) for name in ("q", "q2") if name in block.table]
-            out[members] = (sum(tables) / len(tables)).transpose(1, 2, 0) if len(tables) > 1 else tables[0].transpose(1, 2, 0)
+            found = self.arrays.numpy(block.table["q"])
+            if "q2" in block.table:
+                found = (found + self.arrays.numpy(block.table["q2"])) / 2
+            out[members] = found.transpose(1, 2, 0)
         out[:, ~self.process.allowed] = np.nan
         return out
 
