@@ -120,7 +120,7 @@ WORLDS: dict[str, Entry] = {
 def worlds() -> dict[str, Entry]:
     """The worlds of the literature, then the maps that come with txlab."""
     maps = {
-        name: Entry(name, drawn.title, "a map of txlab's", partial(compile_map, drawn, name))
+        name: Entry(name, drawn.title, "a map of txlab's", partial(compile_map, drawn, name, source="a map of txlab's"))
         for name, drawn in shipped_maps().items()
     }
     return {**WORLDS, **maps}

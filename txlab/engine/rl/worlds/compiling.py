@@ -1,9 +1,8 @@
 """From a map to a world: every cell that one can stand in becomes a state, in reading order (MATH M1).
 
-Notable: a move and the wind are one displacement, sideways first and then up or down, that only walls and the edge
-stop; what is flown over is not entered. So a king's move slides along a wall, and S&B's windy
-gridworld comes out as printed. All cells are done at once: a map is compiled anew after each edit, while somebody
-watches.
+Notable: a move and the wind are one displacement, as S&B add them up: sideways first, then up or down. Only walls and
+the edge stop it, each part for itself, so that one slides along them; what is flown over is not entered. All cells are
+done at once: a map is compiled anew after each edit, while somebody watches.
 """
 
 from __future__ import annotations
@@ -116,24 +115,32 @@ def starts_of(drawn: Map, ground: Ground) -> np.ndarray:
     return starts
 
 
-def moved(drawn: Map, ground: Ground, move: str, row: np.ndarray, column: np.ndarray, gust: int) -> list[np.ndarray]:
-    """Where a move and the wind carry from each cell: [row, column, whether something was in the way]."""
+def moved(
+    drawn: Map, ground: Ground, move: str, row: np.ndarray, column: np.ndarray, gust: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where a move and the wind carry from each cell: row, column, whether something was in the way."""
     height, width = ground.wall.shape
+
+    def free(r: np.ndarray, c: np.ndarray) -> np.ndarray:
+        inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+        open: np.ndarray = inside & ~ground.wall[np.clip(r, 0, height - 1), np.clip(c, 0, width - 1)]
+        return open
+
     down, right = STEPS[move]
     wind = np.array(drawn.wind or (0,) * width)[column]
     fall = down - np.where(wind != 0, wind + gust, 0)
-    there = np.clip(column + right, 0, width - 1)
-    free = (there == column + right) & ~ground.wall[row, there]
-    blocked = ~free
-    column, row = np.where(free, there, column), row.copy()
+    # A slanted move that the wind does not turn goes straight to its cell, as a king does, if one can stand there.
+    slanted = free(row + down, column + right) & (np.sign(fall) == down) & bool(down and right)
+    sideways = ~slanted & free(row, column + right)
+    blocked = ~slanted & ~sideways
+    row, column = np.where(slanted, row + down, row), np.where(slanted | sideways, column + right, column)
+    fall = np.where(slanted, fall - down, fall)
     for far in range(1, int(abs(fall).max(initial=0)) + 1):
         below = row + np.sign(fall)
-        inside = np.clip(below, 0, height - 1)
-        free = (inside == below) & ~ground.wall[inside, column]
-        goes = abs(fall) >= far
-        blocked |= goes & ~free
-        row = np.where(goes & free, inside, row)
-    return [row, column, blocked]
+        goes, way = abs(fall) >= far, free(below, column)
+        blocked |= goes & ~way
+        row = np.where(goes & way, below, row)
+    return row, column, blocked
 
 
 def drifts(drawn: Map, action: str) -> list[tuple[str, int, float]]:
