@@ -102,6 +102,11 @@ KINDS = {
             schema="txlab.experiments.planning.schema:PlanningScenario",
             module="txlab.experiments.planning",
         ),
+        Kind(
+            "self-play",
+            schema="txlab.experiments.self_play.schema:SelfPlayScenario",
+            module="txlab.experiments.self_play",
+        ),
     ]
 }
 

@@ -1,1 +1,43 @@
-"""The experiment "self-play": a table that learns a game by playing both sides of it (MATH G1)."""
+"""The experiment "self-play": a table that learns a game by playing both sides of it (MATH G1).
+
+Notable: NumPy alone, so nothing here or below imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from txlab.errors import LabError
+from txlab.experiments.self_play.schema import SelfPlayScenario
+
+if TYPE_CHECKING:
+    from txlab.engine.games.players import MaskPlayer
+    from txlab.experiments.protocol import Frame
+    from txlab.experiments.self_play.experiment import SelfPlay
+
+
+def resolve(scenario: SelfPlayScenario, say: Callable[[str], None] = lambda text: None) -> SelfPlayScenario:
+    """The same scenario with [compute] as it is for NumPy, on one thread. LabError for another device than the CPU."""
+    compute = scenario.compute
+    if compute.device not in ("auto", "cpu"):
+        raise LabError(f"compute.device = {compute.device!r}: self-play is computed on the CPU; allowed: auto, cpu")
+    # What the rest of [compute] decides is for networks; a value for each, so that nothing is left open.
+    settled = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
+    chosen = {name: value for name, value in settled.items() if getattr(compute, name) == "auto"}
+    compute = compute.model_copy(update={"device": "cpu", "threads": compute.threads or 1, **chosen})
+    return scenario.model_copy(update={"compute": compute})
+
+
+def build(scenario: SelfPlayScenario) -> SelfPlay:
+    """The experiment before its first game."""
+    from txlab.experiments.self_play.experiment import SelfPlay
+
+    return SelfPlay(resolve(scenario))
+
+
+def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
+    """Who plays greedily by the table of a recorded frame, or of a checkpoint's state. LabError where there is none."""
+    from txlab.experiments.self_play.experiment import recorded_player
+
+    return recorded_player(kept)

@@ -1,0 +1,246 @@
+"""Self-play as an experiment: stepped, judged, looked at, put back, killed, and its players found again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from txlab.engine.games import tictactoe
+from txlab.engine.games.exact_match import both_seats
+from txlab.engine.games.graph import compiled
+from txlab.engine.games.players import perfect_player, random_player
+from txlab.engine.games.population import Population
+from txlab.engine.games.settings import RULES, Settings
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.experiments.registry import kind_named
+from txlab.experiments.schema import Record
+from txlab.experiments.self_play import build, player_of, resolve
+from txlab.experiments.self_play.live import Training
+from txlab.experiments.self_play.schema import Learn, Look, SelfPlayScenario
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.events import read_rows
+from txlab.runs.frames import FrameIndex
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import LoadedScenario
+
+GRAPH = compiled(tictactoe)
+RANDOM, PERFECT = random_player(tictactoe).policy(), perfect_player(tictactoe).policy()
+
+
+def made(record: Record | None = None, **learn: Any) -> SelfPlayScenario:
+    wanted = {"games": 500, "games_per_step": 50} | learn
+    return SelfPlayScenario(seed=3, learn=Learn(**wanted), record=record or Record())
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Nested states, array for array."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and one and isinstance(one[0], dict):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=np.asarray(one).dtype.kind == "f")
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seeds", [1, 3, 40])
+def test_an_experiment_put_back_goes_on_as_if_nothing_had_been(rule: str, seeds: int) -> None:
+    scenario = made(rule=rule, seeds=seeds, games=90, games_per_step=25)
+    whole, before = build(scenario), build(scenario)
+    for _ in range(2):
+        whole.step()
+        before.step()
+    after = build(scenario)
+    after.load_state_dict(before.state_dict())
+    rows = [(whole.step(), after.step()) for _ in range(2)]
+    assert all(one == other for one, other in rows)
+    assert alike(whole.state_dict(), after.state_dict())
+    assert whole.evaluate() == after.evaluate()
+    assert whole.step_count == whole.steps == 4
+    assert whole.population.games == 90  # the last block is what is left of them
+
+
+def test_how_it_is_computed_cannot_be_told_from_the_numbers() -> None:
+    settings = Settings(rule="q-learning")
+    plain, batched = Population(GRAPH, settings, [1, 2], 3), Population(GRAPH, settings, [1, 2], 1)
+    assert plain.batch is None
+    assert batched.batch is not None
+    plain.run(40)
+    batched.run(40)
+    assert np.array_equal(plain.results, batched.results)
+    assert all(np.array_equal(plain.values(row), batched.values(row)) for row in (0, 1))
+
+
+def test_what_is_measured_is_what_its_player_would_do() -> None:
+    experiment = build(made())
+    values = experiment.step()
+    assert values["self_won"] + values["self_drawn"] + values["self_lost"] == pytest.approx(1)
+    found = experiment.evaluate()
+    first, second = both_seats(GRAPH, experiment.player().policy(), RANDOM)
+    against = both_seats(GRAPH, experiment.player().policy(), PERFECT)
+    assert (found["won_first"], found["drawn_first"], found["lost_first"]) == (first.won, first.drawn, first.lost)
+    assert (found["won_second"], found["drawn_second"], found["lost_second"]) == (second.won, second.drawn, second.lost)
+    assert [found[f"lost_to_perfect_{seat}"] for seat in ("first", "second")] == [each.lost for each in against]
+    assert found["unbeaten"] == 0.0
+    assert experiment.evaluate() == found  # nothing is learnt by looking
+
+
+def test_several_learners_are_told_by_their_mean_and_its_error() -> None:
+    several = build(made(seeds=3))
+    several.step()
+    alone = []
+    for seed in (3, 4, 5):
+        one = build(made().model_copy(update={"seed": seed}))
+        one.step()
+        alone.append(one.evaluate()["won_first"])
+    found = several.evaluate()
+    assert found["won_first"] == pytest.approx(np.mean(alone))
+    assert found["won_first_high"] - found["won_first"] == pytest.approx(np.std(alone, ddof=1) / 3**0.5)
+    assert found["won_first"] - found["won_first_low"] == pytest.approx(np.std(alone, ddof=1) / 3**0.5)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seeds", [1, 40])
+def test_a_player_comes_back_from_a_frame_and_from_a_state(rule: str, seeds: int) -> None:
+    experiment = build(made(rule=rule, seeds=seeds))
+    experiment.step()
+    player = experiment.player()
+    frame = experiment.frame()
+    for again in (player_of(frame), player_of(experiment.state_dict())):
+        assert np.array_equal(again.kept, player.kept)
+        assert again.name == player.name
+    start = tictactoe.start()
+    assert frame.tensors["openings"] == pytest.approx(list(player.values(start).values()), rel=1e-6)
+    assert frame.tokens["shown"][0] == "X../.../..."
+    shown = np.asarray(frame.tensors["shown"][0])
+    assert np.isnan(shown[0])
+    expected = player.values(tictactoe.read("X../.../..."))
+    assert shown[1:] == pytest.approx([expected[move] for move in range(1, 9)], rel=1e-6)
+
+
+def test_what_is_no_record_of_a_player_is_refused() -> None:
+    experiment = build(made())
+    frame = experiment.frame()
+    with pytest.raises(LabError, match="no record of self-play"):
+        player_of(Frame(0, {"attention/pattern": np.zeros(3)}))
+    with pytest.raises(LabError, match="without its table"):
+        player_of(Frame(0, {}, facts=frame.facts))
+    with pytest.raises(LabError, match="has 5478 values; this one has 7"):
+        player_of(Frame(0, {"values": np.zeros(7)}, facts=frame.facts))
+    with pytest.raises(LabError, match="of td at tictactoe, not of sarsa"):
+        build(made(rule="sarsa")).load_state_dict(experiment.state_dict())
+
+
+def test_numbers_that_a_person_turned_stay_turned_after_a_restart() -> None:
+    experiment = build(made(rule="td-lambda"))
+    assert list(experiment.adjustable()) == ["alpha", "epsilon", "lam"]
+    assert list(build(made()).adjustable()) == ["alpha", "epsilon"]
+    experiment.adjust("epsilon", 0.4)
+    experiment.step()
+    again = build(made(rule="td-lambda"))
+    again.load_state_dict(experiment.state_dict())
+    assert again.adjustable()["epsilon"].value == 0.4
+    assert again.step()["epsilon"] == 0.4
+    with pytest.raises(LabError, match="nearest: alpha"):
+        experiment.adjust("alfa", 0.1)
+
+
+def test_a_run_killed_and_resumed_is_one_never_killed(tmp_path: Path) -> None:
+    record = Record(evaluate_every=2, frame_every=4, checkpoint_every=5)
+    scenario = made(record, games=6000, games_per_step=100, seeds=2)
+
+    def life(root: Path) -> RunDirectory:
+        return RunDirectory(prepare(LoadedScenario(scenario, "tictactoe", "a test"), root=root))
+
+    whole, killed = life(tmp_path / "whole"), life(tmp_path / "killed")
+    assert execute(whole).status == "done"
+    pid = os.fork()
+    if not pid:
+
+        def die(row: dict[str, Any]) -> None:
+            if row["event"] == "metrics" and row["step"] == 33:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            execute(killed, observer=die)
+        finally:
+            os._exit(4)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    assert checkpoints.newest(killed) == 30
+    assert RunInfo.load(killed).status == "running"
+    assert execute(killed).status == "done"
+
+    def told(run: RunDirectory) -> dict[int, dict[str, float]]:
+        found: dict[int, dict[str, float]] = {}
+        for row in read_rows(run.events)[0]:
+            if row["event"] == "metrics":
+                found.setdefault(row["step"], {}).update(row["values"])
+        return found
+
+    assert told(whole) == told(killed)
+    states = [checkpoints.load(run, 60) for run in (whole, killed)]
+    assert alike(*states)
+    frames = [FrameIndex(run.frames) for run in (whole, killed)]
+    for index in frames:
+        index.refresh()
+    last = [index.read(60) for index in frames]
+    assert np.array_equal(last[0].tensors["values"], last[1].tensors["values"])
+    assert np.array_equal(player_of(last[0]).kept, player_of(states[1]).kept)
+
+
+def test_a_scenario_says_what_is_wrong_with_it() -> None:
+    for wrong, why in [
+        (lambda: Learn(rule="sarsa", exploring=True), "sarsa learns of every move anyway"),
+        (lambda: Learn(alpha=2.0), "less than or equal to 1"),
+        (lambda: Look(positions=["XX./.../..."]), "cannot come up"),
+        (lambda: Look(positions=["XXX/OO./..."]), "no move to show"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            wrong()
+    scenario = made()
+    gpu = scenario.model_copy(update={"compute": scenario.compute.model_copy(update={"device": "cuda"})})
+    with pytest.raises(LabError, match="computed on the CPU"):
+        resolve(gpu)
+    assert kind_named("self-play").load_schema() is SelfPlayScenario
+    assert resolve(scenario).compute.device == "cpu"
+    assert [name for name, _ in scenario.outline()] == ["Game", "Learner", "Training"]
+
+
+def test_a_training_that_is_looked_at_learns_what_the_run_learns() -> None:
+    training, run = Training(seed=3), build(made())
+    said: list[int] = []
+    assert training.run(500, say=said.append)
+    while run.step_count < run.steps:
+        run.step()
+    assert np.array_equal(training.learner.values(), run.population.values())
+    assert said == sorted(said)
+    assert said[-1] == training.games == training.curve[-1].games == 500
+    games = [point.games for point in training.curve]
+    assert games[0] == 0
+    assert games == sorted(set(games))
+    assert len(games) < 60
+    last = training.curve[-1]
+    assert (last.random_first, last.random_second) == both_seats(GRAPH, training.player().policy(), RANDOM)
+    assert (last.perfect_first, last.perfect_second) == both_seats(GRAPH, training.player().policy(), PERFECT)
+
+
+def test_a_training_stops_when_it_is_told_to_and_goes_on_when_it_is_asked() -> None:
+    training = Training(seed=3)
+    asked = iter([False, False, True])
+    assert training.run(100_000, late=lambda: next(asked)) is False
+    assert 0 < training.games < 1000
+    stopped = training.games
+    player = training.player()
+    assert training.run(1000 - stopped)
+    assert training.games == 1000
+    assert player.name.endswith(f"{stopped} games")  # it is what it was
+    whole = Training(seed=3)
+    whole.run(1000)
+    assert np.array_equal(whole.learner.values(), training.learner.values())
+    assert training.explain(tictactoe.start(), 4).math == "G1"
