@@ -21,7 +21,8 @@ NAMED_TEXTS = ("python-docs", "python-source", "-")
 
 
 def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[tuple[str, ...], str]) -> Scenario:
-    """`data.text`, `data.tokenizer` and `start.run` as absolute paths that exist, unless they name what is no file.
+    """`data.text`, `data.tokenizer`, `start.run` and `world.file` as absolute paths that exist, unless they name what
+    is no file.
 
     said  the keys that the command line set
     """
@@ -30,6 +31,11 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[tuple[str,
         base = Path.cwd() if ("start", "run") in said else path.resolve().parent
         found_run = existing(start.run, base) or start.run  # preparing it says what is wrong
         scenario = scenario.model_copy(update={"start": start.model_copy(update={"run": found_run})})
+    world = getattr(scenario, "world", None)
+    if file := getattr(world, "file", ""):
+        base = Path.cwd() if ("world", "file") in said else path.resolve().parent
+        found_map = (existing(file, base) if "\0" not in file else None) or file  # reading it says what is wrong
+        scenario = scenario.model_copy(update={"world": world.model_copy(update={"file": found_map})})
     data = getattr(scenario, "data", None)
     if not isinstance(data, BaseModel) or getattr(data, "source", "text") != "text":
         return scenario  # a generated task reads no file
