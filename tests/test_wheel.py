@@ -71,8 +71,10 @@ def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     styles = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.tcss")}
     sources = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.py")}
     texts = {f"txlab/_shipped/texts/{path.name}" for path in (REPOSITORY / "assets" / "texts").iterdir()}
+    maps = {f"txlab/_shipped/maps/{path.name}" for path in (REPOSITORY / "assets" / "maps").iterdir()}
     assert "txlab/_shipped/texts/sentences.toml" in texts
-    assert scenarios | styles | sources | texts <= names
+    assert "txlab/_shipped/maps/four-rooms.txt" in maps
+    assert scenarios | styles | sources | texts | maps <= names
     assert all(name.startswith(("txlab/", "txlab-")) for name in names)
     assert not any("tests/" in name or name.endswith(".pyc") for name in names)
 
@@ -105,3 +107,16 @@ def test_the_installed_program_brings_its_sentences(installed: Path, tmp_path: P
     said = call(installed, tmp_path, "tokenizer", "compare", "bytes", "python-docs")
     assert "English" in said
     assert "Tamil" in said
+
+
+def test_the_installed_program_brings_its_maps(installed: Path, tmp_path: Path) -> None:
+    code = "from txlab.engine.rl.worlds.catalogue import world_named; print(world_named('four-rooms').title)"
+    said = subprocess.run(
+        [installed / "python", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=without_checkout(),
+        check=True,
+    ).stdout
+    assert said == "Four rooms with a door in each wall\n"

@@ -32,7 +32,7 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[tuple[str,
         found_run = existing(start.run, base) or start.run  # preparing it says what is wrong
         scenario = scenario.model_copy(update={"start": start.model_copy(update={"run": found_run})})
     world = getattr(scenario, "world", None)
-    if file := getattr(world, "file", ""):
+    if isinstance(world, BaseModel) and (file := getattr(world, "file", "")):
         base = Path.cwd() if ("world", "file") in said else path.resolve().parent
         found_map = (existing(file, base) if "\0" not in file else None) or file  # reading it says what is wrong
         scenario = scenario.model_copy(update={"world": world.model_copy(update={"file": found_map})})
