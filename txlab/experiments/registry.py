@@ -107,6 +107,11 @@ KINDS = {
             schema="txlab.experiments.self_play.schema:SelfPlayScenario",
             module="txlab.experiments.self_play",
         ),
+        Kind(
+            "control",
+            schema="txlab.experiments.control.schema:ControlScenario",
+            module="txlab.experiments.control",
+        ),
     ]
 }
 

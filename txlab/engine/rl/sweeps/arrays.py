@@ -110,6 +110,10 @@ class Numpy:
             place += running <= bound
         return place
 
+    def column(self, rows: Array, index: Array) -> Array:
+        """(n): rows[index[m], m] of (A, n)."""
+        return rows.reshape(-1).take(index * rows.shape[1] + np.arange(rows.shape[1]))
+
     # Chance
 
     def keys(self, seeds: Sequence[int] | np.ndarray) -> Array:

@@ -59,7 +59,7 @@ def live(
             return True
         if cancelled():
             return False
-        if n > FEWEST and 2 * len(going) <= n:
+        if is_worth_parting(n, len(going)):
             part = block.part(going)
             whole = live(part, ended, agents[going], 0, left[going], cancelled)
             block.put_back(going, part)
@@ -68,7 +68,8 @@ def live(
 
 
 def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
-    """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here."""
+    """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here, and
+    it stops early where half of the agents have none left."""
     tables, xp, learns, own, place = block.tables, block.xp, block.learns, block.own, block.place
     assert learns.update is not None
     n, limit, A, ahead = len(block), tables.process.limit, tables.A, learns.ahead
@@ -80,14 +81,16 @@ def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | N
         xp, tables, block.policy, block.traces, block.table, block.base(n), n * tables.S,
         alpha, own["gamma"], own["lam"], at["heat"],
     )  # fmt: skip
-    draws = xp.uniforms(own["key"], at["step"], steps + ahead, tables.every_draw)
+    every = tables.every_draw or learns.coin
+    draws = xp.uniforms(own["key"], at["step"], steps + ahead, every)
     state, action = at["state"], at["action"]
     earned, length, episode, heat = at["earned"], at["length"], at["episode"], at["heat"]
+    going = n if left is None else int((left > 0).sum())
     for t in range(steps):
         u = draws[t]
         if not ahead:
             action = act(now, state, u)
-        outcome = tables.outcome(state * A + action, u[2] if tables.every_draw else None)
+        outcome = tables.outcome(state * A + action, u[2] if every else None)
         following = xp.take(tables.next, outcome)
         reward = xp.take(tables.reward, outcome)
         over = xp.take(tables.over, outcome)
@@ -120,12 +123,18 @@ def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | N
             action[closed] = act(now, state[closed], draws[t + 1], closed)
         if through is not None and len(through):
             alpha[through] = 0.0
+            going -= len(through)
             keep(place, through, at | {"state": state, "action": action}, at["step"] + (t + 1))
-    going = {**at, "state": state, "action": action}
-    if left is None:
-        keep(place, None, going, at["step"] + steps)
-    else:
-        keep(place, xp.which(left > 0), going, at["step"] + steps)
+            if is_worth_parting(n, going):
+                steps = t + 1
+                break
+    here = {**at, "state": state, "action": action}
+    keep(place, None if left is None else xp.which(left > 0), here, at["step"] + steps)
+
+
+def is_worth_parting(n: int, going: int) -> bool:
+    """Whether so many of n agents should go on without those that stand still."""
+    return going == 0 or (n > FEWEST and 2 * going <= n)
 
 
 def keep(place: dict[str, Array], lanes: Array | None, at: dict[str, Array], step: Array) -> None:

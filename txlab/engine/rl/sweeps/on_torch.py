@@ -114,6 +114,9 @@ class Torch(Numpy):
             place += running <= bound
         return place
 
+    def column(self, rows: Array, index: Array) -> Array:
+        return rows.gather(0, index[None])[0]
+
     # Chance
 
     def keys(self, seeds: Sequence[int] | np.ndarray) -> Array:

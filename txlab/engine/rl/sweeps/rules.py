@@ -80,7 +80,19 @@ def expected_sarsa(now: Now, step: Step) -> None:
 
 def double_q(now: Now, step: Step) -> None:
     """Q₁(s,a) ← Q₁(s,a) + α [r + γ Q₂(s′, argmaxₐ′ Q₁(s′,a′)) − Q₁(s,a)], or 1 and 2 exchanged (van Hasselt 2010)"""
-    raise NotImplementedError
+    xp, one, two = now.xp, now.table["q"], now.table["q2"]
+    first = step.u[3] < 0.5
+    place = now.base + step.next
+    rows_one, rows_two = xp.rows(one, place), xp.rows(two, place)
+    chosen_by, valued_by = xp.where(first, rows_one, rows_two), xp.where(first, rows_two, rows_one)
+    best = xp.among_best(chosen_by, xp.top(chosen_by), step.u[3])
+    value = now.next_value(xp.column(valued_by, best), step.over)
+    cell = step.action * now.stride + (now.base + step.state)
+    old_one, old_two = xp.take(one, cell), xp.take(two, cell)
+    old = xp.where(first, old_one, old_two)
+    new = old + now.alpha * (step.reward + now.gamma * value - old)
+    xp.put(one, cell, xp.where(first, new, old_one))
+    xp.put(two, cell, xp.where(first, old_two, new))
 
 
 def sarsa_lambda(now: Now, step: Step) -> None:
@@ -90,14 +102,23 @@ def sarsa_lambda(now: Now, step: Step) -> None:
     share(now, step, now.next_value(following, step.over))
 
 
-def share(now: Now, step: Step, value: Array) -> None:
+def watkins(now: Now, step: Step) -> None:
+    """δ = r + γ maxₐ′ Q(s′,a′) − Q(s,a);  Q ← Q + α δ e;  e ← γ λ e, or 0 where a′ is no best action (Watkins 1989)"""
+    xp, q = now.xp, now.table["q"]
+    place = now.base + step.next
+    best = xp.top(xp.rows(q, place))
+    greedy = xp.take(q, step.ahead * now.stride + place) == best
+    share(now, step, now.next_value(best, step.over), xp.where(greedy, now.lam, 0.0))
+
+
+def share(now: Now, step: Step, value: Array, lam: Array | None = None) -> None:
     """One δ for all pairs, each by its trace (MATH M5; Sutton and Barto 2018, 12.7)."""
     xp, q, e = now.xp, now.table["q"], now.table["e"]
     cell = step.action * now.stride + (now.base + step.state)
     delta = step.reward + now.gamma * value - xp.take(q, cell)
     xp.put(e, cell, 1.0 if now.traces == "replacing" else xp.take(e, cell) + 1.0)
     q += (now.alpha * delta)[:, None] * e
-    e *= (now.gamma * now.lam)[:, None]
+    e *= (now.gamma * (now.lam if lam is None else lam))[:, None]
 
 
 @dataclass(frozen=True)
@@ -106,18 +127,22 @@ class Learns:
     update   what one step teaches; None where only whole episodes do
     ahead    whether the action in s′ is chosen before the update, and then taken
     traces   which of the tables are cleared at each episode
+    coin     whether it draws on its own
     """
 
     tables: tuple[str, ...]
     update: Callable[[Now, Step], None] | None
     ahead: bool = False
     traces: tuple[str, ...] = ()
+    coin: bool = False
 
 
 RULES: dict[Rule, Learns] = {
     "q-learning": Learns(("q",), q_learning),
     "sarsa": Learns(("q",), sarsa, ahead=True),
     "expected-sarsa": Learns(("q",), expected_sarsa),
+    "double-q": Learns(("q", "q2"), double_q, coin=True),
+    "watkins-q-lambda": Learns(("q", "e"), watkins, ahead=True, traces=("e",)),
     "sarsa-lambda": Learns(("q", "e"), sarsa_lambda, ahead=True, traces=("e",)),
 }
 
@@ -132,5 +157,5 @@ def act(now: Now, states: Array, u: Array, lanes: Array | None = None) -> Array:
     """(n) actions in these states, by draws 0 and 1; of these agents alone, if `lanes` says which."""
     if lanes is None:
         return choose(now.tables, now.policy, chosen_from(now, states), states, u, now.heat)
-    rows = now.xp.rows(now.table["q"], now.base[lanes] + states)
+    rows = now.xp.rows(now.table["q"], now.base[lanes] + states)  # of rules that choose ahead, which have one table
     return choose(now.tables, now.policy, rows, states, u[:, lanes], now.heat[lanes])

@@ -121,14 +121,25 @@ class Sweep:
         """(M): how many steps each has made."""
         return self._placed("step")
 
-    def q(self) -> np.ndarray:
-        """(M, S, A): every agent's table, NaN where an action cannot be chosen; of two tables their mean."""
-        out = np.empty((len(self), self.tables.S, self.tables.A))
-        for members, block in self.blocks:
-            found = self.arrays.numpy(block.table["q"])
+    @property
+    def heats(self) -> np.ndarray:
+        """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
+        return self._placed("heat")
+
+    def q(self, members: np.ndarray | None = None) -> np.ndarray:
+        """(M, S, A): the tables of all agents, or of these; NaN where nothing can be chosen; of two tables the mean."""
+        wanted = np.arange(len(self)) if members is None else np.asarray(members)
+        out = np.empty((len(wanted), self.tables.S, self.tables.A))
+        for present, block in self.blocks:
+            lanes = np.searchsorted(present, wanted)
+            here = np.flatnonzero(present[np.minimum(lanes, len(present) - 1)] == wanted)
+            if not len(here):
+                continue
+            some = self.arrays.array(lanes[here], int)
+            found = self.arrays.numpy(self.arrays.lanes(block.table["q"], some))
             if "q2" in block.table:
-                found = (found + self.arrays.numpy(block.table["q2"])) / 2
-            out[members] = found.transpose(1, 2, 0)
+                found = (found + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
+            out[here] = found.transpose(1, 2, 0)
         out[:, ~self.process.allowed] = np.nan
         return out
 

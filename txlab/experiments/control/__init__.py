@@ -1,0 +1,35 @@
+"""The experiment "control": learners that steer, many seeds and many settings of each at once (MATH M5–M7).
+
+Notable: no torch, unless the scenario asks for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from txlab.experiments.control.schema import ControlScenario
+
+if TYPE_CHECKING:
+    from txlab.experiments.control.experiment import ControlExperiment
+
+
+def resolve(scenario: ControlScenario, say: Callable[[str], None] = lambda text: None) -> ControlScenario:
+    """The same scenario with [compute] as it is for tables, and the text of a map's file in its place.
+
+    A device that is left open is the CPU: below some 100 000 agents it is faster than launching a GPU's kernels.
+    """
+    from txlab.experiments.decisions.world import settled as with_its_map
+
+    compute = scenario.compute
+    settled = {"device": "cpu", "dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
+    chosen = {name: value for name, value in settled.items() if getattr(compute, name) == "auto"}
+    compute = compute.model_copy(update={"threads": compute.threads or 1, **chosen})
+    return scenario.model_copy(update={"compute": compute, "world": with_its_map(scenario.world)})
+
+
+def build(scenario: ControlScenario) -> ControlExperiment:
+    """The experiment at its first step. LabError where a world, a rule or a device cannot be."""
+    from txlab.experiments.control.experiment import ControlExperiment
+
+    return ControlExperiment(resolve(scenario))
