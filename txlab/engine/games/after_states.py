@@ -10,7 +10,17 @@ is forgotten at each new game and, where exploring moves teach nothing, at each 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
 from txlab.engine.games.learner import Learner
+
+
+def picker(cells: list[int]) -> Callable[[list[float]], Sequence[float]]:
+    """What takes the values of these cells out of a table, in one call where a loop would make one for each."""
+    if len(cells) > 1:
+        return itemgetter(*cells)
+    return itemgetter(slice(cells[0], cells[0] + 1) if cells else slice(0))
 
 
 class AfterStates(Learner):
@@ -20,6 +30,7 @@ class AfterStates(Learner):
 
     def begin(self) -> list[float]:
         self.way = []
+        self.picked = [picker(each) for each in self.after]
         return [self.outcome[n] if not self.after[n] else self.settings.initial for n in range(self.graph.size)]
 
     def advance(self, plies: int, games: int) -> None:
@@ -27,13 +38,14 @@ class AfterStates(Learner):
         after, mover, outcome, results = self.after, self.mover, self.outcome, self.results
         alpha, all_teach = settings.alpha, settings.exploring
         lam = settings.lam if settings.rule == "td-lambda" else 0.0
+        picked = self.picked
         s, way, t, game = self.position, self.way, self.plies, self.games
         epsilon, last = settings.epsilon_of(game), game + games
         for explore, which in self.draws(plies, games):
             follow = after[s]
             greedy = explore >= epsilon
             if greedy:
-                values = [V[n] for n in follow]
+                values = picked[s](V)
                 best = max(values) if mover[s] > 0 else min(values)
                 ties = values.count(best)
                 if ties == 1:

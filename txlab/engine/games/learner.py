@@ -9,6 +9,7 @@ rules and needs no learning: a table holds the outcome there, and has no bootstr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -63,14 +64,16 @@ class Learner:
         """One ply."""
         self.advance(1, NEVER)
 
-    def draws(self, plies: int, games: int) -> Iterator[tuple[float, float]]:
-        """(explore?, which) of ply `self.plies` and those after it; at most as many as can be needed."""
-        begin, wanted = self.plies, min(plies, games * self.longest)
-        while wanted > 0:
-            chunk = min(CHUNK, wanted)
-            for explore, which, _, _ in uniforms(self.seed, begin, chunk)[0].tolist():
-                yield explore, which
-            begin, wanted = begin + chunk, wanted - chunk
+    def draws(self, plies: int, games: int) -> Iterator[list[float]]:
+        """[explore?, which] of ply `self.plies` and those after it; at most as many as can be needed."""
+
+        def chunks(begin: int, wanted: int) -> Iterator[list[list[float]]]:
+            while wanted > 0:
+                chunk = min(CHUNK, wanted)
+                yield uniforms(self.seed, begin, chunk)[0, :, :2].tolist()
+                begin, wanted = begin + chunk, wanted - chunk
+
+        return chain.from_iterable(chunks(self.plies, min(plies, games * self.longest)))
 
     def set(self, **changes: Any) -> None:
         """Other numbers from here on; LabError says what is allowed."""

@@ -24,8 +24,11 @@ ROUNDED = 1e-9
 class Player(Protocol):
     """name   short, for a table of ratings        game   the rules it knows"""
 
-    name: str
-    game: Game
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def game(self) -> Game: ...
 
     def move(self, position: Position, draw: float) -> int:
         """Its move there; `draw` in [0, 1) decides where it is indifferent."""

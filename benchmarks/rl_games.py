@@ -1,0 +1,152 @@
+"""Tic-tac-toe by self-play: games a second with learning on, beside a program with an object a move.
+
+    python benchmarks/rl_games.py [--games N] [--repeats R]
+
+Wanted: the glass box 3 times, many seeds at once 10 times the games a CPU-second of the object-per-move loop. That loop
+is written as one would, and not to lose: boards are small objects with slots, keys are tuples, a winner is looked for
+on the lines alone, and values are read once a move. It runs the very same rule (TD(0) on after-states, α = ε = .1,
+moves made at random teach nothing) and its table is judged by the same exact match, so that the three learn the same.
+All of them in turn, several times over; told are the medians of CPU time, and ratios of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.games import tictactoe
+from txlab.engine.games.batch import Batch
+from txlab.engine.games.exact_match import both_seats
+from txlab.engine.games.graph import Graph, compiled
+from txlab.engine.games.players import random_player, table_player
+from txlab.engine.games.self_play import make_learner
+from txlab.engine.games.settings import RULES, Rule, Settings
+
+SEEDS = (64, 256, 1024)
+LINES = tictactoe.LINES
+
+
+class Board:
+    """A position: who has signed which square, and whose turn it is."""
+
+    __slots__ = ("cells", "turn")
+
+    def __init__(self, cells: tuple[int, ...] = (0,) * 9, turn: int = 1) -> None:
+        self.cells, self.turn = cells, turn
+
+    def moves(self) -> list[int]:
+        return [square for square in range(9) if not self.cells[square]]
+
+    def play(self, square: int) -> Board:
+        return Board((*self.cells[:square], self.turn, *self.cells[square + 1 :]), -self.turn)
+
+    def result(self) -> int | None:
+        """+1, −1, 0, or None; only who moved last can have a line."""
+        cells, last = self.cells, -self.turn
+        for a, b, c in LINES:
+            if cells[a] == last and cells[b] == last and cells[c] == last:
+                return last
+        return None if 0 in cells else 0
+
+
+class ObjectLearner:
+    """TD(0) on after-states, an object for every board that is looked at, values in a dictionary."""
+
+    def __init__(self, alpha: float, epsilon: float, seed: int) -> None:
+        self.alpha, self.epsilon = alpha, epsilon
+        self.random = random.Random(seed)
+        self.values: dict[tuple[int, ...], float] = {}
+
+    def value(self, board: Board) -> float:
+        known = self.values.get(board.cells)
+        if known is None:
+            known = self.values[board.cells] = float(board.result() or 0)
+        return known
+
+    def game(self) -> None:
+        board = Board()
+        while board.result() is None:
+            explore = self.random.random() < self.epsilon
+            if explore:
+                after = board.play(self.random.choice(board.moves()))
+            else:
+                boards = [board.play(square) for square in board.moves()]
+                values = [self.value(each) for each in boards]
+                best = max(values) if board.turn > 0 else min(values)
+                after = self.random.choice([b for b, value in zip(boards, values, strict=True) if value == best])
+                before = self.value(board)
+                self.values[board.cells] = before + self.alpha * (self.value(after) - before)
+            board = after
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def quality(graph: Graph, table: np.ndarray) -> tuple[float, float]:
+    """Of the greedy player: won against random, as first and as second."""
+    first, second = both_seats(graph, table_player(graph, table, "").policy(), random_player(graph.game).policy())
+    return first.won, second.won
+
+
+def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
+    """Games a CPU-second: "object", "glass" and "batch" by rule (and seeds), and the ratios to the object's TD(0).
+
+    games  each of the plain loops plays so many in each of `repeats` rounds; the batches 100 with every seed
+    """
+    graph = compiled(tictactoe)
+    plain = ObjectLearner(0.1, 0.1, 1)
+    glass = {rule: make_learner(graph, Settings(rule=rule), 1) for rule in RULES}
+    batch = {(rule, M): Batch(graph, Settings(rule=rule), range(M)) for rule in RULES for M in SEEDS}
+    rates: dict[str, list[float]] = {"object": []}
+    for _ in range(repeats):
+        rates["object"].append(games / timed(lambda: [plain.game() for _ in range(games)]))
+        for rule, learner in glass.items():
+            rates.setdefault(f"glass/{rule}", []).append(games / timed(lambda one=learner: one.run(games)))
+        for (rule, M), several in batch.items():
+            rates.setdefault(f"batch/{rule}/{M}", []).append(100 * M / timed(lambda all_=several: all_.run(100)))
+    found = {name: median(each) for name, each in rates.items()}
+    ratios = {name: rate / found["object"] for name, rate in found.items()}
+    return {"rates": found, "ratios": ratios}
+
+
+def judged(games: int) -> dict[str, tuple[float, float]]:
+    """What each has learnt after so many games: the object's loop, the glass box."""
+    graph = compiled(tictactoe)
+    plain = ObjectLearner(0.1, 0.1, 1)
+    for _ in range(games):
+        plain.game()
+    rule: Rule = "td"
+    learner = make_learner(graph, Settings(rule=rule), 1)
+    learner.run(games)
+    table = np.array(
+        [plain.values.get(each, float(graph.outcome[n])) for n, each in enumerate(graph.positions)]
+    )  # fmt: skip
+    return {"object": quality(graph, table), "glass": quality(graph, learner.values())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--games", type=int, default=2000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--learn", type=int, default=60_000, help="games after which the players are judged")
+    options = parser.parse_args()
+    found = measure(options.games, options.repeats)
+    print("tic-tac-toe by self-play, learning on, one core: games a CPU-second, and times the object-per-move loop")
+    for name, rate in found["rates"].items():
+        wanted = {"glass": "wanted 3", "batch": "wanted 10"}.get(name.split("/")[0], "")
+        print(f"  {name:24}{rate / 1000:8.1f} k {found['ratios'][name]:7.2f}  {wanted}")
+    for name, (first, second) in judged(options.learn).items():
+        print(f"after {options.learn} games, won against random: {name:8} {first:.4f} as X, {second:.4f} as O")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Published numbers of tic-tac-toe: its positions, its exact matches, and what self-play makes of an empty table.
+
+Notable: all but the last two figures are computed, without a game being played. Of the learners so many seeds are
+measured as are named; each of them comes to the very same player, so that their mean has no error left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from txlab.engine.games import tictactoe
+from txlab.engine.games.exact_match import Chances, best_response, both_seats, chances, fractions
+from txlab.engine.games.graph import compiled
+from txlab.engine.games.players import perfect_player, random_player
+from txlab.engine.games.self_play import make_learner
+from txlab.engine.games.settings import Settings
+from txlab.engine.games.tournament import play
+from txlab.experiments.published.figure import Figure, Measured, Number, Say
+
+SELF_PLAY_GAMES, SEEDS = 100_000, 8
+PLAYED = 1000
+WINNERS = (1, -1, 0)
+
+
+def exactly(*values: float) -> list[Measured]:
+    return [Measured(float(value)) for value in values]
+
+
+def three(found: Chances) -> tuple[float, float, float]:
+    return found.won, found.drawn, found.lost
+
+
+def measure_positions(say: Say) -> list[Measured]:
+    graph = compiled(tictactoe)
+    classes = np.unique(graph.symmetry)
+    ended, ended_classes = np.flatnonzero(graph.ended), classes[graph.ended[classes]]
+    ways = [1] + [0] * (graph.size - 1)  # how many games lead to each position
+    for before, after in zip(graph.before.tolist(), graph.after.tolist(), strict=True):
+        ways[after] += ways[before]
+    games = [sum(ways[n] for n in ended[graph.outcome[ended] == each].tolist()) for each in WINNERS]
+    return exactly(
+        graph.size,
+        graph.size - len(ended),
+        len(ended),
+        *((graph.outcome[ended] == each).sum() for each in WINNERS),
+        len(classes),
+        len(ended_classes),
+        *((graph.outcome[ended_classes] == each).sum() for each in WINNERS),
+        sum(games),
+        *games,
+    )
+
+
+def measure_random(say: Say) -> list[Measured]:
+    everything = random_player(tictactoe).kept
+    return exactly(*map(float, fractions(compiled(tictactoe), everything, everything)))
+
+
+def measure_perfect(say: Say) -> list[Measured]:
+    graph = compiled(tictactoe)
+    first, second = both_seats(graph, perfect_player(tictactoe).policy(), random_player(tictactoe).policy())
+    return exactly(*three(first), *three(second))
+
+
+def measure_best_response(say: Say) -> list[Measured]:
+    graph, random = compiled(tictactoe), random_player(tictactoe).policy()
+    first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]
+    beaten = chances(graph, random, second).turned()
+    return exactly(chances(graph, first, random).won, beaten.won, beaten.lost)
+
+
+def mean(values: Sequence[float]) -> Measured:
+    """With the standard error of the mean; sums of the same numbers in another order differ in the last digits only."""
+    spread = float(np.std(values, ddof=1))
+    return Measured(float(np.mean(values)), 0.0 if spread < 1e-12 else spread / len(values) ** 0.5, len(values))
+
+
+def measure_self_play(settings: Settings, say: Say) -> list[Measured]:
+    graph = compiled(tictactoe)
+    random, perfect = random_player(tictactoe).policy(), perfect_player(tictactoe)
+    rows = []
+    for seed in range(1, SEEDS + 1):
+        say(f"{settings.title}: {SELF_PLAY_GAMES} games, seed {seed} of {SEEDS}")
+        learner = make_learner(graph, settings, seed)
+        learner.run(SELF_PLAY_GAMES)
+        player = learner.player()
+        first, second = both_seats(graph, player.policy(), random)
+        against = both_seats(graph, player.policy(), perfect.policy())
+        draws = np.arange(PLAYED, dtype=np.uint64) + np.uint64(seed * PLAYED)
+        as_first, as_second = play(player, perfect, draws, draws, 0)[0], play(perfect, player, draws, draws, 0)[0]
+        rows.append(
+            (first.won, second.won, max(each.lost for each in against), (as_first < 0).sum() + (as_second > 0).sum())
+        )
+    return [mean(column) for column in np.array(rows, dtype=np.float64).T]
+
+
+def measure_td(say: Say) -> list[Measured]:
+    return measure_self_play(Settings(), say)
+
+
+def measure_q_learning(say: Say) -> list[Measured]:
+    return measure_self_play(Settings(rule="q-learning"), say)
+
+
+def counts(labels: Sequence[str], values: Sequence[int]) -> list[Number]:
+    return [Number(label, value, 0) for label, value in zip(labels, values, strict=True)]
+
+
+LEARNT = [
+    Number("won against random, first", 0.9678, 4),
+    Number("won against random, second", 0.7775, 4),
+    Number("chance to lose to the perfect player, the worse seat", 0.0, 12),
+    Number(f"of {PLAYED} games from either seat, lost to it", 0, 0),
+]
+
+FIGURES = [
+    Figure(
+        "tictactoe-positions",
+        "tic-tac-toe: positions, positions up to turns and mirrors, games",
+        "exact enumeration",
+        counts(
+            ["positions", "open", "ended", "X has won", "O has won", "drawn",
+             "up to symmetry", "ended", "X has won", "O has won", "drawn",
+             "games", "won by X", "won by O", "drawn"],
+            [5478, 4520, 958, 626, 316, 16, 765, 138, 91, 44, 3, 255_168, 131_184, 77_904, 46_080],
+        ),
+        measure_positions,
+    ),
+    Figure(
+        "tictactoe-random",
+        "random against random",
+        "exact",
+        [Number("X wins, 737/1260", 737 / 1260, 12), Number("drawn, 8/63", 8 / 63, 12),
+         Number("O wins, 121/420", 121 / 420, 12)],
+        measure_random,
+    ),
+    Figure(
+        "tictactoe-perfect",
+        "the perfect player, evenly among equally good moves, against random",
+        "exact",
+        [Number("first: won", 0.967811, 6), Number("first: drawn", 0.032189, 6), Number("first: lost", 0.0, 12),
+         Number("second: won", 0.777484, 6), Number("second: drawn", 0.222516, 6), Number("second: lost", 0.0, 12)],
+        measure_perfect,
+    ),
+    Figure(
+        "tictactoe-best-response",
+        "the best response to random: most won less lost, and of those the most won",
+        "exact",
+        [Number("first: won, 191/192", 191 / 192, 12), Number("second: won", 0.934392, 6),
+         Number("second: lost, 1/105", 1 / 105, 12)],
+        measure_best_response,
+    ),
+    Figure(
+        "tictactoe-td",
+        f"TD(0) on after-states by self-play, α = ε = .1, {SELF_PLAY_GAMES} games, {SEEDS} seeds, from V = 0",
+        "Sutton and Barto 2018, sections 1.5 and 6.8",
+        LEARNT,
+        measure_td,
+        seconds=15.0,
+    ),
+    Figure(
+        "tictactoe-q-learning",
+        f"Q-learning on moves by self-play, α = ε = .1, {SELF_PLAY_GAMES} games, {SEEDS} seeds, from Q = 0",
+        "Sutton and Barto 2018, section 6.5",
+        LEARNT,
+        measure_q_learning,
+        seconds=15.0,
+    ),
+]  # fmt: skip
