@@ -70,7 +70,7 @@ def _of_action(
         steps.append(_residual(total, result))
     follows = "maxₐ′ Q(s′,a′)" if policy is None else "Σₐ′ π(a′|s′) Q(s′,a′)"
     return Explanation(
-        question=f"why {result:.4g} for {a} in {s}?",
+        question=f"why {_plain(result)} for {a} in {s}?",
         equation=f"Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)],  V(s′) = {follows}",
         math="M1" if policy is not None else "M1, M2",
         source=SOURCE,
@@ -101,7 +101,7 @@ def _of_state(
         steps.append(Step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}"))
         steps.append(_residual(total, result))
     return Explanation(
-        question=f"why {result:.4g} in {s}?",
+        question=f"why {_plain(result)} in {s}?",
         equation=f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]",
         math="M1" if policy is not None else "M1, M2",
         source=SOURCE,
@@ -113,20 +113,17 @@ def _of_state(
 
 
 def _residual(total: float, result: float) -> Step:
-    note = "the equation holds" if total == result else "what the number shown still has to move to agree with it"
-    return Step("residual", f"{_number(total)} − {_number(result)}", total - result, note)
+    holds = abs(total - result) <= 1e-12 * max(1.0, abs(total))
+    note = "the equation holds" if holds else "what the number shown still has to move to agree with it"
+    return Step("residual", f"{_number(total, 9)} − {_number(result, 9)}", total - result, note)
 
 
 def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:
     """A line an outcome, the likeliest ones where there are many: p · [r + γ V(s′)]."""
-    found = process.outcomes(state, action)
-    order = (
-        sorted(range(len(found)), key=lambda o: -found[o].probability) if len(found) > MOST_LINES else range(len(found))
-    )
+    found = _likeliest(process, state, action)
     steps = []
     rest = 0.0
-    for place, o in enumerate(order):
-        each = found[o]
+    for place, each in enumerate(found):
         worth = each.probability * (each.reward + (0.0 if over(process, each) else gamma * float(v[each.next])))
         if place >= MOST_LINES:
             rest += worth
@@ -163,14 +160,23 @@ def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float)
 
 
 def _next_values(process: Process, v: np.ndarray, state: int, action: int) -> list[Operand]:
-    seen: dict[int, float] = {
-        each.next: float(v[each.next]) for each in process.outcomes(state, action) if not over(process, each)
-    }
-    return [Operand(f"V({process.states[s]})", value) for s, value in list(seen.items())[:MOST_LINES]]
+    listed = _likeliest(process, state, action)[:MOST_LINES]
+    seen = {each.next: float(v[each.next]) for each in listed if not over(process, each)}
+    return [Operand(f"V({process.states[s]})", value) for s, value in seen.items()]
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}" if value >= 0 else f"(−{-value:.6g})"
+def _likeliest(process: Process, state: int, action: int) -> list[Outcome]:
+    """The outcomes as they are, or the likeliest first where there are too many for a line each."""
+    found = process.outcomes(state, action)
+    return found if len(found) <= MOST_LINES else sorted(found, key=lambda each: -each.probability)
+
+
+def _number(value: float, digits: int = 6) -> str:
+    return f"{value:.{digits}g}" if value >= 0 else f"(−{-value:.{digits}g})"
+
+
+def _plain(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−")
 
 
 def _small(number: int) -> str:

@@ -159,9 +159,9 @@ class PlanningExperiment:
             "policy": plan.policy,
             "improvements": self.improvements,
         }
-        tensors = {
+        tensors: dict[str, np.ndarray] = {
             "0/q": q.astype(np.float32),
-            "0/v": self.v.astype(np.float32),
+            "0/v": self.v.copy(),  # float64: asked why, it says exactly what is left over
             "0/policy": policy.astype(np.float32),
             "0/path": path(self.process, best),
         }
