@@ -34,7 +34,9 @@ def plain_backup(process: Process, v: np.ndarray, gamma: float) -> np.ndarray:
         for a in range(process.choices):
             found = process.outcomes(s, a)
             if found:
-                q[s, a] = sum(o.probability * (o.reward + (0 if o.done else gamma * v[o.next])) for o in found)
+                ends = [o.done or not any(process.outcomes(o.next, b) for b in range(process.choices)) for o in found]
+                worths = [o.reward + (0 if end else gamma * v[o.next]) for o, end in zip(found, ends, strict=True)]
+                q[s, a] = sum(o.probability * worth for o, worth in zip(found, worths, strict=True))
     return q
 
 
