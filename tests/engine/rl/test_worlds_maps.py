@@ -104,7 +104,7 @@ def test_bumping_is_paid_where_one_stays_and_not_for_staying() -> None:
 def test_own_signs_pay_add_lead_and_are_left() -> None:
     world = drawn(
         "step: -1\nA: leads to a\na: floor\nP: pays 3\nQ: adds 3\nL: leaving pays 7, leaving leads to a\n"
-        "\nSA.PQ\n.a.L.\n....G"
+        "\nSA.PQ\n.a.LC\n....G"
     )
     assert [(o.next, o.reward) for o in outcomes(world, 0, 0, "right")] == [(world.layout.state_at(1, 1), -1)]
     assert [o.reward for o in outcomes(world, 0, 2, "right")] == [3]
@@ -253,6 +253,13 @@ def test_turning_a_reward_many_times_uses_up_no_signs() -> None:
         map = map.with_reward(0, 1, reward)
     assert map.tile(0, 1).pays == 199
     assert parse_map(map.text()) == map
+
+
+def test_a_reward_that_is_there_already_changes_nothing_and_takes_no_sign_that_others_mean() -> None:
+    cliff = parse_map("SC.\n..G")
+    assert cliff.with_reward(0, 1, -100) == cliff
+    door = parse_map("1: floor\nA: leads to 1\n\nS..\n..G").with_reward(0, 1, 5)
+    assert door.rows == ("S2.", "..G")
 
 
 @pytest.mark.parametrize(
