@@ -56,13 +56,28 @@ class ControlExperiment:
         self.seeds = [(scenario.seed * 1_000_003 + run) % (1 << 63) for run in range(self.runs)]
         each_agent = [settings for row in self.settings for settings in row for _ in range(self.runs)]
         seeds = self.seeds * (len(each_agent) // self.runs)
-        self.sweep = sweep_on(scenario.compute.device, self.process, each_agent, seeds)
+        self.sweep = sweep_on(scenario.compute.device, self.process, each_agent, seeds, self.offset(len(each_agent)))
         self.shape = (len(self.labels), len(self.points), self.runs)
         self.step_count = 0
         self.learnt = 0  # episodes that every run has ended
         # What runs earned and took: of the last `score` episodes that have been reported, and of those learnt ahead.
         self.returns = np.zeros((*self.shape, 0))
         self.lengths = np.zeros((*self.shape, 0))
+
+    def offset(self, agents: int) -> np.ndarray | None:
+        """(agents, S, A): the preferences that learners have at first, where a scenario gives them."""
+        if not any(each.preferences for each in self.scenario.learners):
+            return None
+        found = np.zeros((len(self.labels), self.process.size, self.process.choices))
+        for i, each in enumerate(self.scenario.learners):
+            if each.preferences:
+                if len(each.preferences) != self.process.choices:
+                    raise LabError(
+                        f"learners: {each.name} has {len(each.preferences)} preferences; "
+                        f"this world has {self.process.choices} actions: {', '.join(self.process.actions)}"
+                    )
+                found[i] = each.preferences
+        return np.repeat(found, agents // len(found), axis=0)
 
     @property
     def steps(self) -> int:

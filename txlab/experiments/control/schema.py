@@ -46,10 +46,20 @@ class Learner(Section):
     floor: Annotated[float, Field(ge=0, le=1e6)] = Field(0.0, description="below which ε, or τ, does not fall")
     initial: Annotated[float, Field(ge=-1e6, le=1e6)] = Field(0.0, description="what every Q(s, a) is at first")
 
+    preferences: list[float] = Field(
+        default_factory=list, max_length=100, description="REINFORCE: of each action at first; none = initial for all"
+    )
+
+    @model_validator(mode="after")
+    def preferences_are_reinforce_s(self) -> Self:
+        if self.preferences and not self.rule.startswith("reinforce"):
+            raise ValueError(f"preferences are of reinforce and reinforce-baseline; the rule is {self.rule}")
+        return self
+
     @model_serializer(mode="wrap")
     def said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what was not said: TOML has no None."""
-        return {key: value for key, value in serialize(self).items() if value is not None}
+        return {key: value for key, value in serialize(self).items() if value is not None and value != []}
 
     @property
     def name(self) -> str:
@@ -57,7 +67,7 @@ class Learner(Section):
 
     def settings(self, **changes: float) -> Settings:
         """What the engine is told; `changes` are those of one point of a sweep."""
-        told = {key: value for key, value in self if key != "label"}
+        told = {key: value for key, value in self if key not in ("label", "preferences")}
         return Settings(**(told | changes))
 
 

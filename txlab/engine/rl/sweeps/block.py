@@ -8,6 +8,7 @@ were asked for stand still (their α is 0 and their place is kept) until half of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from txlab.engine.rl.sweeps.arrays import Array, Numpy
 from txlab.engine.rl.sweeps.policies import choose
 from txlab.engine.rl.sweeps.rules import RULES, Learns
 from txlab.engine.rl.sweeps.tables import Tables
+from txlab.engine.rl.sweeps.whole import Trail
 
 PLACE = ("state", "action", "step", "earned", "length", "episode", "heat")
 """What is kept of an agent that stands still."""
@@ -55,12 +57,24 @@ class Block:
     place    state, action (of SARSA, chosen ahead), step, earned, length (of this episode), episode, heat (now)
     """
 
-    def __init__(self, tables: Tables, settings: Sequence[Settings], seeds: Sequence[int], powers: Powers) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        settings: Sequence[Settings],
+        seeds: Sequence[int],
+        powers: Powers,
+        offset: np.ndarray | None = None,
+    ) -> None:
         xp, first = tables.xp, settings[0]
         self.tables, self.xp, self.powers = tables, xp, powers
+        self.lanes = xp.array(np.arange(len(seeds)), int)
+        self.trail: Trail | None = None
         self.rule, self.policy, self.traces = first.rule, first.policy, first.traces
         self.learns: Learns = RULES[first.rule]
-        soft = first.policy == "softmax"
+        if self.learns.prefers:
+            self.policy = "softmax"
+            settings = [replace(each, temperature=1.0, decay=1.0, floor=0.0) for each in settings]
+        soft = self.policy == "softmax"
         gammas = [tables.process.discount if each.gamma is None else each.gamma for each in settings]
         self.own: dict[str, Array] = {
             "key": xp.keys(seeds),
@@ -81,9 +95,12 @@ class Block:
         start = np.full((n, tables.S, tables.A), 0.0) + np.array([each.initial for each in settings])[:, None, None]
         start[:, tables.process.terminal] = 0.0
         self.table: dict[str, Array] = {}
+        if offset is not None:
+            start = start + offset
         for name in self.learns.tables:
-            first_values = np.zeros_like(start) if name == "e" else np.where(tables.forbidden, -np.inf, start)
-            self.table[name] = xp.array(np.ascontiguousarray(first_values.transpose(2, 0, 1)))
+            values = np.zeros_like(start) if name in ("e", "w") else np.where(tables.forbidden, -np.inf, start)
+            values = values[:, :, :1] if name == "w" else values
+            self.table[name] = xp.array(np.ascontiguousarray(values.transpose(2, 0, 1)))
         # An episode begins by draw 3 of the step before it; the first one by that of step −1.
         before, first_step = xp.uniforms(self.own["key"], self.place["step"] - 1, 2, True)
         self.place["state"] = state = tables.begin(before[3])
@@ -110,6 +127,7 @@ class Block:
         """A block of these agents alone, with copies of all that is theirs."""
         other = object.__new__(Block)
         other.__dict__.update(self.__dict__)
+        other.lanes = self.lanes[lanes]
         other.own = {name: values[lanes] for name, values in self.own.items()}
         other.place = {name: values[lanes] for name, values in self.place.items()}
         other.table = {name: self.xp.lanes(values, lanes) for name, values in self.table.items()}

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from txlab.engine.rl.settings import TITLES
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.block import Block
 from txlab.engine.rl.sweeps.rules import Now, Step, act
+from txlab.engine.rl.sweeps.whole import Trail, teach
+from txlab.errors import LabError
 
 DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
 FEWEST = 24  # agents below which leaving some out saves nothing
@@ -46,12 +49,16 @@ def live(
     n = len(block)
     chunk = max(1, DRAWS // (4 * n))
     if episodes is None:
+        if block.learns.update is None:
+            raise LabError(f"{TITLES[block.rule]} learns from whole episodes; ask for episodes, not for steps")
         while steps > 0:
             if cancelled():
                 return False
             march(block, ended, agents, min(chunk, steps), None)
             steps -= chunk
         return True
+    if block.learns.update is None and block.trail is None:
+        return all(one_episode(block, ended, agents, cancelled) for _ in range(int(episodes.max())))
     left = block.xp.array(block.xp.numpy(episodes), int)
     while True:
         going = block.xp.which(left > 0)
@@ -67,18 +74,31 @@ def live(
         march(block, ended, agents, chunk, left)
 
 
+def one_episode(block: Block, ended: Ended, agents: Array, cancelled: Callable[[], bool]) -> bool:
+    """An episode of each agent, and what it teaches."""
+    xp, own = block.xp, Ended()
+    block.trail = Trail()
+    whole = live(block, own, block.lanes, 0, xp.array([1] * len(block), int), cancelled)
+    if whole:
+        order, lengths = xp.joined(own.agent), xp.array([0] * len(block), int)
+        lengths[order] = xp.joined(own.length)
+        teach(block, block.trail, lengths)
+        ended.add(agents[order], xp.joined(own.earned), lengths[order])
+    block.trail = None
+    return whole
+
+
 def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
     """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here, and
     it stops early where half of the agents have none left."""
     tables, xp, learns, own, place = block.tables, block.xp, block.learns, block.own, block.place
-    assert learns.update is not None
     n, limit, A, ahead = len(block), tables.process.limit, tables.A, learns.ahead
     at = {name: xp.copy(values) for name, values in place.items()}
     alpha = own["alpha"]
     if left is not None:
         alpha = xp.where(left > 0, alpha, 0.0)
     now = Now(
-        xp, tables, block.policy, block.traces, block.table, block.base(n), n * tables.S,
+        learns, xp, tables, block.policy, block.traces, block.table, block.base(n), n * tables.S,
         alpha, own["gamma"], own["lam"], at["heat"],
     )  # fmt: skip
     every = tables.every_draw or learns.coin
@@ -97,7 +117,10 @@ def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | N
         if tables.noise is not None:
             reward = reward + xp.take(tables.noise, outcome) * xp.normal(u[2], u[3])
         then: Array = act(now, following, draws[t + 1]) if ahead else None
-        learns.update(now, Step(state, action, reward, following, over, u, then))
+        if learns.update is not None:
+            learns.update(now, Step(state, action, reward, following, over, u, then))
+        elif block.trail is not None:
+            block.trail.add(block.lanes, state, action, reward)
         earned += reward
         length += 1
         state, action = following, then

@@ -19,6 +19,7 @@ from txlab.engine.rl.sweeps.tables import Tables
 class Now:
     """The agents while they are stepped. In a table (A, n, S) counted flat, (a, m, s) is a·stride + base[m] + s."""
 
+    learns: Learns
     xp: Numpy
     tables: Tables
     policy: PolicyName
@@ -128,6 +129,7 @@ class Learns:
     ahead    whether the action in s′ is chosen before the update, and then taken
     traces   which of the tables are cleared at each episode
     coin     whether it draws on its own
+    prefers  whether the table holds preferences: actions are drawn from their softmax, and `observation` is all it sees
     """
 
     tables: tuple[str, ...]
@@ -135,12 +137,16 @@ class Learns:
     ahead: bool = False
     traces: tuple[str, ...] = ()
     coin: bool = False
+    prefers: bool = False
 
 
 RULES: dict[Rule, Learns] = {
     "q-learning": Learns(("q",), q_learning),
     "sarsa": Learns(("q",), sarsa, ahead=True),
     "expected-sarsa": Learns(("q",), expected_sarsa),
+    "monte-carlo": Learns(("q",), None),
+    "reinforce": Learns(("q",), None, prefers=True),
+    "reinforce-baseline": Learns(("q", "w"), None, prefers=True),
     "double-q": Learns(("q", "q2"), double_q, coin=True),
     "watkins-q-lambda": Learns(("q", "e"), watkins, ahead=True, traces=("e",)),
     "sarsa-lambda": Learns(("q", "e"), sarsa_lambda, ahead=True, traces=("e",)),
@@ -149,6 +155,8 @@ RULES: dict[Rule, Learns] = {
 
 def chosen_from(now: Now, states: Array) -> Array:
     """(A, n): the values by which actions are chosen in these states."""
+    if now.learns.prefers:
+        states = now.tables.seen(states)
     rows = now.xp.rows(now.table["q"], now.base + states)
     return rows + now.xp.rows(now.table["q2"], now.base + states) if "q2" in now.table else rows
 

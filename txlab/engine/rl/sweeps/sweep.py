@@ -40,11 +40,16 @@ class Sweep:
     """Agents of `settings[m]` with seeds `seeds[m]` in one process.
 
     `arrays` is where it is computed: Numpy(), or on_torch.Torch(device). Agents of the same rule and policy are worked
-    on in blocks whose tables fit into the cache.
+    on in blocks whose tables fit into the cache. `offset` (M, S, A) is added to what the tables hold at first.
     """
 
     def __init__(
-        self, process: Process, settings: Sequence[Settings], seeds: Sequence[int], arrays: Numpy | None = None
+        self,
+        process: Process,
+        settings: Sequence[Settings],
+        seeds: Sequence[int],
+        arrays: Numpy | None = None,
+        offset: np.ndarray | None = None,
     ) -> None:
         if len(settings) != len(seeds) or not len(seeds):
             raise LabError(f"a sweep needs a seed for each agent; there are {len(settings)} agents, {len(seeds)} seeds")
@@ -64,7 +69,13 @@ class Sweep:
             most = len(members) if self.arrays.cache is None else max(64, min(4096, self.arrays.cache // size))
             parts = -(-len(members) // most)
             for part in np.array_split(np.array(members), parts):
-                block = Block(self.tables, [settings[m] for m in part], [self.seeds[m] for m in part], powers)
+                block = Block(
+                    self.tables,
+                    [settings[m] for m in part],
+                    [self.seeds[m] for m in part],
+                    powers,
+                    None if offset is None else offset[part],
+                )
                 self.blocks.append((part, block))
 
     def __len__(self) -> int:

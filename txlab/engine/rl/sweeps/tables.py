@@ -44,9 +44,14 @@ class Tables:
         self.last_start = int(np.flatnonzero(process.start)[-1])
         self.first_start = int(np.flatnonzero(process.start)[0])
         self.one_start = bool((process.start > 0).sum() == 1)
-        noise = getattr(process, "noise", None)
+        noise, told = process.noise, process.observation
         self.noise = None if noise is None or not np.any(noise) else xp.array(noise)
+        self.observation = None if told is None else xp.array(told, int)
         self.every_draw = not self.single or not self.one_start or self.noise is not None
+
+    def seen(self, states: Array) -> Array:
+        """(n): what a learner of preferences is told of these states."""
+        return states if self.observation is None else self.xp.take(self.observation, states)
 
     def outcome(self, pair: Array, u: Array) -> Array:
         """(n): which outcome follows pair i = s·A + a, by draw 2."""

@@ -1,0 +1,152 @@
+"""Published numbers of learners that steer: the cliff, the wind, the bias of a maximum, the short corridor.
+
+Notable: the runs are simulated with the seeds 0, 1, 2, …, so that everybody measures the same value; its standard error
+is that of the mean over the runs. Only the values of the corridor are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.sweeps import Sweep
+from txlab.engine.rl.sweeps.greedy import greedy_returns
+from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.experiments.published.figure import Figure, Measured, Number, Say
+
+SB = "Sutton and Barto 2018"
+
+CLIFF_RULES: tuple[Rule, ...] = ("sarsa", "q-learning", "expected-sarsa")
+
+
+def mean_of(values: np.ndarray) -> Measured:
+    """The mean of one number a run, and its standard error s/√n."""
+    return Measured(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values))
+
+
+def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measured]:
+    """Mean return of the last hundred episodes, then in how many runs Q-learning's greedy path is the shortest."""
+    process, found, shortest = world_named("cliff").process, [], []
+    for rule in CLIFF_RULES:
+        say(f"cliff: {rule}, {runs} runs of {episodes} episodes with α = .1 and .5")
+        for alpha in (0.1, 0.5):
+            sweep = Sweep(process, [Settings(rule=rule, alpha=alpha, epsilon=0.1)] * runs, range(runs))
+            returns, _ = sweep.run_episodes(episodes)
+            found.append(mean_of(returns[:, -100:].mean(axis=1)))
+            if rule == "q-learning":
+                greedy, _, ended = greedy_returns(process, sweep.q(), range(runs))
+                shortest.append(Measured(float((ended & (greedy == -13.0)).sum()), 0.0, runs))
+    return found + shortest
+
+
+def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measured]:
+    """How many episodes SARSA ends within so many steps: the mean over the runs, and their deviation."""
+    say(f"windy: SARSA, {runs} runs of {steps} steps")
+    sweep = Sweep(world_named("windy").process, [Settings(rule="sarsa", alpha=0.5, epsilon=0.1)] * runs, range(runs))
+    counts = np.bincount(sweep.advance(steps).agent, minlength=runs).astype(np.float64)
+    # The standard error of a deviation s over n runs is s / √(2 (n − 1)), where they are about normal.
+    deviation = float(counts.std(ddof=1))
+    return [mean_of(counts), Measured(deviation, deviation / np.sqrt(2 * (runs - 1)), runs)]
+
+
+def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
+    """Per cent of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
+    process, found = world_named("bias").process, []
+    rules: tuple[Rule, ...] = ("q-learning", "double-q")
+    for rule in rules:
+        say(f"bias: {rule}, {runs} runs of {episodes} episodes")
+        sweep = Sweep(process, [Settings(rule=rule, alpha=0.1, epsilon=0.1)] * runs, range(runs))
+        _, lengths = sweep.run_episodes(episodes)
+        left = 100.0 * (lengths == 2)  # left leads to B, where one more step is made
+        highest = int(left.mean(axis=0).argmax())
+        found += [mean_of(left[:, episode]) for episode in (highest, 99, 299)]
+    return found
+
+
+def measure_corridor(say: Say) -> list[Measured]:
+    """Where the best coin falls right, and what ε-greedy left and right are worth with ε = .1."""
+    process = world_named("corridor").process
+
+    def worth(right: float) -> float:
+        policy = np.where(process.allowed, np.array([1 - right, right]), 0.0)
+        return float(solved(process, policy, 1.0)[0])
+
+    low, high = 0.05, 0.95
+    for _ in range(100):  # the value has one maximum between
+        a, b = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (a, high) if worth(a) < worth(b) else (low, b)
+    return [Measured((low + high) / 2), Measured(worth(0.95)), Measured(worth(0.05))]
+
+
+def simulated(*numbers: tuple[str, float, int]) -> Sequence[Number]:
+    return [Number(*number) for number in numbers]
+
+
+def figure(
+    name: str,
+    title: str,
+    source: str,
+    numbers: Sequence[Number],
+    measure: Callable[[Say], Sequence[Measured]],
+    s: float,
+) -> Figure:
+    return Figure(name, title, f"{SB}, {source}", numbers, measure, s)
+
+
+FIGURES = [
+    figure(
+        "cliff",
+        "Cliff walking, ε = .1, 500 runs of 500 episodes, mean return of the last 100",
+        "example 6.6, figure 6.3",
+        simulated(
+            ("SARSA, α = .1", -22.8, 1),
+            ("SARSA, α = .5", -26.9, 1),
+            ("Q-learning, α = .1", -49.5, 1),
+            ("Q-learning, α = .5", -50.0, 1),
+            ("Expected SARSA, α = .1", -22.1, 1),
+            ("Expected SARSA, α = .5", -20.8, 1),
+            ("runs in which Q-learning's greedy path is the 13, α = .1", 500, 0),
+            ("runs in which Q-learning's greedy path is the 13, α = .5", 500, 0),
+        ),
+        measure_cliff,
+        8,
+    ),
+    figure(
+        "windy",
+        "Windy gridworld, SARSA, α = .5, ε = .1, 1000 runs of 8000 steps",
+        "example 6.5",
+        simulated(("episodes ended", 159, 0), ("deviation from run to run", 10, 0)),
+        measure_windy,
+        3,
+    ),
+    figure(
+        "bias",
+        "Maximisation bias, 10 actions in B, α = ε = .1, 10 000 runs, per cent that go left",
+        "example 6.7, figure 6.5",
+        simulated(
+            ("Q-learning, highest (about episode 20)", 94, 0),
+            ("Q-learning, episode 100", 46, 0),
+            ("Q-learning, episode 300", 12, 0),
+            ("double Q-learning, highest (at the start)", 50, 0),
+            ("double Q-learning, episode 100", 9.7, 1),
+            ("double Q-learning, episode 300", 6.8, 1),
+        ),
+        measure_bias,
+        6,
+    ),
+    figure(
+        "corridor",
+        "Short corridor with switched actions, where all states look the same",
+        "example 13.1",
+        [
+            Number("best probability of right", 0.59, 2),
+            Number("value of ε-greedy right, ε = .1", -44, 0),
+            Number("value of ε-greedy left, ε = .1", -82, 0),
+        ],
+        measure_corridor,
+        0.1,
+    ),
+]
