@@ -24,6 +24,7 @@ from txlab.cli.doctor import doctor
 from txlab.cli.explain import explain
 from txlab.cli.follow import attach
 from txlab.cli.generate import generate
+from txlab.cli.play import play
 from txlab.cli.presets import presets
 from txlab.cli.run import resume, run
 from txlab.cli.runs import runs
@@ -72,6 +73,7 @@ for command in (
     generate,
     attend,
     explain,
+    play,
     presets,
     verify,
     doctor,

@@ -1,0 +1,204 @@
+"""A board of three times three squares as characters: marks as large as there is room, numbers on the free squares.
+
+Notable: a mark is an area of the plane, not a picture, so it is drawn as sharply as the cells allow: two half blocks a
+cell, or letters where there is only ASCII. Whatever a colour says is also said without it: the winning marks are
+underlined, the cursor has corners, a value is a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import cos, radians, sin
+from typing import Literal
+
+from txlab.drawing.palette import BLUE, BRIGHT_BLUE, BRIGHT_YELLOW, RED, RGB, Colours, contrast, cube, oklab_to_rgb
+from txlab.drawing.text import fit
+
+Kind = Literal["wall", "blank", "corner", "mark", "under", "number", "note", "hint", "order"]
+SIDE = 3
+HALVES = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
+THICK = {"X": 0.19, "O": 0.34}  # of half the mark: looked at from 3 to 15 rows
+
+
+@dataclass(frozen=True)
+class Square:
+    """sign      "X", "O" or "" for a free one
+    number    what is written on a free square; `note` stands below it where there is room
+    merit     −1 … 1: how good it is to move there, for its colour; None where nobody says
+    order     the number of the move that put the mark there; `last`: it is the newest
+    won       whether it is part of the three that won
+    here      whether the cursor is on it; `hinted`: whether it is the move to make
+    """
+
+    sign: str = ""
+    number: str = ""
+    note: str = ""
+    merit: float | None = None
+    order: str = ""
+    last: bool = False
+    won: bool = False
+    here: bool = False
+    hinted: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a line: of which square (−1: of a wall), and what it is."""
+
+    text: str
+    square: int
+    kind: Kind
+
+
+def cell_size(columns: int, rows: int) -> tuple[int, int]:
+    """(cells wide, cells high) of a square: the largest that fits, odd, about twice as wide as high; at least 1 high.
+
+    >>> cell_size(44, 20), cell_size(80, 36), cell_size(11, 5)
+    ((11, 5), (23, 11), (3, 1))
+    """
+    high = max(1, (rows - SIDE + 1) // SIDE)
+    high -= 1 - high % 2
+    room = max(1, (columns - SIDE + 1) // SIDE)
+    while high > 1 and 2 * high - 1 > room:
+        high -= 2
+    wide = min(2 * high + 1 if high > 1 else 5, room)
+    return max(1, wide - (1 - wide % 2)), high
+
+
+def board_size(cell: tuple[int, int]) -> tuple[int, int]:
+    """(columns, rows) of a board of such squares, the walls between them included."""
+    return SIDE * cell[0] + SIDE - 1, SIDE * cell[1] + SIDE - 1
+
+
+def inside(sign: str, x: float, y: float) -> bool:
+    """Whether a point of [−1, 1]² belongs to the mark: X is where ||x| − |y|| is small, O where x² + y² is near 1."""
+    if sign == "X":
+        return abs(abs(x) - abs(y)) <= THICK["X"] * 1.42
+    return 1 - THICK["O"] <= (x * x + y * y) ** 0.5 <= 1.03
+
+
+@cache
+def mark(sign: str, wide: int, high: int, ascii: bool = False) -> tuple[str, ...]:
+    """The mark in so many cells.
+
+    >>> mark("X", 5, 3, ascii=True)
+    ('X   X', '  X  ', 'X   X')
+    """
+    down = high if ascii else 2 * high
+
+    def at(column: int, row: int) -> bool:
+        x = 2 * (column + 0.5) / wide - 1
+        y = 2 * (row + 0.5) / down - 1
+        return inside(sign, x, y)
+
+    lines = []
+    for row in range(high):
+        if ascii:
+            lines.append("".join(sign if at(column, row) else " " for column in range(wide)))
+        else:
+            lines.append("".join(HALVES[at(column, 2 * row), at(column, 2 * row + 1)] for column in range(wide)))
+    return tuple(lines)
+
+
+def lines_of_board(squares: Sequence[Square], cell: tuple[int, int], ascii: bool = False) -> list[list[Piece]]:
+    """The nine squares, row by row, with walls between them."""
+    wide, high = cell
+    upright, flat, cross = ("|", "-", "+") if ascii else ("│", "─", "┼")
+    drawn = [square_lines(square, place, wide, high, ascii) for place, square in enumerate(squares)]
+    lines: list[list[Piece]] = []
+    for row in range(SIDE):
+        if row:
+            lines.append([Piece(cross.join([flat * wide] * SIDE), -1, "wall")])
+        for y in range(high):
+            line: list[Piece] = []
+            for column in range(SIDE):
+                line += [Piece(upright, -1, "wall")] if column else []
+                line += drawn[row * SIDE + column][y]
+            lines.append(line)
+    return lines
+
+
+def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) -> list[list[Piece]]:
+    """One square as `high` lines of `wide` cells."""
+    lines = [[" "] * wide for _ in range(high)]
+    kinds: list[list[Kind]] = [["blank"] * wide for _ in range(high)]
+
+    def write(text: str, row: int, column: int, kind: Kind) -> None:
+        for at, sign in enumerate(text, column):
+            if 0 <= at < wide:
+                lines[row][at], kinds[row][at] = sign, kind
+
+    def centre(text: str, row: int, kind: Kind, room: int = wide) -> None:
+        text = fit(text, min(len(text), room), ellipsis="")
+        write(text, row, (wide - len(text) + 1) // 2, kind)
+
+    if square.here:
+        if high == 1:
+            for column, sign in ((0, ">" if ascii else "▸"), (wide - 1, "<" if ascii else "◂")):
+                write(sign, 0, column, "corner") if wide >= 3 else None
+        else:
+            for row, pair in ((0, "++" if ascii else "┏┓"), (high - 1, "++" if ascii else "┗┛")):
+                write(pair[0], row, 0, "corner")
+                write(pair[1], row, wide - 1, "corner")
+    middle = high // 2
+    if square.sign and high >= 5 and wide >= 2 * (high - 2) - 1:
+        tall = high - 2 if high < 9 else high - 4
+        shape = mark(square.sign, min(2 * tall + 1, wide), tall, ascii)
+        for row, text in enumerate(shape, (high - tall) // 2):
+            centre(text, row, "mark")
+    elif square.sign:
+        centre(square.sign, middle, "mark")
+    elif square.number:
+        centre(square.number, middle, "number")
+        if square.note and high >= 3 and len(square.note) <= wide:
+            centre(square.note, middle + 1, "note")
+    if square.won and high >= 3:
+        long = 5 if high < 5 else 2 * high - 3 if high < 9 else 2 * high - 7
+        centre(("=" if ascii else "━") * min(long, wide - 2), high - 1 if high < 9 else high - 2, "under")
+    if square.order and high >= 3:
+        write(square.order, 0, wide - 1 - len(square.order), "order")
+    if square.hinted and not square.sign:
+        if high >= 3:
+            centre("*" if ascii else "◆", middle - 1, "hint")
+        elif not square.number:
+            centre("*" if ascii else "◆", middle, "hint")
+    return [joined(texts, row, place) for texts, row in zip(lines, kinds, strict=True)]
+
+
+def joined(signs: Sequence[str], kinds: Sequence[Kind], place: int) -> list[Piece]:
+    """Neighbours of one kind as one piece."""
+    pieces: list[Piece] = []
+    for sign, kind in zip(signs, kinds, strict=True):
+        if pieces and pieces[-1].kind == kind:
+            pieces[-1] = Piece(pieces[-1].text + sign, place, kind)
+        else:
+            pieces.append(Piece(sign, place, kind))
+    return pieces
+
+
+# How good a move is, as a colour: blue for what loses, amber for what wins, the surface itself in between. Hues that
+# the colour-blind tell apart; the lightness moves with the size, so that a large number stands out in any case.
+STEPS = 12
+BAD_256, GOOD_256 = ["g02", "001", "002", "012", "013", "014"], ["g02", "100", "210", "310", "420", "430"]
+BAD_LIGHT_256, GOOD_LIGHT_256 = ["555", "445", "345", "245", "234", "134"], ["555", "554", "543", "542", "532", "530"]
+
+
+def tint(merit: float, colours: Colours, dark: bool) -> tuple[RGB | None, RGB | None]:
+    """(background, ink) for a value in [−1, 1]; None = the surface's own."""
+    size = min(1.0, abs(merit))
+    if colours == "none" or size < 0.5 / STEPS:
+        return None, None
+    good = merit > 0
+    if colours == "16":
+        return None, (BRIGHT_YELLOW if good else BRIGHT_BLUE) if dark else (RED if good else BLUE)
+    if colours == "256":
+        known = (GOOD_256 if good else BAD_256) if dark else (GOOD_LIGHT_256 if good else BAD_LIGHT_256)
+        fill = cube(known[min(len(known) - 1, 1 + int(size * (len(known) - 1)))])
+        return fill, contrast(fill)
+    level = round(size * STEPS) / STEPS
+    hue = 70.0 if good else 255.0
+    lightness, chroma = (0.24 + 0.26 * level, 0.02 + 0.09 * level) if dark else (0.97 - 0.2 * level, 0.02 + 0.1 * level)
+    fill = oklab_to_rgb(lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue)))
+    return fill, contrast(fill)
