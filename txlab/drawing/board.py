@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import cos, radians, sin
+from math import cos, hypot, radians, sin
 from typing import Literal
 
 from txlab.drawing.palette import BLUE, BRIGHT_BLUE, BRIGHT_YELLOW, RED, RGB, Colours, contrast, cube, oklab_to_rgb
@@ -76,7 +76,7 @@ def inside(sign: str, x: float, y: float) -> bool:
     """Whether a point of [−1, 1]² belongs to the mark: X is where ||x| − |y|| is small, O where x² + y² is near 1."""
     if sign == "X":
         return abs(abs(x) - abs(y)) <= THICK["X"] * 1.42
-    return 1 - THICK["O"] <= (x * x + y * y) ** 0.5 <= 1.03
+    return 1 - THICK["O"] <= hypot(x, y) <= 1.03
 
 
 @cache

@@ -14,15 +14,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
+from txlab.drawing.text import visible
 from txlab.drawing.tictactoe_words import SIGN, note_of, squares_of
 from txlab.engine.explain import Explanation
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.minimax import explain
-from txlab.engine.games.players import Player
+from txlab.engine.games.players import MaskPlayer
 from txlab.tui.screens.bench import Rule
 from txlab.tui.screens.play_game import PACES
-from txlab.tui.screens.play_learning import LearningScreen
 from txlab.tui.screens.play_players import Seat
+from txlab.tui.screens.play_ratings import RatingScreen
 from txlab.tui.screens.play_words import facts, headline, move_table, tally_words
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.board import Board
@@ -30,10 +31,11 @@ from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
 
-TABS = (("moves", "moves"), ("learning", "learning"), ("ratings", "ratings"))
+TABS = ("moves", "learning", "ratings", "pairs")
+NO_RATINGS = "m lets all agents play each other"
 
 
-class PlayScreen(LearningScreen):
+class PlayScreen(RatingScreen):
     """The board, and the side with its tabs."""
 
     CSS_PATH = "play.tcss"
@@ -53,17 +55,19 @@ class PlayScreen(LearningScreen):
         Binding("u", "undo", "undo", id="play.undo"),
         Binding("h", "hint", "hint", id="play.hint"),
         Binding("n", "new", "new", id="play.new"),
-        Binding("c", "sides", "change sides", id="play.sides"),
         Binding("o", "opponent", "opponent", id="play.opponent"),
         Binding("l", "learn", "learn", id="play.learn"),
         Binding("x", "cancel", "cancel", id="play.cancel"),
         Binding("m", "tournament", "tournament", id="play.tournament"),
+        Binding("c", "sides", "sides", id="play.sides"),
         Binding("v", "values", "values", id="play.values"),
         Binding("w", "why", "why", id="screen.why"),
         Binding("a", "watch", "watch", id="play.watch"),
         Binding("tab", "tab(1)", "side", id="play.tab"),
         Binding("shift+tab", "tab(-1)", "side before", id="play.tab-before", show=False),
         Binding("t", "worlds", "worlds", id="play.worlds"),
+        Binding("shift+up", "row(-1)", "player above", id="play.row-up", show=False),
+        Binding("shift+down", "row(1)", "player below", id="play.row-down", show=False),
         Binding("up", "step(-1, 0)", "up", id="play.up", show=False),
         Binding("down", "step(1, 0)", "down", id="play.down", show=False),
         Binding("left", "step(0, -1)", "left", id="play.left", show=False),
@@ -83,8 +87,8 @@ class PlayScreen(LearningScreen):
                 yield Words(id="facts")
                 yield Rule()
                 yield TabLine(id="tabs")
-                for name in ("moves", "ratings"):
-                    table = Table(id=name)
+                for name, waiting in (("moves", ""), ("ratings", NO_RATINGS), ("pairs", NO_RATINGS)):
+                    table = Table(id=name, waiting=waiting)
                     table.can_focus = False
                     yield table
                 with Vertical(id="learning"):
@@ -111,7 +115,7 @@ class PlayScreen(LearningScreen):
         self.query_one("#headline", Words).say(
             headline(self.moves, self.seats, you, ready, self.beside()), layout=False
         )
-        rows = [(SIGN[side], self.seats[side].title, "bold" if self.at_turn(side) else "") for side in (FIRST, SECOND)]
+        rows = [(SIGN[side], self.who(side), "bold" if self.at_turn(side) else "") for side in (FIRST, SECOND)]
         rows.append(("squares", said, ""))
         if self.hinted:
             rows.append(("hint", self.hint_words(), "$accent"))
@@ -119,6 +123,12 @@ class PlayScreen(LearningScreen):
         self.query_one("#facts", Words).say(facts(rows))
         self.query_one("#moves", Table).set_table(*move_table(self.moves, self.solution, self.told))
         self.refresh_bindings()
+
+    def who(self, side: int) -> str:
+        """`TD(0), 1 480 ± 21`"""
+        seat = self.seats[side]
+        rating = self.rating_of(seat)
+        return f"{visible(seat.title, self.ascii)}{f', rating {rating}' if rating else ''}"
 
     @property
     def told(self) -> bool:
@@ -149,7 +159,7 @@ class PlayScreen(LearningScreen):
             return None, None, "the game is over" if self.ended else "nothing yet"
         position, sign = self.position, SIGN[self.mover]
         seat = self.seer()
-        player: Player | None = perfect if self.view == "perfect" or seat is None else seat.player
+        player: MaskPlayer | None = perfect if self.view == "perfect" or seat is None else seat.player
         if self.view == "nothing" or player is None:
             return None, None, "nothing; v shows values"
         values = player.values(position)
@@ -169,13 +179,19 @@ class PlayScreen(LearningScreen):
 
     def show_tab(self, name: str) -> None:
         self.tab = name
-        self.query_one("#tabs", TabLine).set_tabs(TABS, name)
-        for each, _ in TABS:
+        self.query_one("#tabs", TabLine).set_tabs([(each, each) for each in TABS], name)
+        for each in TABS:
             self.set_class(each == name, f"-{each}")
 
     def action_tab(self, by: int) -> None:
-        names = [name for name, _ in TABS]
-        self.show_tab(names[(names.index(self.tab) + by) % len(names)])
+        """The next tab; on a tiny terminal the board is one of them."""
+        folded = self.has_class("-tiny")
+        names = ("board", *TABS) if folded else TABS
+        now = "board" if folded and not self.has_class("-side") else self.tab
+        name = names[(names.index(now) + by) % len(names)]
+        self.set_class(name != "board", "-side")
+        if name != "board":
+            self.show_tab(name)
 
     @on(TabLine.Chosen)
     def tab_clicked(self, event: TabLine.Chosen) -> None:
@@ -197,7 +213,9 @@ class PlayScreen(LearningScreen):
         if action == "move":
             return self.your_move or self.ended
         if action == "cancel":
-            return self.learning
+            return self.learning or self.contest
+        if action == "row":
+            return self.tab in ("ratings", "pairs") and bool(self.rows)
         if action == "undo":
             return bool(self.moves)
         if action == "hint":

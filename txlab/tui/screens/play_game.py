@@ -15,7 +15,7 @@ from txlab.drawing.tictactoe_words import hints, note_of, position_of
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.minimax import Solution, solved
-from txlab.engine.games.players import Player, perfect_player, random_player
+from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.tui.lane import Lane
 from txlab.tui.screens.bench import BenchScreen
 from txlab.tui.screens.play_players import PERSON, Seat
@@ -33,7 +33,7 @@ class GameScreen(BenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self.solution: Solution | None = None
-        self.perfect: Player | None = None
+        self.perfect: MaskPlayer | None = None
         self.agents: list[Seat] = []  # who needs no learning
         self.moves: list[int] = []
         self.seats: dict[int, Seat] = {FIRST: PERSON, SECOND: PERSON}
@@ -79,12 +79,12 @@ class GameScreen(BenchScreen):
     def prepare(self) -> None:
         """Search the whole game once, in a thread: 0.1 s that the first paint does not wait for."""
 
-        def search(lane: Lane) -> tuple[Solution, Player, Player]:
+        def search(lane: Lane) -> tuple[Solution, MaskPlayer, MaskPlayer]:
             return solved(tictactoe), perfect_player(tictactoe), random_player(tictactoe)
 
         self.preparing.want(search, lambda found: self.prepared(*found))
 
-    def prepared(self, solution: Solution, perfect: Player, at_random: Player) -> None:
+    def prepared(self, solution: Solution, perfect: MaskPlayer, at_random: MaskPlayer) -> None:
         self.solution, self.perfect = solution, perfect
         self.agents = [
             Seat("perfect", "perfect", "never loses; evenly among the best moves", perfect),

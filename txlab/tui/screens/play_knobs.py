@@ -7,7 +7,7 @@ anything else can be said; what is allowed is the engine's to say, in its own se
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,11 +16,12 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from txlab.drawing.numerals import count
-from txlab.drawing.text import visible
+from txlab.drawing.text import formula, visible
 from txlab.engine.games.settings import OF_POSITIONS, RULES, TITLES, Settings
 from txlab.errors import LabError
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.words import Words
+from txlab.tui.widgets.terminal import is_ascii
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
 GAMES = (100, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -37,7 +38,7 @@ class Lesson:
     games: int = 100_000
     seed: int = 0
 
-    def with_value(self, name: str, value: object) -> Lesson:
+    def with_value(self, name: str, value: Any) -> Lesson:
         """Another rule or number; LabError where it is not allowed."""
         if name in ("games", "seed"):
             return replace(self, **{name: value})
@@ -131,15 +132,18 @@ class LearnDialog(Dialog[Lesson]):
         return [knob for knob in KNOBS if knob.name not in left_out]
 
     def draw(self) -> None:
-        knobs = self.knobs()
-        wide = max(len(knob.title) for knob in knobs)
+        knobs, ascii = self.knobs(), is_ascii(self)
+        titles = [formula(knob.title, ascii) for knob in knobs]
+        wide = max(map(len, titles))
         parts: list[Content] = []
         for place, knob in enumerate(knobs):
             here = place == self.row
-            value = self.typed + "_" if here and self.typed else written(value_of(self.lesson, knob.name))
+            value = (
+                self.typed + "_" if here and self.typed else formula(written(value_of(self.lesson, knob.name)), ascii)
+            )
             arrows = ("‹", "›") if here else (" ", " ")
             parts += [
-                Content.styled(f"{'>' if here else ' '} {knob.title:<{wide}}  ", "bold $accent" if here else ""),
+                Content.styled(f"{'>' if here else ' '} {titles[place]:<{wide}}  ", "bold $accent" if here else ""),
                 Content.styled(f"{arrows[0]} {value:^10} {arrows[1]}", "bold $accent" if here else "bold"),
                 Content.styled(f"  {knob.about}\n", "$quiet"),
             ]

@@ -16,9 +16,9 @@ import numpy as np
 from textual.content import Content
 
 from txlab.drawing.numerals import count, share
+from txlab.drawing.text import formula
 from txlab.engine.games.game import SECOND
-from txlab.engine.games.players import Player
-from txlab.engine.games.settings import Settings
+from txlab.engine.games.players import MaskPlayer
 from txlab.experiments.self_play.live import Point, Training
 from txlab.tui.lane import Lane
 from txlab.tui.screens.play_knobs import Lesson
@@ -30,6 +30,7 @@ from txlab.tui.widgets.chart import Chart, ChartSeries
 MARKS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Games after which what it is by then is kept."""
 LOOKS = 0.15  # seconds between two pictures of what is being learnt
+ALL_CURVES = 44  # columns of a chart whose legend has room for four
 KEY = 0.1  # seconds after a key in which the thread gives way
 REST = 0.004  # seconds that it then sleeps after a slice of about as long
 
@@ -42,26 +43,22 @@ class Look:
     games: int
     speed: float  # games a second
     points: tuple[Point, ...]
-    player: Player
-    kept: tuple[tuple[int, Player], ...]
+    player: MaskPlayer
+    kept: tuple[tuple[int, MaskPlayer], ...]
     done: bool = False
 
 
 class Course:
     """A training, the lock that keeps it to one thread at a time, and what it was at the marks."""
 
-    def __init__(self, lesson: Lesson, number: int) -> None:
-        self.lesson, self.number = lesson, number
+    def __init__(self, lesson: Lesson, title: str) -> None:
+        self.lesson, self.title = lesson, title
         self.lock = threading.Lock()
         self.training = Training(lesson.settings, lesson.seed)
-        self.kept: list[tuple[int, Player]] = []
+        self.kept: list[tuple[int, MaskPlayer]] = []
         self.stopped = False
         self.begun = time.monotonic()
         self.keep()
-
-    @property
-    def title(self) -> str:
-        return title_of(self.lesson.settings, self.number)
 
     def keep(self) -> None:
         """What it is by now, if this is a mark."""
@@ -84,11 +81,6 @@ class Course:
         speed = games / max(1e-3, time.monotonic() - self.begun)
         player = self.training.player(self.title)
         return Look(self.lesson, games, speed, tuple(self.training.curve), player, tuple(self.kept), done)
-
-
-def title_of(settings: Settings, number: int) -> str:
-    """`TD(0)`, and from the second one on `TD(0) #2`."""
-    return settings.title + (f" #{number}" if number > 1 else "")
 
 
 class LearningScreen(SeatingScreen):
@@ -125,8 +117,9 @@ class LearningScreen(SeatingScreen):
     def learn(self, lesson: Lesson) -> None:
         """Begin in a thread; the learner takes the place of the agent at the board."""
         self.lesson = lesson
-        number = 1 + sum(course.lesson.settings.title == lesson.settings.title for course in self.courses.values())
-        course = self.course = Course(lesson, number)
+        rule = formula(lesson.settings.title, self.ascii)
+        number = 1 + sum(title.split(" #")[0] == rule for title in self.courses)
+        course = self.course = Course(lesson, f"{rule} #{number}" if number > 1 else rule)
         self.courses[course.title] = course
         self.took(course.look())
         seat = next(seat for seat in self.learners if seat.key == course.title)
@@ -159,12 +152,13 @@ class LearningScreen(SeatingScreen):
             return
         self.look = look
         title = course.title
-        about = f"α {look.lesson.settings.alpha:g}, ε {look.lesson.settings.epsilon:g}"
+        settings = look.lesson.settings
+        about = formula(f"α {settings.alpha:g}, ε {settings.epsilon:g}, seed {look.lesson.seed}", self.ascii)
         seats = [Seat(title, title, f"{count(look.games)} games, {about}", look.player, learning=True)]
         for games, player in look.kept:
             if games < look.games or not games:
-                name = f"{title} at {count(games)}"
-                seats.append(Seat(f"{title} {games}", name, "games" if games else "it knows nothing", player))
+                about = f"what it was after {count(games)} games" if games else "what it was before it learnt"
+                seats.append(Seat(f"{title} {games}", f"{title} {count(games)}", about, player))
         mine = {seat.key for seat in seats}
         self.learners = [*seats, *(seat for seat in self.learners if seat.key not in mine)]
         self.seats = {side: next((s for s in seats if s.key == seat.key), seat) for side, seat in self.seats.items()}
@@ -189,13 +183,14 @@ class LearningScreen(SeatingScreen):
         self.query_one("#learner", Words).say(
             learner_words(look, self.course.title, self.learning, self.has_class("-tall"))
         )
-        self.query_one("#curves", Chart).set_series(curves(look.points), "share")
+        chart = self.query_one("#curves", Chart)
+        chart.set_series(curves(look.points, chart.size.width >= ALL_CURVES))
 
 
-def learner_words(look: Look, title: str, learning: bool, tall: bool) -> Content:
+def learner_words(look: Look, title: str, learning: bool, tall: bool, ascii: bool) -> Content:
     """`TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and how it would fare; a table where there is room."""
     settings = look.lesson.settings
-    numbers = f"α {settings.alpha:g}  ε {settings.epsilon:g}  seed {look.lesson.seed}"
+    numbers = formula(f"α {settings.alpha:g}  ε {settings.epsilon:g}  seed {look.lesson.seed}", ascii)
     state = f"{count(look.games)} of {count(look.lesson.games)} games"
     state += f", {count(look.speed)}/s" if learning else ""
     last = look.points[-1]
@@ -224,17 +219,20 @@ def rate(value: float) -> str:
     return share(value, 4)
 
 
-def curves(points: Sequence[Point]) -> list[ChartSeries]:
-    """Won, drawn and lost against a random player, the mean of both seats; and lost to the perfect one."""
+def curves(points: Sequence[Point], all: bool) -> list[ChartSeries]:
+    """Won, drawn and lost against a random player, the mean of both seats; with `all` also lost to the perfect one."""
     steps = np.array([point.games for point in points], dtype=np.int64)
 
     def series(label: str, values: Sequence[float], dashed: bool = False) -> ChartSeries:
         return ChartSeries(label, steps, np.array(values, dtype=np.float64), style="dashed" if dashed else "line")
 
     both = [(point.random_first, point.random_second) for point in points]
-    return [
+    found = [
         series("won", [(first.won + second.won) / 2 for first, second in both]),
         series("drawn", [(first.drawn + second.drawn) / 2 for first, second in both]),
         series("lost", [(first.lost + second.lost) / 2 for first, second in both]),
-        series("to perfect", [(p.perfect_first.lost + p.perfect_second.lost) / 2 for p in points], dashed=True),
     ]
+    if all:
+        losses = [(point.perfect_first.lost + point.perfect_second.lost) / 2 for point in points]
+        found.append(series("to perfect", losses, dashed=True))
+    return found

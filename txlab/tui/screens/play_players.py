@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txlab.engine.games.players import Player
+from txlab.engine.games.players import MaskPlayer
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Seat:
     key: str
     title: str
     about: str = ""
-    player: Player | None = None
+    player: MaskPlayer | None = None
     learning: bool = False
 
     @property

@@ -23,7 +23,7 @@ Cells = tuple[list[Column], list[list[str]]]
 
 
 def title_of(seats: Seats, side: int) -> str:
-    """`you (X)`"""
+    """`perfect (O)`"""
     return f"{visible(seats[side].title)} ({SIGN[side]})"
 
 
@@ -77,9 +77,9 @@ def facts(rows: Sequence[tuple[str, str, str]]) -> Content:
 
 def move_table(moves: Sequence[int], solution: Solution | None, told: bool) -> tuple[list[Column], list[list[str]]]:
     """The game so far, and with `told` what each move led to and which of them gave something away."""
-    columns = [Column("move"), Column("", right=False), Column("square", right=False)]
+    columns = [Column("#"), Column("", right=False), Column("square", right=False)]
     told = told and solution is not None
-    columns += [Column("with best play", right=False, quiet=True), Column("", right=False)] if told else []
+    columns += [Column("best play", right=False, quiet=True), Column("", right=False)] if told else []
     rows = []
     for place, move in enumerate(moves):
         sign = SIGN[FIRST if place % 2 == 0 else SECOND]
@@ -91,10 +91,10 @@ def move_table(moves: Sequence[int], solution: Solution | None, told: bool) -> t
 
 
 def brief_verdict(solution: Solution, before: Sequence[int], move: int) -> str:
-    """`draw`, `X in 2`, `X won`"""
+    """`draw`, `X in 2` (moves), `X won`"""
     words = leads_to(solution, position_of(before), move)
     if words.startswith("a draw"):
-        return "a draw"
+        return "draw"
     return words.removesuffix(" moves").removesuffix(" move").replace(" wins in ", " in ").replace(" has won", " won")
 
 
