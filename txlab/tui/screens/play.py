@@ -17,11 +17,13 @@ from textual.containers import Horizontal, Vertical
 from txlab.drawing.text import visible
 from txlab.drawing.tictactoe_words import SIGN, note_of, squares_of
 from txlab.engine.explain import Explanation
+from txlab.engine.games.exact_match import chances
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.minimax import explain
 from txlab.engine.games.players import MaskPlayer
 from txlab.tui.screens.bench import Rule
 from txlab.tui.screens.play_game import PACES
+from txlab.tui.screens.play_learning import rate
 from txlab.tui.screens.play_players import Seat
 from txlab.tui.screens.play_ratings import RatingScreen
 from txlab.tui.screens.play_words import facts, headline, move_table, tally_words
@@ -77,6 +79,7 @@ class PlayScreen(RatingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.tab = "moves"
+        self.exact: tuple[MaskPlayer, MaskPlayer, str] | None = None  # of whom, and what
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="headline")
@@ -86,6 +89,12 @@ class PlayScreen(RatingScreen):
             with Vertical(id="side"):
                 yield Words(id="facts")
                 yield Rule()
+                table = Table(id="game")
+                table.can_focus = False
+                yield table
+                rule = Rule()
+                rule.id = "game-rule"
+                yield rule
                 yield TabLine(id="tabs")
                 for name, waiting in (("moves", ""), ("ratings", NO_RATINGS), ("pairs", NO_RATINGS)):
                     table = Table(id=name, waiting=waiting)
@@ -119,10 +128,24 @@ class PlayScreen(RatingScreen):
         rows.append(("squares", said, ""))
         if self.hinted:
             rows.append(("hint", self.hint_words(), "$accent"))
+        if self.watching:
+            rows.append(("exactly", self.exact_words(), ""))
         rows.append(("games", tally_words(self.tally, you) or "none yet", "" if sum(self.tally.values()) else "$quiet"))
         self.query_one("#facts", Words).say(facts(rows))
-        self.query_one("#moves", Table).set_table(*move_table(self.moves, self.solution, self.told))
+        for name in ("#moves", "#game"):
+            self.query_one(name, Table).set_table(*move_table(self.moves, self.solution, self.told))
         self.refresh_bindings()
+
+    def exact_words(self) -> str:
+        """`X .9678, drawn .0322, O .0000`: how games between these two end, computed and not played."""
+        first, second = self.seats[FIRST].player, self.seats[SECOND].player
+        if first is None or second is None:
+            return ""
+        if self.exact is None or self.exact[:2] != (first, second):
+            found = chances(first.graph, first.policy(), second.policy())
+            words = f"X {rate(found.won)}, drawn {rate(found.drawn)}, O {rate(found.lost)}"
+            self.exact = first, second, words
+        return self.exact[2]
 
     def who(self, side: int) -> str:
         """`TD(0), 1 480 ± 21`"""
@@ -177,16 +200,32 @@ class PlayScreen(RatingScreen):
 
     # The side.
 
+    @property
+    def tabs(self) -> tuple[str, ...]:
+        """Where there is room for the moves above the tabs, they are none of them."""
+        return TABS[1:] if self.has_class("-tall") else TABS
+
     def show_tab(self, name: str) -> None:
+        name = name if name in self.tabs else self.tabs[0]
         self.tab = name
-        self.query_one("#tabs", TabLine).set_tabs([(each, each) for each in TABS], name)
+        self.query_one("#tabs", TabLine).set_tabs([(each, each) for each in self.tabs], name)
         for each in TABS:
             self.set_class(each == name, f"-{each}")
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.resized)
+
+    def resized(self) -> None:
+        """Another size: other tabs, and tables with other columns."""
+        if self.is_attached:
+            self.show_tab(self.tab)
+            self.show_learner()
+            self.show_ratings()
 
     def action_tab(self, by: int) -> None:
         """The next tab; on a tiny terminal the board is one of them."""
         folded = self.has_class("-tiny")
-        names = ("board", *TABS) if folded else TABS
+        names = ("board", *self.tabs) if folded else self.tabs
         now = "board" if folded and not self.has_class("-side") else self.tab
         name = names[(names.index(now) + by) % len(names)]
         self.set_class(name != "board", "-side")

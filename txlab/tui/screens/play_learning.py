@@ -180,9 +180,8 @@ class LearningScreen(SeatingScreen):
         look = self.look
         if look is None or self.course is None:
             return
-        self.query_one("#learner", Words).say(
-            learner_words(look, self.course.title, self.learning, self.has_class("-tall"))
-        )
+        words = learner_words(look, self.course.title, self.learning, self.has_class("-tall"), self.ascii)
+        self.query_one("#learner", Words).say(words)
         chart = self.query_one("#curves", Chart)
         chart.set_series(curves(look.points, chart.size.width >= ALL_CURVES))
 
