@@ -61,6 +61,4 @@ def print_ratings(games: int, seed: int, json: bool) -> None:
             [[shown(row.name), *map(spaced, (row.rating, row.error, row.won, row.drawn, row.lost))] for row in rows],
         )
     )
-    print(
-        f"\n{spaced(GAMES)} games between every two, half from either seat, the first move at random; one standard error"
-    )
+    print(f"\n{spaced(GAMES)} games between every two, half from either seat, the first move drawn; one standard error")

@@ -115,7 +115,7 @@ def glyphs(ascii: bool) -> Glyphs:
 
 
 # One sign for one sign, so that whatever was aligned or styled stays so.
-IN_ASCII = str.maketrans("…·→−‖×‹›↑↓●✓✗■▸○—–✻∞", "~->-|x<>^v*+x#>o--*8")
+IN_ASCII = str.maketrans("…·→←−‖×‹›↑↓●✓✗■▸○—–✻∞", "~-><-|x<>^v*+x#>o--*8")
 
 
 def plain_signs(text: str, ascii: bool) -> str:

@@ -35,7 +35,7 @@ def state(moves: Sequence[int], seats: Seats, you: int | None, ready: bool) -> t
     result = tictactoe.outcome(position)
     if result is not None:
         words = ended_words(position, you)
-        if you is None and result:
+        if you is None and result and not seats[result].person:
             words = f"{title_of(seats, result)} has won{words.partition('has won')[2]}"
         return words[:1].upper() + words[1:], "over"
     mover = tictactoe.mover(position)

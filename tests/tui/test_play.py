@@ -1,0 +1,439 @@
+"""Tic-tac-toe on the bench: whole games by keys and mouse, what the agent sees, learning and tournaments beside it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from picture import strips_of, text_of
+from play_screen import answered, app_on, choose, opened, put, type_on
+from recorded import settle
+
+from txlab.drawing.tictactoe_words import hints
+from txlab.engine.games import tictactoe
+from txlab.engine.games.minimax import explain, solved
+from txlab.engine.games.settings import Settings
+from txlab.experiments.self_play.live import Training
+from txlab.tui.screens import play_learning
+from txlab.tui.screens.play import PlayScreen
+from txlab.tui.screens.play_knobs import LearnDialog, Lesson
+from txlab.tui.widgets.board import Board
+from txlab.tui.widgets.chart import Chart
+from txlab.tui.widgets.why import WhyPanel, WhyScreen
+
+SIZES = [(80, 24), (120, 40)]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Agents answer at once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("txlab.tui.screens.play_game.ANSWER", 0.001)
+
+
+def notices(screen: PlayScreen) -> str:
+    return "\n".join(str(notice.message) for notice in screen.app._notifications)
+
+
+async def learnt(pilot: Any, screen: PlayScreen, lesson: Lesson) -> None:
+    screen.learn(lesson)
+    await settle(pilot, lambda: screen.look is not None and screen.look.done and not screen.learning, 400)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_game_of_best_moves_against_the_perfect_player_is_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        assert "Your move: you are X" in text_of(app)
+        while not screen.ended:
+            await put(pilot, hints(solved(tictactoe), screen.position)[-1])
+            await answered(pilot)
+        shown = text_of(app)
+        assert "Drawn: no square is free" in shown
+        assert "you won 0, drawn 1, lost 0" in shown
+        assert len(screen.moves) == 9
+        await pilot.press("enter")
+        assert screen.moves == []
+        assert "Your move: you are X" in text_of(app)
+
+
+async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    solution = solved(tictactoe)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        while not screen.ended:  # always what is worst for X
+            graph = solution.graph
+            worst = min(graph.moves(graph.numbered(screen.position)), key=lambda m: int(solution.value[m[1]]))
+            await put(pilot, worst[0])
+            await answered(pilot)
+        shown = text_of(app)
+        assert "You have lost: O has" in shown
+        assert "you won 0, drawn 0, lost 1" in shown
+        assert "mistake" in shown
+        won = [place for place, square in enumerate(screen.query_one("#board", Board).squares) if square.won]
+        assert len(won) >= 3
+        assert {screen.position[place] for place in won} == {-1}
+        assert shown.count("━━━━━") >= len(won)
+
+
+async def test_undo_takes_back_a_move_and_its_answer(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await put(pilot, 4)
+        await answered(pilot)
+        kept = list(screen.moves)
+        await put(pilot, tictactoe.legal(screen.position)[0])
+        await answered(pilot)
+        await pilot.press("u")
+        assert screen.moves == kept
+        await pilot.press("u")
+        assert screen.moves == []
+        await pilot.press("u")
+        assert screen.moves == []
+        screen.moves = [0, 3, 1, 4]
+        screen.proceed()
+        await put(pilot, 2)
+        assert screen.tally == {1: 1}
+        await pilot.press("u")
+        assert screen.moves == [0, 3, 1, 4]
+        assert sum(screen.tally.values()) == 0  # a game that is taken back is no game
+
+
+async def test_a_hint_is_a_best_move_and_says_what_it_leads_to(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        screen.moves = [0, 4, 1]  # O must take the top right
+        await pilot.press("c")
+        screen.moves = [0, 4, 1]
+        screen.proceed()
+        await pilot.press("h")
+        await pilot.pause()
+        assert "top right: draws" in text_of(app)
+        assert screen.query_one("#board", Board).cursor == 2
+        assert text_of(app).count("◆") == 1
+        screen.moves = [0, 4, 1, 5]
+        await pilot.press("c")
+        screen.moves = [0, 4, 1, 5]
+        screen.proceed()
+        await pilot.press("h")
+        await pilot.pause()
+        assert "top right: wins" in text_of(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "You have won: the top row" in text_of(app)
+
+
+async def test_a_taken_square_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await put(pilot, 4)
+        await answered(pilot)
+        before = list(screen.moves)
+        await put(pilot, 4)
+        assert screen.moves == before
+        assert "centre is taken; free are" in notices(screen)
+
+
+async def test_the_other_side_begins_and_a_click_moves(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("c")
+        await answered(pilot)
+        assert len(screen.moves) == 1
+        assert "Your move: you are O" in text_of(app)
+        free = tictactoe.legal(screen.position)[-1]
+        board = screen.query_one("#board", Board)
+        (left, top), (wide, high) = board.corner, board.cell
+        row, column = divmod(free, 3)
+        place = (left + column * (wide + 1) + wide // 2, top + row * (high + 1) + high // 2)
+        await pilot.click("#board", offset=place)
+        await answered(pilot)
+        assert screen.moves[1] == free
+        await pilot.click("#board", offset=(left + wide, top + high))  # a wall is no square
+        assert len(screen.moves) == 3
+
+
+async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.press("o")
+        await choose(pilot, "another")
+        for square in (0, 3, 1):
+            await put(pilot, square)
+        assert "O is to move" in text_of(app)
+        await put(pilot, 4)
+        await put(pilot, 2)
+        assert "X has won: the top row" in text_of(app)
+        await pilot.press("o")
+        await choose(pilot, "random")
+        assert "random sees nothing" in text_of(app)
+        await pilot.press("v")
+        await pilot.pause()
+        assert "best play, X's view" in text_of(app)
+        await pilot.press("v")
+        await pilot.pause()
+        assert ".00" not in text_of(app)
+        assert "best play" not in text_of(app)  # nor in the table of the moves
+
+
+async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    training = Training(Settings(), 3)
+    training.run(3000)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learnt(pilot, screen, Lesson(games=3000, seed=3))
+        screen.moves = [0, 1]
+        screen.proceed()
+        seen = training.player().values(screen.position)
+        squares = screen.query_one("#board", Board).squares
+        assert {place: square.merit for place, square in enumerate(squares) if not square.sign} == seen
+        assert any(seen.values())
+        assert "what TD(0) expects, X's view" in text_of(app)
+        square = max(seen, key=lambda place: abs(seen[place]))
+        screen.query_one("#board", Board).go(square)
+        await pilot.press("w")
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
+        found = app.screen.query_one(WhyPanel).explanation
+        assert found == training.explain(screen.position, square)
+        assert abs(found.result) == pytest.approx(abs(seen[square]))
+
+
+async def test_why_of_a_perfect_value_is_what_may_follow(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        for keys, square in ((["w"], 4), (["escape", "right", "w"], 5)):
+            await pilot.press(*keys)
+            await settle(
+                pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation
+            )
+            found = app.screen.query_one(WhyPanel).explanation
+            assert found == explain(solved(tictactoe), screen.position, square)
+
+
+async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txlab.tui.screens.play_game.PACES", (200.0, 200.0, 200.0, 200.0, 400.0))
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("a")
+        await choose(pilot, "perfect")
+        await choose(pilot, "random")
+        assert screen.watching
+        assert "X .9678, drawn .0322, O .0000" in text_of(app)
+        await settle(pilot, lambda: sum(screen.tally.values()) >= 2, 400)
+        assert screen.tally.get(-1, 0) == 0  # the perfect player does not lose
+        await pilot.press("space")
+        before = list(screen.moves)
+        await pilot.pause(0.1)
+        assert screen.moves == before
+        await pilot.press("full_stop")
+        await pilot.pause(0.05)
+        assert screen.moves == [] or len(screen.moves) == len(before) + 1
+        await pilot.press("enter", "minus", "plus", "u", "space")
+        await pilot.press("a")
+        assert not screen.watching
+        await answered(pilot)
+
+
+async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_on(tmp_path)
+    threads: set[threading.Thread] = set()
+    slice_of = play_learning.Course.slice
+
+    def noted(course: play_learning.Course, games: int) -> bool:
+        threads.add(threading.current_thread())
+        return slice_of(course, games)
+
+    monkeypatch.setattr(play_learning.Course, "slice", noted)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        screen.lesson = Lesson(games=9_999_999)
+        await pilot.press("l")
+        await settle(pilot, lambda: isinstance(app.screen, LearnDialog))
+        await pilot.press("enter")
+        await settle(pilot, lambda: screen.look is not None and screen.look.games > 1000, 400)
+        assert threading.main_thread() not in threads
+        assert screen.tab == "learning"
+        assert "of 9 999 999 games" in text_of(app)
+        assert "TD(0)" in text_of(app).split("squares")[0]  # it sits at the board already
+        labels = [series.label for series in screen.query_one("#curves", Chart).series]
+        assert labels[:3] == ["won", "drawn", "lost"]
+        await type_on(pilot, "enter")  # one plays meanwhile
+        await answered(pilot)
+        assert len(screen.moves) == 2
+        await type_on(pilot, "l", "x")
+        assert "one learns already" in notices(screen)
+        await settle(pilot, lambda: not screen.learning, 400)
+        games = screen.look.games if screen.look else 0
+        assert 1000 < games < 9_999_999
+        assert {"TD(0)", "TD(0) 0", "TD(0) 10", "TD(0) 100", "TD(0) 1 000"} <= {seat.title for seat in screen.learners}
+        await pilot.pause(0.05)
+        assert screen.courses["TD(0)"].training.games == games
+
+
+async def test_what_it_was_at_a_mark_is_what_learning_so_long_gives(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await learnt(pilot, screen, Lesson(Settings(rule="q-learning"), games=250, seed=5))
+        await learnt(pilot, screen, Lesson(Settings(rule="q-learning"), games=20, seed=6))
+        training = Training(Settings(rule="q-learning"), 5)
+        training.run(100)
+        kept = {seat.title: seat.player for seat in screen.learners}
+        assert list(kept)[:2] == ["Q-learning #2", "Q-learning #2 0"]
+        mine = kept["Q-learning 100"]
+        assert mine is not None
+        assert mine.seen.tolist() == training.player().seen.tolist()  # type: ignore[union-attr]
+        training.run(150)
+        assert kept["Q-learning"].seen.tolist() == training.player().seen.tolist()  # type: ignore[union-attr]
+
+
+async def test_leaving_ends_what_learns_at_once(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        screen.learn(Lesson(games=10_000_000))
+        await settle(pilot, lambda: screen.look is not None and screen.look.games > 10)
+        course = screen.courses["TD(0)"]
+    games = course.training.games
+    threading.Event().wait(0.1)
+    assert course.training.games - games < 2000  # at most the slice that it was in
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_tournament_rates_everybody_at_hand(
+    tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.tui.screens.play_ratings.GAMES", 100)
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        await learnt(pilot, screen, Lesson(games=20))
+        await pilot.press("m")
+        await settle(pilot, lambda: screen.standings is not None and not screen.contest, 400)
+        rows = screen.rows
+        assert rows[0].name == "perfect"
+        assert {row.name for row in rows} == {"perfect", "random", "TD(0)", "TD(0) 0", "TD(0) 10"}
+        assert rows[0].lost == 0
+        assert all(row.games == 400 for row in rows)
+        shown = text_of(app)
+        assert f"{rows[0].rating:,.0f} ± {rows[0].error:.0f}".replace(",", " ") in shown
+        assert "TD(0), rating" in shown
+        await pilot.press("shift+down", *([] if size[1] > 30 else ["tab"]))
+        await pilot.pause()
+        assert f"{rows[1].name} against" in text_of(app)
+        screen.action_tournament()
+        await pilot.press("x")
+        assert "cancelled" in notices(screen)
+        await settle(pilot, lambda: not screen.contest, 400)
+        assert screen.rows is rows  # those before it stay
+
+
+async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
+    from txlab.runs.process import execute, prepare
+    from txlab.runs.scenario import load_scenario
+
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("o")
+        await choose(pilot, "of a run")
+        await settle(pilot, lambda: "there is no run of self-play" in notices(screen))
+        run = prepare(load_scenario("tictactoe", ["learn.games=1000"]), root=tmp_path)
+        execute(run)
+        await pilot.press("o")
+        await choose(pilot, "of a run")
+        await settle(pilot, lambda: len(app.screen_stack) > 1)
+        await choose(pilot, "tictactoe")
+        await settle(pilot, lambda: screen.seats[-1].key.startswith("run "))
+        assert screen.seats[-1].title == run.name
+        await put(pilot, 4)
+        await answered(pilot)
+        assert len(screen.moves) == 2
+
+
+async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        lessons: list[Lesson | None] = []
+        app.push_screen(LearnDialog(Lesson()), lessons.append)
+        await pilot.pause()
+        dialog = app.screen
+        assert isinstance(dialog, LearnDialog)
+        await pilot.press("right", "down", "left")
+        assert dialog.lesson.settings.rule == "td-lambda"
+        assert dialog.lesson.settings.alpha == 0.05
+        await pilot.press(*"1.5", "down")
+        await pilot.pause()
+        assert "alpha must be from 0 to 1" in text_of(app)
+        await pilot.press("backspace", "backspace", "backspace", *".25", "down", "up")
+        assert dialog.lesson.settings.alpha == 0.25
+        await pilot.press("right")
+        assert dialog.lesson.settings.alpha == 0.3
+        await pilot.press("down", "down", "right", "down", "right")
+        assert dialog.lesson.settings.lam == 0.9
+        assert dialog.lesson.settings.exploring
+        await pilot.press("down", *"0", "enter")
+        await pilot.pause()
+        assert "games must be from 1" in text_of(app)
+        assert app.current_mode == "play"  # digits are numbers here
+        await pilot.press("left", "down", *"7", "enter")
+        await pilot.pause()
+        (lesson,) = lessons
+        assert lesson is not None
+        assert (lesson.games, lesson.seed, lesson.settings.lam) == (30_000, 7, 0.9)
+        assert app.screen is screen
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool) -> None:
+    app = app_on(tmp_path, ascii=ascii)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learnt(pilot, screen, Lesson(Settings(rule="td-lambda"), games=30))
+        await put(pilot, 4)
+        await answered(pilot)
+        for keys in ([], ["h"], ["tab"], ["tab"], ["l"], ["escape", "o"]):
+            await pilot.press(*keys)
+            for size in ((20, 5), (59, 19), (200, 60), (1, 1), (80, 24)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause()
+                text = text_of(app)
+                assert not ascii or text.isascii(), sorted({c for c in text if not c.isascii()})
+        assert app._exception is None
+
+
+async def test_without_colours_it_says_the_same(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    app.colours = "none"  # type: ignore[attr-defined]
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        screen.moves = [0, 4, 1, 5]
+        screen.proceed()
+        await pilot.pause()
+        shown = text_of(app)
+        assert "+1" in shown
+        assert "loses in 1" in shown
+        fills = {style.bgcolor for strip in strips_of(app) for text, style, _ in strip if style and "loses" in text}
+        assert len(fills) == 1
+
+
+async def test_the_line_of_keys_has_what_a_new_person_needs(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        line = text_of(app).splitlines()[-1]
+        for key in ("enter move", "h hint", "n new", "o opponent", "l learn", "m tournament", "? help"):
+            assert key in line
