@@ -224,7 +224,7 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
     from txlab.runs.headline import headline
 
     said = headline(reader.info.facts, [name for name in reader.names("metrics") if len(reader.series(name))])
-    names = [name for name in said if unit_of(name) == unit_of(said[0])]  # one chart has one scale
+    names = said[:1] + [name for name in said[1:] if unit_of(name) and unit_of(name) == unit_of(said[0])]  # one scale
     found = curves([reader], names) if names else []
     if not found or window_of(found) is None:
         return []
