@@ -86,7 +86,7 @@ def double_q(now: Now, step: Step) -> None:
     place = now.base + step.next
     rows_one, rows_two = xp.rows(one, place), xp.rows(two, place)
     chosen_by, valued_by = xp.where(first, rows_one, rows_two), xp.where(first, rows_two, rows_one)
-    best = xp.among_best(chosen_by, xp.top(chosen_by), step.u[3])
+    best = xp.among_best(chosen_by, xp.top(chosen_by), 2.0 * step.u[3] % 1.0)  # what the coin leaves of the draw
     value = now.next_value(xp.column(valued_by, best), step.over)
     cell = step.action * now.stride + (now.base + step.state)
     old_one, old_two = xp.take(one, cell), xp.take(two, cell)

@@ -1,0 +1,318 @@
+"""The glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
+
+Notable: run(1) and run(100 000) are the same loop (rules/, one a family), in plain Python over lists; what an update
+was made of is kept for every cell by keeping its rows, which are never written twice, and the rest (what was drawn,
+which numbers held then) is a pure function of (seed, step). So looking at a learner never slows it down.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules.checking import checked
+from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
+from txlab.engine.rl.rules.model import Block, Model
+from txlab.engine.rl.rules.moment import Moment
+from txlab.engine.rl.settings import TITLES, Rule, Settings
+from txlab.engine.rl.update import Update
+from txlab.errors import LabError, nearest
+
+NEVER = 1 << 62
+BLOCK = 4096  # steps whose draws are made at once
+
+Row = list[float]
+
+
+class Agent:
+    """A learner with a table of Q(s, a), and all that rules share; a rule adds its `loop`, and `told`: what it did.
+
+    rows      [s][k] Q(s, a) of the allowed actions; a row is replaced and never written, so a record may keep it
+    records   [s][k] what the last update of the pair was made of, or None; its first entry is the step
+    returns, lengths   what finished episodes earned (not discounted) and took; `ends`: .updates when each was over
+    """
+
+    rule: ClassVar[Rule]
+    tables: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def __init__(self, process: Process, settings: Settings, seed: int) -> None:
+        self.seed = seed
+        self.settings = checked(settings)
+        self.updates = 0
+        self.returns: list[float] = []
+        self.lengths: list[int] = []
+        self.ends: list[int] = []
+        self.began = 0  # the step that the present episode began with
+        self.total = 0.0  # what it has earned so far
+        self.pending: int | None = None  # the action already chosen for the present state, by rules that do that
+        self.latest: tuple[int, int] | None = None  # the pair (s, k) updated last
+        self.live_in(process)
+        for name in self.tables:
+            setattr(self, name, [[settings.initial] * len(row) for row in self.model.actions])
+        self.records: list[list[Any]] = [[None] * len(row) for row in self.model.actions]
+        self.told_when: list[tuple[int, Settings, float]] = [(0, self.settings, self.gamma)]
+        self.state = self.model.begin(float(uniforms(seed, -1, 1)[0, 0, 3]))
+        self.prepare()
+
+    rows: list[Row]
+
+    def live_in(self, process: Process) -> None:
+        self.process = process
+        self.model = Model(process)
+        pairs = [s * self.model.choices + a for s, row in enumerate(self.model.actions) for a in row]
+        self.pairs = np.array(pairs, dtype=np.int64)
+
+    def prepare(self) -> None:
+        """Whatever a loop keeps beside its tables, made from them."""
+
+    # What a loop needs
+
+    @property
+    def gamma(self) -> float:
+        """γ: the one that was set, or the world's own."""
+        return self.model.discount if self.settings.gamma is None else self.settings.gamma
+
+    @property
+    def cut(self) -> int:
+        """The last step that the present episode may have."""
+        return self.began + self.model.limit - 1 if self.model.limit else NEVER
+
+    def loop(self, block: Block, steps: int) -> None:
+        raise NotImplementedError(f"the rule {self.rule} has no loop")
+
+    def turn(self, t: int, total: float, u: float) -> int:
+        """The episode is over with step t: note what it earned; the state in which the next one begins."""
+        self.returns.append(total)
+        self.lengths.append(t - self.began + 1)
+        self.ends.append(t + 1)
+        self.began = t + 1
+        return self.model.begin(u)
+
+    def choose(self, row: Row, u0: float, u1: float) -> int:
+        """An action of the policy of the present episode; the loops write this out."""
+        chance, temperature = exploring(self.settings, len(self.returns))
+        if u0 < chance:
+            return soft(row, temperature, u1) if self.settings.policy == "softmax" else int(u1 * len(row))
+        return tied(row, u1)
+
+    # What anybody may do
+
+    def run(self, updates: int) -> None:
+        """So many updates: for all rules but value iteration an update is a step in the world."""
+        while updates > 0:
+            steps = min(updates, BLOCK)
+            # One more: the action that SARSA looks ahead to is the one that the next step will take.
+            self.loop(Block(self.seed, self.updates, steps + 1), steps)
+            self.updates += steps
+            updates -= steps
+
+    @property
+    def episode(self) -> int:
+        """Episodes finished so far: the number of the present one, from 0."""
+        return len(self.returns)
+
+    def q(self) -> np.ndarray | None:
+        """(S, A) Q, NaN where an action is not allowed; None for rules that learn V alone."""
+        return self.spread(self.rows)
+
+    def spread(self, rows: Sequence[Sequence[float]]) -> np.ndarray:
+        """(S, A) of rows over the allowed actions, NaN elsewhere."""
+        found = np.full(self.model.size * self.model.choices, np.nan)
+        found[self.pairs] = [value for row in rows for value in row]
+        return found.reshape(self.model.size, self.model.choices)
+
+    def v(self) -> np.ndarray:
+        """(S) maxₐ Q(s, a), or V; 0 where nothing can be done."""
+        return np.array([max(row, default=0.0) for row in self.rows])
+
+    def policy(self) -> np.ndarray:
+        """(S, A) the probabilities that it would act with now."""
+        q = self.q()
+        assert q is not None
+        return probabilities(q, self.settings, self.episode)
+
+    def greedy(self) -> np.ndarray:
+        """(S, A) the policy that it has come to: only the best actions, equal ones sharing (rounded: trap 3)."""
+        q = self.q()
+        assert q is not None
+        return probabilities(np.round(q, 9), replace(self.settings, policy="greedy"), 0)
+
+    def trace(self) -> np.ndarray | None:
+        """(S, A) or (S): the traces now; None for rules without."""
+        return None
+
+    @property
+    def last(self) -> Update | None:
+        """The update made last."""
+        return None if self.latest is None else self.told(*self.latest, self.records[self.latest[0]][self.latest[1]])
+
+    def last_at(self, state: int, action: int = -1) -> Update | None:
+        """The last update of this cell, whenever it was; None if there was none since the world became what it is."""
+        actions = self.model.actions[state]
+        if action not in actions:
+            return None
+        k = actions.index(action)
+        record = self.records[state][k]
+        return None if record is None else self.told(state, k, record)
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        raise NotImplementedError(f"the rule {self.rule} does not tell")
+
+    def moment(self, t: int) -> Moment:
+        """What held at step t."""
+        _, settings, gamma = self.told_when[bisect_right(self.told_when, t, key=lambda each: each[0]) - 1]
+        episode = bisect_right(self.ends, t)
+        return Moment(t, episode, settings, gamma, self.seed, self.model)
+
+    def set(self, **changes: Any) -> None:
+        """Turn numbers while it learns; LabError for what cannot be, or cannot be turned."""
+        if "rule" in changes and changes["rule"] != self.rule:
+            raise LabError(f"the tables of {TITLES[self.rule]} mean nothing to another rule: begin a new learner")
+        for name in changes:
+            if not hasattr(self.settings, name):
+                names = list(Settings.__dataclass_fields__)
+                raise LabError(f"a learner has no {name!r}{nearest(name, names)}; it has {', '.join(names)}")
+        self.settings = checked(replace(self.settings, **changes))
+        self.note()
+
+    def closed(self, t: int) -> bool:
+        """Whether an episode was over with step t."""
+        place = bisect_right(self.ends, t + 1)
+        return place > 0 and self.ends[place - 1] == t + 1
+
+    def note(self) -> None:
+        """From this step on these numbers hold."""
+        if self.told_when[-1][0] == self.updates:
+            self.told_when.pop()
+        self.told_when.append((self.updates, self.settings, self.gamma))
+
+    def greedy_path(self, limit: int = 1000) -> tuple[list[int], float]:
+        """States that the greedy policy goes through from where an episode begins, and the return; at most `limit`
+        steps. Chance (outcomes, ties) is a stream of its own, the same whenever it is asked."""
+        block = Block(self.seed ^ 0x5EED, 0, 1)
+        s, total, path, u1, happens = 0, 0.0, [], block.u1, self.model.sampler(block)
+        for step in range(limit):
+            place = step % 256
+            if place == 0:
+                block = Block(self.seed ^ 0x5EED, step, 256)
+                u1, happens = block.u1, self.model.sampler(block)
+            if step == 0:
+                s = self.model.begin(block.u3[0])
+                path = [s]
+            row = self.acting_row(s)
+            k = tied(row, u1[place])
+            reward, s, end = self.model.moves[s][k] or happens(s, k, place)
+            total += reward
+            path.append(s)
+            if end:
+                break
+        return path, total
+
+    def acting_row(self, state: int) -> Row:
+        """The values among which the greedy policy takes the largest."""
+        return self.rows[state]
+
+    def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
+        """Go on in an edited world with what was learnt; states[s] is the old number of state s, or −1 for a new one.
+
+        If the state it stood in is gone, or over, the episode is begun anew and does not count.
+        """
+        olds = [int(s) for s in states]
+        if len(olds) != process.size or max(olds, default=-1) >= self.model.size:
+            raise LabError(f"{process.size} states need as many old numbers, each below {self.model.size}")
+        news = {old: new for new, old in enumerate(olds) if old >= 0}
+        before, actions = self.model, self.model.actions
+        self.live_in(process)
+        if tuple(before.process.actions) != tuple(process.actions):
+            raise LabError("the edited world has other actions: begin a new learner")
+
+        def carried(table: list[list[Any]], empty: Any) -> list[list[Any]]:
+            rows = []
+            for s, allowed in enumerate(self.model.actions):
+                known = {} if olds[s] < 0 else dict(zip(actions[olds[s]], table[olds[s]], strict=True))
+                rows.append([known.get(a, empty) for a in allowed])
+            return rows
+
+        for name in self.tables:
+            setattr(self, name, carried(getattr(self, name), self.settings.initial))
+        self.records = [[self.renumbered(record, news) for record in row] for row in carried(self.records, None)]
+        self.latest = None
+        self.moved(olds, news, actions)
+        self.pending = None
+        there = news.get(self.state, -1)
+        if there >= 0 and self.model.actions[there]:
+            self.state = there
+        else:
+            self.restart()
+        self.note()
+        self.prepare()
+
+    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+        """A record in the new numbering; None where the state that it led to is no more, or is another."""
+        if record is None:
+            return None
+        t, (reward, then, end), before, row, *rest = record
+        there = news.get(then, -1)
+        if there < 0 or len(self.model.actions[there]) != len(row):
+            return None
+        return (t, (reward, there, end), before, row, *rest)
+
+    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+        """Bring what else the rule keeps into the new numbering."""
+
+    def restart(self) -> None:
+        """Begin the present episode again; it is the same number still."""
+        self.began, self.total, self.pending = self.updates, 0.0, None
+        self.state = self.model.begin(float(uniforms(self.seed, self.updates - 1, 1)[0, 0, 3]))
+
+    # An exact restart
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it is, for `load`."""
+        return {
+            "seed": self.seed,
+            "updates": self.updates,
+            "state": self.state,
+            "began": self.began,
+            "total": self.total,
+            "pending": self.pending,
+            "latest": self.latest,
+            "returns": np.array(self.returns, dtype=np.float64),
+            "lengths": np.array(self.lengths, dtype=np.int64),
+            "ends": np.array(self.ends, dtype=np.int64),
+            "settings": [[t, vars(settings), gamma] for t, settings, gamma in self.told_when],
+            "tables": {name: self.spread(getattr(self, name)) for name in self.tables},
+            "records": json.dumps(self.records),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`, into a learner of the same rule and world."""
+        self.seed, self.updates, self.state = int(state["seed"]), int(state["updates"]), int(state["state"])
+        self.began, self.total, self.pending = int(state["began"]), float(state["total"]), state["pending"]
+        self.latest = None if state["latest"] is None else (int(state["latest"][0]), int(state["latest"][1]))
+        self.returns = np.asarray(state["returns"]).tolist()
+        self.lengths = np.asarray(state["lengths"]).tolist()
+        self.ends = np.asarray(state["ends"]).tolist()
+        self.told_when = [(int(t), Settings(**kept), float(gamma)) for t, kept, gamma in state["settings"]]
+        self.settings = self.told_when[-1][1]
+        for name in self.tables:
+            flat = np.asarray(state["tables"][name], dtype=np.float64)
+            setattr(self, name, [flat[s, row].tolist() for s, row in enumerate(self.model.actions)])
+        self.records = json.loads(state["records"])
+        self.prepare()
+
+
+def make_agent(process: Process, settings: Settings, seed: int = 0) -> Agent:
+    """A learner of `settings.rule` in this world."""
+    from txlab.engine.rl.rules.all import AGENTS
+
+    if settings.rule not in AGENTS:
+        raise LabError(f"no rule is called {settings.rule!r}{nearest(settings.rule, AGENTS)}")
+    return AGENTS[settings.rule](process, settings, seed)

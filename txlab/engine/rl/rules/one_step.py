@@ -1,0 +1,102 @@
+"""What the rules that learn from one step have in common: Q(s,a) ← Q(s,a) + α [r + γ V − Q(s,a)] (MATH M5, M6).
+
+Notable: they differ in V alone, what the next state is taken to be worth. Each has a file with its loop; here is how an
+update is told, from the record that the loop left.
+
+record: (step, (reward, s′, how it left the episode), Q(s,a) before, the row of s′ then, V, k of a′ or −1)
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.rules.model import ENDED
+from txlab.engine.rl.rules.moment import Moment, said, told_of
+from txlab.engine.rl.settings import TITLES
+from txlab.engine.rl.update import Term, Update
+
+
+class OneStep(Agent):
+    """`letters` is V as it is written; `worth` says where its number comes from."""
+
+    letters: ClassVar[str]
+    math: ClassVar[str] = "M6"
+    source: ClassVar[str]
+
+    def worth(self, moment: Moment, record: Any) -> list[Step]:
+        """How V came out of the row of s′."""
+        raise NotImplementedError(f"{self.rule} does not say what the next state is worth")
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        t, (reward, then, end), before, after, value, ahead = record[:6]
+        moment = self.moment(t)
+        alpha, gamma = moment.settings.alpha, moment.gamma
+        ended = end == ENDED
+        value = 0.0 if ended else value
+        delta = reward + gamma * value - before
+        new = before + alpha * delta
+        s, a = moment.state(state), moment.action(state, k)
+        labels = moment.actions(then)
+        operands = [
+            Operand("Q(s,a)", before, f"{a} in {s}, before"),
+            Operand("α", alpha, "step size"),
+            Operand("r", reward, "reward"),
+            Operand("γ", gamma, "discount"),
+        ]
+        if not ended:
+            operands.append(Operand("Q(s′,·)", list(after), f"in {moment.state(then)}, where it led"))
+        steps = [
+            *([] if ended else self.worth(moment, record)),
+            Step(self.letters, "0" if ended else "", value, moment.ending(end, then)),
+            Step("δ", f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(before)}", delta, "the error"),
+            Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
+        ]
+        explanation = told_of(
+            moment,
+            f"why {said(new)} for {a} in {s}?",
+            f"Q(s,a) ← Q(s,a) + α [ r + γ {self.letters} − Q(s,a) ]",
+            self.math,
+            f"{TITLES[self.rule]}: {self.source}",
+            operands,
+            steps,
+            new,
+            labels,
+            ahead if 0 <= ahead < len(labels) and not ended else None,
+        )
+        return Update(
+            number=t + 1,
+            episode=moment.episode,
+            state=state,
+            action=self.model.actions[state][k],
+            reward=reward,
+            next=then,
+            done=ended,
+            truncated=not ended and self.closed(t),
+            next_action=self.model.actions[then][ahead] if ahead >= 0 and not ended else -1,
+            before=before,
+            after=new,
+            delta=delta,
+            terms=[
+                Term("Q(s,a)", new),
+                Term("←"),
+                Term("Q(s,a)", before),
+                Term("+"),
+                Term("α", alpha),
+                Term("["),
+                Term("r", reward),
+                Term("+"),
+                Term("γ", gamma),
+                Term(self.letters, value),
+                Term("−"),
+                Term("Q(s,a)", before),
+                Term("]"),
+            ],
+            explanation=explanation,
+        )
+
+
+def bracketed(value: float) -> str:
+    """A number that may follow a sign: (−7.5), 3."""
+    return f"({said(value)})" if value < 0 else said(value)

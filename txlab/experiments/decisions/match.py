@@ -1,0 +1,191 @@
+"""Learners side by side in one world: what the arena steps, shows and turns (MATH M4–M7).
+
+Notable: each side makes the same number of updates, with the same draws where both do the same. Their returns while they
+learn and what their greedy policies earn are two things (Q-learning on the cliff: −50 and −13), and are kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.explain import Explanation
+from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.settings import TITLES, Rule, Settings
+from txlab.engine.rl.why import why_value
+from txlab.engine.rl.world import World
+from txlab.engine.rl.worlds.maps import carried
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame, State
+
+ENDLESS = 10_000
+"""Steps after which an episode is cut off in a world without a limit: a learner may go to and fro for ever."""
+
+
+class Match:
+    """`agents` learn in `world`, whose [world] table is `table`; `changes` says what was turned, and when."""
+
+    def __init__(
+        self, world: World, sides: Sequence[Settings], seed: int = 0, table: Mapping[str, Any] | None = None
+    ) -> None:
+        if not sides:
+            raise LabError("a match needs a learner at least")
+        self.seed = seed
+        self.world = limited(world)
+        self.table = dict(table or {"name": world.name})
+        self.agents: list[Agent] = [make_agent(self.world.process, each, seed) for each in sides]
+        self.changes: list[dict[str, Any]] = []
+
+    @property
+    def sides(self) -> list[Settings]:
+        return [agent.settings for agent in self.agents]
+
+    @property
+    def updates(self) -> int:
+        """That every side has made since the first of them began."""
+        return max(agent.updates for agent in self.agents)
+
+    # Learning
+
+    def run(self, updates: int) -> None:
+        """So many updates of every side."""
+        for agent in self.agents:
+            agent.run(updates)
+
+    def step(self) -> Mapping[str, float]:
+        """One update of every side: {"delta/…"}."""
+        self.run(1)
+        found = [(agent.rule, agent.last) for agent in self.agents]
+        return {f"delta/{rule}": last.delta for rule, last in found if last is not None}
+
+    def set(self, side: int, **changes: Any) -> None:
+        """Turn numbers of a side while it learns; LabError with what is allowed."""
+        before = self.agents[side].settings
+        self.agents[side].set(**changes)
+        for name, value in changes.items():
+            self.changes.append(
+                {"update": self.updates, "side": side, "key": name, "from": getattr(before, name), "to": value}
+            )
+
+    def rule(self, side: int, rule: Rule) -> None:
+        """Another rule, which begins with empty tables: those of one rule mean nothing to another."""
+        old = self.agents[side]
+        self.agents[side] = make_agent(self.world.process, replace(old.settings, rule=rule), self.seed)
+        self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule, "to": rule})
+
+    def edited(self, world: World) -> None:
+        """Go on in a changed world: what was learnt stays where the cell is still there."""
+        world = limited(world)
+        states = carried(self.world, world)
+        for agent in self.agents:
+            agent.adopt(world.process, states)
+        self.world = world
+        if world.map is not None:
+            self.table = {"map": world.map.text()}
+
+    # Looking
+
+    def history(self, side: int) -> list[float]:
+        """What its episodes have earned while it learnt, oldest first."""
+        return self.agents[side].returns
+
+    def greedy(self, side: int) -> tuple[list[int], float]:
+        """The states that its best actions lead through, and what that earns: not what it earns while it explores."""
+        return self.agents[side].greedy_path(min(1000, self.world.process.limit or 1000))
+
+    def explain(self, side: int, state: int, action: int | None = None) -> Explanation:
+        """Why the number in that cell is what it is: the last update that made it, or the Bellman equation where there
+        was none yet. Without an action that of the largest value is meant."""
+        agent = self.agents[side]
+        q = agent.q()
+        if action is None and q is not None and self.world.process.allowed[state].any():
+            action = int(np.nanargmax(q[state]))
+        last = agent.last_at(state, -1 if action is None else action)
+        if last is not None:
+            return last.explanation
+        shown = agent.v() if q is None else q
+        return why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
+
+    def frame(self) -> Frame:
+        """What there is to see now; see experiments/decisions for the names."""
+        tensors: dict[str, np.ndarray] = {}
+        facts: dict[str, Any] = {"world": self.table, "sides": [], "states": [], "episodes": [], "updates": []}
+        facts["last"] = []
+        for i, agent in enumerate(self.agents):
+            q, trace = agent.q(), agent.trace()
+            if q is not None:
+                tensors[f"{i}/q"] = q.astype(np.float32)
+                tensors[f"{i}/policy"] = agent.policy().astype(np.float32)
+            tensors[f"{i}/v"] = agent.v().astype(np.float32)
+            if trace is not None:
+                tensors[f"{i}/trace"] = trace.astype(np.float32)
+            facts["sides"].append(side_facts(agent))
+            facts["states"].append(agent.state)
+            facts["episodes"].append(agent.episode)
+            facts["updates"].append(agent.updates)
+            facts["last"].append(last_facts(agent))
+        return Frame(step=self.updates, tensors=tensors, facts=facts)
+
+    # Being put back
+
+    def state_dict(self) -> State:
+        return {
+            "table": self.table,
+            "changes": self.changes,
+            "rules": [agent.rule for agent in self.agents],
+            "agents": [agent.state_dict() for agent in self.agents],
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go back to a state of a match in the same world."""
+        rules = state["rules"]
+        self.changes = [dict(change) for change in state["changes"]]
+        self.agents = [make_agent(self.world.process, Settings(rule=rule), self.seed) for rule in rules]
+        for agent, saved in zip(self.agents, state["agents"], strict=True):
+            agent.load(saved)
+
+
+def limited(world: World) -> World:
+    """The world with a limit of steps where it has none, and a note that says so."""
+    if world.process.limit:
+        return world
+    note = f"An episode is cut off after {ENDLESS} steps."
+    return replace(world, process=replace(world.process, limit=ENDLESS), notes=(*world.notes, note))
+
+
+def side_facts(agent: Agent) -> dict[str, Any]:
+    """What is said of a side: its rule and numbers."""
+    settings = agent.settings
+    return {
+        "rule": agent.rule,
+        "title": TITLES[agent.rule],
+        "alpha": settings.alpha,
+        "beta": settings.beta,
+        "gamma": agent.gamma,
+        "lam": settings.lam,
+        "traces": settings.traces,
+        "policy": settings.policy,
+        "epsilon": settings.epsilon,
+        "temperature": settings.temperature,
+        "decay": settings.decay,
+    }
+
+
+def last_facts(agent: Agent) -> dict[str, Any] | None:
+    """The last update in words that a file can hold; None where there was none."""
+    last = agent.last
+    if last is None:
+        return None
+    return {
+        "state": last.state,
+        "action": last.action,
+        "reward": last.reward,
+        "next": last.next,
+        "done": last.done,
+        "truncated": last.truncated,
+        "delta": last.delta,
+        "terms": [[term.letters, term.value] for term in last.terms],
+    }
