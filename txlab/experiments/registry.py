@@ -112,6 +112,11 @@ KINDS = {
             schema="txlab.experiments.control.schema:ControlScenario",
             module="txlab.experiments.control",
         ),
+        Kind(
+            "prediction",
+            schema="txlab.experiments.prediction.schema:PredictionScenario",
+            module="txlab.experiments.prediction",
+        ),
     ]
 }
 

@@ -9,7 +9,7 @@ does. This file imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -156,8 +156,8 @@ class NetworkSweep:
         """(M, K), as PredictionSweep's."""
         return rms_error(self.values(), true, states)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Tensor]:
         return {name: value.clone() for name, value in self.learner.parameters.items()}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         self.learner.parameters = {name: torch.as_tensor(value).clone() for name, value in state.items()}

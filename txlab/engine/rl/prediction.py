@@ -26,6 +26,27 @@ TraceKind = Literal["accumulating", "replacing", "true-online"]
 Rule = Callable[[np.ndarray, Features, Episode, float, float, float], np.ndarray]
 
 
+@dataclass(frozen=True)
+class Learned:
+    """One update with the numbers that made it.
+
+    here, there   O(s) and O(s′) by the weights before it; there = 0 at an end      old   true on-line: O_old
+    delta         r + γ there − here          trace   how much of α δ the value of s takes: x(s) · e
+    after         O(s) afterwards
+    """
+
+    state: int
+    reward: float
+    following: int
+    ended: bool
+    here: float
+    there: float
+    old: float
+    delta: float
+    trace: float
+    after: float
+
+
 class OnlineTD:
     """TD(λ) of one linear unit, one transition at a time: δ = r + γ O(s′) − O(s),  w ← w + α δ e.
 
@@ -44,13 +65,13 @@ class OnlineTD:
         self.trace = np.zeros_like(self.weights)
         self.before = 0.0
 
-    def learn(self, state: int, reward: float, following: int, ended: bool) -> float:
-        """One update; returns δ. `ended`: nothing follows; where an episode was only cut off, O(s′) still counts."""
+    def learn(self, state: int, reward: float, following: int, ended: bool) -> Learned:
+        """One update. `ended`: nothing follows; where an episode was only cut off, O(s′) still counts."""
         x = self.features.matrix[state]
         here = float(self.weights @ x)
         there = 0.0 if ended else float(self.weights @ self.features.matrix[following])
         delta = reward + self.gamma * there - here
-        decay = self.gamma * self.lam
+        decay, old = self.gamma * self.lam, self.before
         if self.kind == "true-online":  # Sutton and Barto 2018, p. 300
             self.trace = dutch(self.trace, x, decay, self.alpha)
             moved = here - self.before
@@ -61,7 +82,8 @@ class OnlineTD:
             grown = accumulating if self.kind == "accumulating" else replacing
             self.trace = grown(self.trace, x, decay)
             self.weights += (self.alpha * delta) * self.trace
-        return delta
+        trace, after = float(x @ self.trace), float(self.weights @ x)
+        return Learned(state, reward, following, ended, here, there, old, delta, trace, after)
 
 
 def online(kind: TraceKind) -> Rule:

@@ -8,9 +8,10 @@ too large the weights grow without bound: to infinity, not to an error, and with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,12 @@ class PredictionSweep:
     def rms_error(self, true: np.ndarray, states: np.ndarray) -> np.ndarray:
         """(M, K): √ mean over `states` of (V(s) − V^π(s))²; infinite, not NaN, where a value is no number any more."""
         return rms_error(self.values(), true, states)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"weights": self.weights.copy()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.weights = np.array(state["weights"], dtype=np.float64)
 
 
 def rms_error(values: np.ndarray, true: np.ndarray, states: np.ndarray) -> np.ndarray:

@@ -1,0 +1,143 @@
+"""What a prediction scenario may say: which world, which rules with which λ and α, how many runs, what is seen.
+
+Defaults live here. Letters in the descriptions are MATH.md's. No torch at import time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from txlab.experiments.decisions.world import WorldSection
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
+
+OnPolicy = Literal[
+    "accumulating",
+    "replacing",
+    "true-online",
+    "td-0",
+    "offline-lambda-return",
+    "offline-sum",
+    "monte-carlo",
+    "monte-carlo-first",
+    "network",
+]
+OffPolicy = Literal["semi-gradient-dp", "semi-gradient-td", "tdc", "gtd2"]
+Method = OnPolicy | OffPolicy
+
+OFF_POLICY: tuple[OffPolicy, ...] = get_args(OffPolicy)
+ONLINE = ("accumulating", "replacing", "true-online", "td-0")
+WITHOUT_LAMBDA = ("td-0", "monte-carlo", "monte-carlo-first", *OFF_POLICY)
+
+MOST_CURVES = 12  # settings of a grid that are all drawn; of a larger one the best of each method is
+
+Lambda = Annotated[float, Field(ge=0, le=1)]
+Alpha = Annotated[float, Field(ge=0, le=100)]
+
+
+class Predict(Section):
+    """What is learnt: every method with every λ and α, from the same episodes."""
+
+    methods: list[Method] = Field(default_factory=list, max_length=13, description="rules that go through the grid")
+    lam: list[Lambda] = Field([0.8], min_length=1, max_length=100, description="λ of the grid")
+    alpha: list[Alpha] = Field([0.1], min_length=1, max_length=200, description="α of the grid")
+    runs: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="M, lives that are learnt from, apart")
+    episodes: PositiveInt = Field(10, description="episodes of a run; sweeps or steps of the off-policy rules")
+    initial: float = Field(0.0, ge=-1e6, le=1e6, description="what every state is worth before anything is learnt")
+    features: Literal["tabular", "aggregated", "radial", "tiled"] = Field(
+        "tabular", description="what the linear unit sees of a state"
+    )
+    size: NonNegativeInt = Field(0, le=10_000, description="groups, bumps or tiles; 0 = a third of the states")
+    tilings: PositiveInt = Field(4, le=64, description="tiled: ways to cut")
+    hidden: NonNegativeInt = Field(16, le=1024, description="network: hidden units; 0 = linear")
+    score: Literal["mean", "last"] = Field("mean", description="a setting's score: its error over all episodes, or last")
+    watch: bool = Field(False, description="one run, and a step is one transition: the traces can be watched")
+    beta: Alpha = Field(0.05, description="β, the second step size of tdc and gtd2")
+
+
+class Curve(Section):
+    """One method with its λ and α that is drawn; it is learnt whether it is in the grid or not."""
+
+    method: Method
+    lam: Lambda = 0.0
+    alpha: Alpha = 0.1
+    label: str = Field("", max_length=40, description="its name on the chart; empty = made of the settings")
+
+    @property
+    def name(self) -> str:
+        lam = "" if self.method in WITHOUT_LAMBDA else f" λ={self.lam:g}"
+        return self.label or f"{self.method}{lam} α={self.alpha:g}"
+
+
+class PredictionScenario(Scenario):
+    """What states are worth under the policy that chooses evenly, learnt from episodes."""
+
+    kind: Literal["prediction"] = "prediction"
+    world: WorldSection = Field(default_factory=lambda: WorldSection(name="walk-19"))
+    predict: Predict = Field(default_factory=Predict)
+    curves: list[Curve] = Field(default_factory=list, max_length=40)
+
+    @property
+    def methods(self) -> list[Method]:
+        """Those of the grid, then those of the curves; each once."""
+        return list(dict.fromkeys([*self.predict.methods, *(curve.method for curve in self.curves)]))
+
+    @property
+    def off_policy(self) -> bool:
+        return any(method in OFF_POLICY for method in self.methods)
+
+    def drawn(self) -> list[Curve]:
+        """The curves; without any, the whole grid where it is small, and none where it is not."""
+        if self.curves:
+            return self.curves
+        found = []
+        for method in self.predict.methods:
+            lams: Sequence[float] = [0.0] if method in WITHOUT_LAMBDA else self.predict.lam
+            found += [Curve(method=method, lam=lam, alpha=alpha) for lam in lams for alpha in self.predict.alpha]
+        return found if len(found) <= MOST_CURVES else []
+
+    @model_validator(mode="after")
+    def there_is_something_to_learn(self) -> Self:
+        predict, methods = self.predict, self.methods
+        if not methods:
+            raise ValueError("predict.methods or [[curves]] must name a method; there is none")
+        for key in ("methods", "lam", "alpha"):
+            given = getattr(predict, key)
+            if len(set(given)) < len(given):
+                raise ValueError(f"predict.{key} must not name one twice; it is {given}")
+        names = [curve.name for curve in self.drawn()]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"[[curves]] must have names of their own; {twice!r} is there twice")
+        mixed = [method for method in methods if method not in OFF_POLICY] if self.off_policy else []
+        if mixed:
+            raise ValueError(f"{mixed[0]} cannot be learnt beside {', '.join(OFF_POLICY)}, which sweep over the states")
+        if self.off_policy and (self.world.name != "baird" or predict.features != "tabular"):
+            raise ValueError(f"{methods[0]} runs in world.name = 'baird' with the features that this world has")
+        if not self.off_policy and self.world.name == "baird":
+            raise ValueError(f"world.name = 'baird' has no episodes; its methods are {', '.join(OFF_POLICY)}")
+        if self.off_policy or predict.watch:
+            if not self.drawn():
+                raise ValueError(f"here all is drawn, so there can be {MOST_CURVES} settings at most")
+            offline = [method for method in methods if method not in (*ONLINE, *OFF_POLICY)]
+            if offline:
+                raise ValueError(f"predict.watch: {offline[0]} does not learn at every step; those are {ONLINE}")
+        return self
+
+    def length(self) -> int:
+        return self.predict.episodes
+
+    def outline(self) -> list[tuple[str, str]]:
+        predict = self.predict
+        grid = len(predict.methods) * len(predict.lam) * len(predict.alpha)
+        what = f"{several(len(self.methods), 'method')}: {', '.join(self.methods)}"
+        told = [("World", self.world.name or self.world.file or "a map of its own"), ("Methods", what)]
+        if self.off_policy:
+            return [*told, ("Length", several(predict.episodes, "sweep"))]
+        if predict.watch:
+            return [*told, ("Length", f"{several(predict.episodes, 'step')} of one run")]
+        if predict.methods:
+            told.append(("Grid", f"{several(grid, 'setting')}, {len(predict.lam)} λ × {len(predict.alpha)} α a method"))
+        return [*told, ("Length", f"{several(predict.runs, 'run')} of {several(predict.episodes, 'episode')}")]

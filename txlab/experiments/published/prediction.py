@@ -1,0 +1,136 @@
+"""Published numbers of prediction: the two random walks, and Baird's counterexample (MATH M4).
+
+Notable: those of the walks were simulated, with the number of runs said here and the same seeds as the scenarios have;
+their own standard errors come with them. Those of Baird's sweeps are exact. "Best" is the setting that was published as
+the best, not the best of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from txlab.engine.rl.dynamic_programming import even
+from txlab.engine.rl.features import tabular
+from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.lives import Lives
+from txlab.engine.rl.off_policy import Weights, off_policy, semi_gradient_dp
+from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
+from txlab.engine.rl.worlds import baird as counterexample
+from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.experiments.prediction.episodes import seeds_of
+from txlab.experiments.published.figure import Figure, Measured, Number, Say
+
+BEST: list[tuple[str, float, float, float]] = [
+    ("offline-lambda-return", 0.8, 0.35, 0.2655),
+    ("accumulating", 0.8, 0.30, 0.2644),
+    ("true-online", 0.8, 0.40, 0.2569),
+    ("replacing", 0.8, 0.50, 0.2512),
+]
+"""(method, λ, α, RMS error) of the 19-state walk"""
+
+TD = {0.05: 0.035, 0.10: 0.056, 0.15: 0.071}
+MONTE_CARLO = {0.01: 0.097, 0.02: 0.082, 0.03: 0.094, 0.04: 0.107}
+
+WALK_19_RUNS, WALK_19_EPISODES = 300, 10
+WALK_5_RUNS, WALK_5_EPISODES = 2000, 100
+
+
+def errors_of(
+    world: str,
+    wanted: Sequence[tuple[str, float, float]],
+    runs: int,
+    episodes: int,
+    initial: float,
+    every_episode: bool,
+    say: Say = lambda text: None,
+) -> list[Measured]:
+    """RMS errors at (method, λ, α): the mean over all episodes, or after the last one; mean over the runs."""
+    process = world_named(world).process
+    gamma = process.discount
+    true, counted = solved(process, even(process), gamma), np.flatnonzero(~process.terminal)
+    lives = Lives(process, seeds_of(1, runs))
+    sweeps = {}
+    for method in dict.fromkeys(name for name, _, _ in wanted):
+        lams, alphas = np.array([(lam, alpha) for name, lam, alpha in wanted if name == method]).T
+        sweeps[method] = PredictionSweep(method, tabular(process.size), runs, Settings(alphas, lams, gamma), initial)
+    found = {method: np.zeros((runs, len(sweep.settings.alphas))) for method, sweep in sweeps.items()}
+    for episode in range(episodes):
+        say(f"episode {episode + 1} of {episodes}, {runs} runs")
+        lived = lives.episodes()
+        for method, sweep in sweeps.items():
+            sweep.learn(lived)
+            if every_episode:
+                found[method] += sweep.rms_error(true, counted) / episodes
+            elif episode == episodes - 1:
+                found[method] = sweep.rms_error(true, counted)
+    taken = {method: iter(values.T) for method, values in found.items()}
+    columns = [next(taken[name]) for name, _, _ in wanted]
+    return [Measured(float(each.mean()), float(each.std(ddof=1) / sqrt(runs)), runs) for each in columns]
+
+
+def walk_19(say: Say) -> list[Measured]:
+    wanted = [*((method, lam, alpha) for method, lam, alpha, _ in BEST), ("td-0", 0.0, 0.8)]
+    found = errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
+    [untouched] = errors_of("walk-19", [("accumulating", 0.8, 0.0)], 2, 1, 0.0, True)
+    return [*found, Measured(untouched.value)]
+
+
+def walk_5(say: Say) -> list[Measured]:
+    wanted = [("td-0", 0.0, alpha) for alpha in TD] + [("monte-carlo", 1.0, alpha) for alpha in MONTE_CARLO]
+    return errors_of("walk-5", wanted, WALK_5_RUNS, WALK_5_EPISODES, 0.5, False, say)
+
+
+def baird(say: Say) -> list[Measured]:
+    process = counterexample.baird().process
+    S = process.size
+    target, behaviour = np.tile(counterexample.TARGET, (S, 1)), np.tile(counterexample.BEHAVIOUR, (S, 1))
+    problem = off_policy(process, counterexample.features(), target, behaviour, np.full(S, 1 / S), process.discount)
+    at = Weights(counterexample.WEIGHTS.copy(), np.zeros(8))
+    for _ in range(1000):
+        at = semi_gradient_dp(problem, at, 0.01, 0.0)
+    return [Measured(float(at.w[0])), Measured(float(at.w[6])), Measured(float(at.w[7]))]
+
+
+TITLED = {
+    "offline-lambda-return": "off-line λ-return",
+    "accumulating": "TD(λ), accumulating traces",
+    "true-online": "true on-line TD(λ)",
+    "replacing": "TD(λ), replacing traces",
+}
+
+FIGURES: list[Figure] = [
+    Figure(
+        "walk-19",
+        f"random walk of 19 states: RMS error over the first {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
+        "Sutton and Barto 2018, figures 12.3, 12.6 and 12.8",
+        [
+            *(Number(f"{TITLED[method]}, λ={lam:g} α={alpha:g}", value, 4) for method, lam, alpha, value in BEST),
+            Number("TD(0), α=0.8", 0.346, 3),
+            Number("α=0: √.3", 0.5477, 4),
+        ],
+        walk_19,
+        2,
+    ),
+    Figure(
+        "walk-5",
+        f"random walk of 5 states: RMS error after {WALK_5_EPISODES} episodes, {WALK_5_RUNS} runs",
+        "Sutton and Barto 2018, example 6.2",
+        [
+            *(Number(f"TD(0), α={alpha:g}", value, 3) for alpha, value in TD.items()),
+            *(Number(f"Monte Carlo, α={alpha:g}", value, 3) for alpha, value in MONTE_CARLO.items()),
+        ],
+        walk_5,
+        2,
+    ),
+    Figure(
+        "baird",
+        "Baird's counterexample: weights after 1000 sweeps of semi-gradient dynamic programming, α=0.01",
+        "Sutton and Barto 2018, figure 11.2",
+        [Number("w₁ … w₆", 114.4, 1), Number("w₇", 6.9, 1), Number("w₈", 335.0, 1)],
+        baird,
+        0.1,
+    ),
+]
