@@ -62,7 +62,9 @@ def terms(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[
     ]
 
 
-def why_update(update: Learned, kind: TraceKind, alpha: float, lam: float, gamma: float, names: list[str]) -> Explanation:
+def why_update(
+    update: Learned, kind: TraceKind, alpha: float, lam: float, gamma: float, names: list[str]
+) -> Explanation:
     """Why V(s) is what it is since this update; `names` are those of the states."""
     here, there = names[update.state], names[update.following]
     ends = "the episode ended: nothing follows" if update.ended else f"the value of {there}, bootstrapped"

@@ -6,7 +6,7 @@ and Baird's sweeps, where learning off-policy goes astray. Only networks need to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
@@ -14,7 +14,7 @@ from txlab.experiments.prediction.schema import PredictionScenario
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.experiments.protocol import Experiment
+    from txlab.experiments.protocol import Experiment, Frame
 
 
 def resolve(scenario: PredictionScenario, say: Callable[[str], None] = lambda text: None) -> PredictionScenario:
@@ -56,3 +56,10 @@ def explain_metric(
     from txlab.experiments.prediction.explaining import explained
 
     return explained(scenario, name, step, values)
+
+
+def explain_frame(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+    """Why a value or a trace of a frame is what it is. LabError where that is not known."""
+    from txlab.experiments.prediction.explaining import explained_value
+
+    return explained_value(frame, tensor, index)

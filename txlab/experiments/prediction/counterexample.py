@@ -43,7 +43,7 @@ def problem_of(scenario: PredictionScenario) -> OffPolicy:
 
 
 class CounterexampleExperiment:
-    """See protocol.Experiment; `at` are the weights of each curve, `stands` the state of those that live step by step."""
+    """See protocol.Experiment; `at`: the weights of each curve; `stands`: the state of those that live step by step."""
 
     def __init__(self, scenario: PredictionScenario) -> None:
         self.scenario = scenario

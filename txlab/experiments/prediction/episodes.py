@@ -135,7 +135,7 @@ class EpisodeExperiment:
         return {}
 
     def frame(self) -> Frame:
-        """true/v; of each curve i/v, mean over the runs, and i/spread, their standard deviation; the grid as a sweep."""
+        """true/v; of each curve i/v, mean over the runs, and i/spread, their deviation; the grid as a sweep."""
         curves = self.curves()
         tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
         with np.errstate(over="ignore", invalid="ignore"):
@@ -180,7 +180,7 @@ class EpisodeExperiment:
             "notes": list(self.world.notes),
             "settings": settings,
             "runs": self.scenario.predict.runs,
-            "headline": [f"rms/{curve.name}" for curve in self.curves()],
+            "headline": [f"{'rms' if self.scenario.drawn() else 'score'}/{curve.name}" for curve in self.curves()],
             "compute": {"device": "cpu", "dtype": "float64"},
         }
 

@@ -1,4 +1,4 @@
-"""Answers to "why this number?" for a prediction: what an RMS error is made of, and what it was before anything was learnt.
+"""Answers to "why this number?" for a prediction: what an RMS error is made of, and what it was at first.
 
 Notable: the true values are solved for again from the scenario; the values that were learnt are in the frames.
 """
@@ -15,16 +15,15 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.prediction import METHODS
-from txlab.experiments.decisions.world import world_of
-from txlab.experiments.prediction.schema import WITHOUT_LAMBDA, PredictionScenario
+from txlab.errors import LabError
+from txlab.experiments.decisions.world import WorldSection, world_of
+from txlab.experiments.prediction.schema import OFF_POLICY, WITHOUT_LAMBDA, PredictionScenario
 from txlab.experiments.protocol import Frame
 
 SOURCE = "Sutton and Barto 2018, figures 6.2 and 12.3"
 
 
-def explained(
-    scenario: PredictionScenario, name: str, step: int, values: Mapping[str, float]
-) -> Explanation | None:
+def explained(scenario: PredictionScenario, name: str, step: int, values: Mapping[str, float]) -> Explanation | None:
     """Why rms/…, score/… or delta/… is what it is at this step; None for anything else, and for Baird's weights."""
     what, _, label = name.partition("/")
     if name not in values or scenario.off_policy:
@@ -100,27 +99,59 @@ def _score(scenario: PredictionScenario, method: str, step: int, found: float) -
     )
 
 
-def explained_value(frame: Frame, side: int, state: int) -> Explanation:
-    """Why V(state) of a side stands where it stands, beside the true value: its part in the squared error."""
-    shown = np.asarray(frame.tensors[f"{side}/v"], dtype=np.float64)
-    true = np.asarray(frame.tensors["true/v"], dtype=np.float64)
-    v, wanted = float(shown[state]), float(true[state])
+def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+    """Why i/v of a state is what it is: by the last update where that was of this state, else beside the true value.
+
+    i/trace of a state likewise: what share of the next error it takes. LabError for another tensor.
+    """
+    number, _, what = tensor.partition("/")
+    if what not in ("v", "trace") or not number.isdigit() or tensor not in frame.tensors:
+        raise LabError(f"{tensor} has no explanation; allowed: the values and traces of a side, 0/v, 0/trace …")
+    side, state = int(number), index[0]
     about = frame.facts["sides"][side]
-    steps = [Step("error", f"{v:.4g} − {wanted:.4g}", v - wanted), Step("squared", "error²", (v - wanted) ** 2)]
-    spread = frame.tensors.get(f"{side}/spread")
-    if spread is not None:
-        steps.append(Step("spread", "√ mean over runs of (V − mean V)²", float(spread[state]), "one run is so far off"))
+    name = world_of(WorldSection.model_validate(frame.facts["world"])).process.states[state]
+    rule = METHODS.get(about["rule"])
+    equation = rule.formula if rule else "w ← w + α δ e"
+    source = rule.source if rule else "Sutton and Barto 2018, chapter 11" if about["rule"] in OFF_POLICY else "Mehlig"
+    found = float(np.asarray(frame.tensors[tensor])[state])
+    if what == "trace":
+        decay = about["gamma"] * about["lam"]
+        return Explanation(
+            question=f"why a trace of {found:.4g} at {name}?",
+            equation=equation,
+            math="M4",
+            source=source,
+            operands=[
+                Operand("γ", about["gamma"], "discount"),
+                Operand("λ", about["lam"], "how slowly traces fade"),
+                Operand("α", about["alpha"], "step size"),
+            ],
+            steps=[
+                Step("γλ", f"{about['gamma']:g} · {about['lam']:g}", decay, "what is left of a trace after a step"),
+                Step("α e", f"{about['alpha']:g} · {found:.4g}", about["alpha"] * found, "the share of the next δ"),
+            ],
+            result=found,
+        )
+    last = frame.facts["last"][side]
+    true = float(np.asarray(frame.tensors["true/v"])[state])
+    steps = [Step("error", f"{found:.4g} − {true:.4g}", found - true, "its square is a part of the RMS error")]
+    if f"{side}/spread" in frame.tensors:
+        spread = float(np.asarray(frame.tensors[f"{side}/spread"])[state])
+        steps.append(Step("spread", "√ mean over the runs of (V − mean V)²", spread, "so far off is one run"))
+    if last is not None and last["state"] == state:
+        written = " ".join(letters if value is None else f"{value:.4g}" for letters, value in last["terms"])
+        steps.insert(0, Step("last update", written, found, "the rule with its numbers"))
     return Explanation(
-        question=f"why {v:.4g} for state {state}, {about['label']}?",
-        equation=METHODS[about["rule"]].formula if about["rule"] in METHODS else "w ← w + α δ e",
+        question=f"why is {name} worth {found:.4g}, by {about['label']}?",
+        equation=equation,
         math="M4",
-        source=METHODS[about["rule"]].source if about["rule"] in METHODS else "Mehlig",
+        source=source,
         operands=[
-            Operand("V(s)", v, str(frame.facts.get("values", ""))),
-            Operand("V^π(s)", wanted, "true, under the policy that chooses evenly"),
+            Operand("V(s)", found, str(frame.facts.get("values", ""))),
+            Operand("V^π(s)", true, "true, of the policy that is evaluated"),
             Operand("α", about["alpha"], "step size"),
-            Operand("λ", about["lam"]),
+            Operand("λ", about["lam"], "how far back an error is carried"),
         ],
         steps=steps,
-        result=v,
+        result=found,
     )

@@ -52,7 +52,7 @@ class Predict(Section):
     size: NonNegativeInt = Field(0, le=10_000, description="groups, bumps or tiles; 0 = a third of the states")
     tilings: PositiveInt = Field(4, le=64, description="tiled: ways to cut")
     hidden: NonNegativeInt = Field(16, le=1024, description="network: hidden units; 0 = linear")
-    score: Literal["mean", "last"] = Field("mean", description="a setting's score: its error over all episodes, or last")
+    score: Literal["mean", "last"] = Field("mean", description="a setting's score: its mean error, or the last")
     watch: bool = Field(False, description="one run, and a step is one transition: the traces can be watched")
     beta: Alpha = Field(0.05, description="β, the second step size of tdc and gtd2")
 

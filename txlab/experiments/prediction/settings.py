@@ -76,6 +76,6 @@ def check_size(scenario: PredictionScenario, width: int) -> None:
     wanted = 8 * scenario.predict.runs * settings * width
     if wanted > MOST_BYTES:
         raise LabError(
-            f"{scenario.predict.runs} runs of {settings} settings with {width} weights each take {wanted / 1e9:.1f} GB; "
+            f"{scenario.predict.runs} runs of {settings} settings with {width} weights take {wanted / 1e9:.1f} GB; "
             f"allowed: {MOST_BYTES / 1e9:.0f} GB, so fewer runs, λ or α"
         )

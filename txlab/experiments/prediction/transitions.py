@@ -84,7 +84,7 @@ class TransitionExperiment:
             for i, (curve, learner) in enumerate(zip(self.curves, self.learners, strict=True)):
                 learned = learner.learn(state, float(self.episode.rewards[t]), following, ended)
                 self.last[i] = learned
-                found[f"rms/{curve.name}"] = float(rms_error(self.values(i)[None, :, None], self.true, self.counted)[0, 0])
+                found[f"rms/{curve.name}"] = self.rms(i)
                 found[f"delta/{curve.name}"] = learned.delta
         self.place += 1
         self.step_count += 1
@@ -108,6 +108,9 @@ class TransitionExperiment:
             self.process.terminal, 0.0, self.features.values(self.learners[side].weights[:, None])[:, 0]
         )
         return found
+
+    def rms(self, side: int) -> float:
+        return float(rms_error(self.values(side)[None, :, None], self.true, self.counted)[0, 0])
 
     # Looking
 
