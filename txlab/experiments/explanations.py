@@ -8,6 +8,7 @@ looking does not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from math import exp, isfinite, log
 from typing import Any, Protocol
 
@@ -123,6 +124,12 @@ def explain_metric(
     """
     if scenario.get("kind") == "planning":
         return explain_planning(PlanningScenario.model_validate(dict(scenario)), name, step, values)
+    kind = KINDS.get(str(scenario.get("kind")))
+    own = None if kind is None else getattr(import_module(kind.module), "explain_metric", None)
+    if kind is not None and own is not None:  # a kind that answers for its own metrics
+        read = kind.load_schema().model_validate(dict(scenario))
+        said: Explanation | None = own(read, name, step, values, facts or {})
+        return said
     answers = {
         "lr": _learning_rate,
         "grad_norm": _gradient_norm,
@@ -136,7 +143,6 @@ def explain_metric(
     answer = answers.get(name) or next((to for start, to in several.items() if name.startswith(start)), None)
     if answer is None or name not in values or not isfinite(values[name]):
         return None
-    kind = KINDS.get(str(scenario.get("kind")))
     settings: Any = None if kind is None else kind.load_schema().model_validate(dict(scenario))
     if not isinstance(getattr(settings, "train", None), Train):  # another optimizer: its numbers mean something else
         return None

@@ -5,6 +5,8 @@ Notable: nothing is computed again from weights that have moved on; all is read 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.prediction import Learned, TraceKind
 from txlab.engine.rl.update import Term
@@ -63,7 +65,7 @@ def terms(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[
 
 
 def why_update(
-    update: Learned, kind: TraceKind, alpha: float, lam: float, gamma: float, names: list[str]
+    update: Learned, kind: TraceKind, alpha: float, lam: float, gamma: float, names: Sequence[str]
 ) -> Explanation:
     """Why V(s) is what it is since this update; `names` are those of the states."""
     here, there = names[update.state], names[update.following]

@@ -14,10 +14,11 @@ import numpy as np
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.prediction import METHODS
+from txlab.engine.rl.prediction import METHODS, Learned
+from txlab.engine.rl.prediction_why import why_update
 from txlab.errors import LabError
 from txlab.experiments.decisions.world import WorldSection, world_of
-from txlab.experiments.prediction.schema import OFF_POLICY, WITHOUT_LAMBDA, PredictionScenario
+from txlab.experiments.prediction.schema import KINDS, OFF_POLICY, WITHOUT_LAMBDA, PredictionScenario
 from txlab.experiments.protocol import Frame
 
 SOURCE = "Sutton and Barto 2018, figures 6.2 and 12.3"
@@ -109,7 +110,8 @@ def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanat
         raise LabError(f"{tensor} has no explanation; allowed: the values and traces of a side, 0/v, 0/trace …")
     side, state = int(number), index[0]
     about = frame.facts["sides"][side]
-    name = world_of(WorldSection.model_validate(frame.facts["world"])).process.states[state]
+    names = world_of(WorldSection.model_validate(frame.facts["world"])).process.states
+    name = names[state]
     rule = METHODS.get(about["rule"])
     equation = rule.formula if rule else "w ← w + α δ e"
     source = rule.source if rule else "Sutton and Barto 2018, chapter 11" if about["rule"] in OFF_POLICY else "Mehlig"
@@ -133,14 +135,14 @@ def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanat
             result=found,
         )
     last = frame.facts["last"][side]
+    if last is not None and last["state"] == state:
+        kind = KINDS[about["rule"]]
+        return why_update(Learned(**last["learned"]), kind, about["alpha"], about["lam"], about["gamma"], names)
     true = float(np.asarray(frame.tensors["true/v"])[state])
     steps = [Step("error", f"{found:.4g} − {true:.4g}", found - true, "its square is a part of the RMS error")]
     if f"{side}/spread" in frame.tensors:
         spread = float(np.asarray(frame.tensors[f"{side}/spread"])[state])
         steps.append(Step("spread", "√ mean over the runs of (V − mean V)²", spread, "so far off is one run"))
-    if last is not None and last["state"] == state:
-        written = " ".join(letters if value is None else f"{value:.4g}" for letters, value in last["terms"])
-        steps.insert(0, Step("last update", written, found, "the rule with its numbers"))
     return Explanation(
         question=f"why is {name} worth {found:.4g}, by {about['label']}?",
         equation=equation,

@@ -28,7 +28,13 @@ OffPolicy = Literal["semi-gradient-dp", "semi-gradient-td", "tdc", "gtd2"]
 Method = OnPolicy | OffPolicy
 
 OFF_POLICY: tuple[OffPolicy, ...] = get_args(OffPolicy)
-ONLINE = ("accumulating", "replacing", "true-online", "td-0")
+KINDS: dict[str, Literal["accumulating", "replacing", "true-online"]] = {
+    "accumulating": "accumulating",
+    "replacing": "replacing",
+    "true-online": "true-online",
+    "td-0": "accumulating",
+}
+"""Those that learn at every step, and by which traces; TD(0) is λ = 0."""
 WITHOUT_LAMBDA = ("td-0", "monte-carlo", "monte-carlo-first", *OFF_POLICY)
 
 MOST_CURVES = 12  # settings of a grid that are all drawn; of a larger one the best of each method is
@@ -121,9 +127,9 @@ class PredictionScenario(Scenario):
         if self.off_policy or predict.watch:
             if not self.drawn():
                 raise ValueError(f"here all is drawn, so there can be {MOST_CURVES} settings at most")
-            offline = [method for method in methods if method not in (*ONLINE, *OFF_POLICY)]
+            offline = [method for method in methods if method not in (*KINDS, *OFF_POLICY)]
             if offline:
-                raise ValueError(f"predict.watch: {offline[0]} does not learn at every step; those are {ONLINE}")
+                raise ValueError(f"predict.watch: {offline[0]} does not learn at every step, as {', '.join(KINDS)} do")
         return self
 
     def length(self) -> int:

@@ -14,23 +14,17 @@ import numpy as np
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.lives import Lives
-from txlab.engine.rl.prediction import Learned, OnlineTD, TraceKind
+from txlab.engine.rl.prediction import Learned, OnlineTD
 from txlab.engine.rl.prediction_sweep import rms_error
 from txlab.engine.rl.prediction_why import terms
 from txlab.errors import LabError, nearest
 from txlab.experiments.decisions.world import world_of
 from txlab.experiments.prediction.episodes import seeds_of, side_of, title_of
-from txlab.experiments.prediction.schema import PredictionScenario
+from txlab.experiments.prediction.schema import KINDS, PredictionScenario
 from txlab.experiments.prediction.settings import features_of
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 
 BOUNDS = {"alpha": (0.0, 100.0), "lam": (0.0, 1.0)}
-KINDS: dict[str, TraceKind] = {
-    "td-0": "accumulating",
-    "accumulating": "accumulating",
-    "replacing": "replacing",
-    "true-online": "true-online",
-}
 
 
 class TransitionExperiment:
@@ -159,6 +153,7 @@ class TransitionExperiment:
             "done": update.ended,
             "delta": update.delta,
             "terms": [[term.letters, term.value] for term in written],
+            "learned": vars(update).copy(),
         }
 
     def samples(self) -> Sequence[Sample]:
