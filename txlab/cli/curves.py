@@ -51,10 +51,20 @@ def plot(
     height: Annotated[
         int, typer.Option("--height", metavar="ROWS", help="of the chart in the terminal", min=5, max=200)
     ] = 20,
+    sweep: Annotated[bool, typer.Option("--sweep", help="the scores of a sweep of settings instead")] = False,
+    table: Annotated[bool, typer.Option("--table", help="with --sweep: as a table")] = False,
+    x: Annotated[str | None, typer.Option("--x", metavar="AXIS", help="with --sweep: alpha, lam … along")] = None,
 ) -> None:
     """Draw metrics of one or several runs."""
     if out is not None and out.suffix.lower() not in PICTURES:
         raise LabError(f"--out {out} is neither .png nor .svg")
+    if sweep or table or x is not None:
+        from txlab.cli.sweep_plot import plot_sweep
+
+        if not sweep or len(names) > 1:
+            raise LabError("--table and --x are for --sweep, and a sweep is drawn of one run")
+        plot_sweep(names[0], out, table, x, height)
+        return
     if first is not None and last is not None and not first < last:
         raise LabError(f"--from {first:g} is not before --to {last:g}")
     readers = opened(names, whole=out is not None)

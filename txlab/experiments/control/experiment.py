@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.settings import TITLES, Settings
+from txlab.engine.rl.settings import TITLES, PolicyName, Settings
 from txlab.engine.rl.sweeps import sweep_on
 from txlab.engine.rl.sweeps.greedy import greedy_returns, path, policies
+from txlab.engine.rl.sweeps.rules import RULES
 from txlab.errors import LabError
 from txlab.experiments.control.schema import ControlScenario
 from txlab.experiments.decisions.bands import spread
@@ -141,9 +142,12 @@ class ControlExperiment:
         """greedy/LABEL: mean over the runs of what one episode earns when each acts greedily and learns nothing.
 
         Ties are broken by chance; an episode that does not end is cut off, after as many steps as there are pairs.
+        A learner of preferences has none: its policy is to choose by chance.
         """
         found = {}
         for i, label in enumerate(self.labels):
+            if RULES[self.scenario.learners[i].rule].prefers:
+                continue
             members = self.members(i, self.shown()[i])
             returns, _, _ = greedy_returns(self.process, self.sweep.q(members), [self.sweep.seeds[m] for m in members])
             found[f"greedy/{label}"] = float(returns.mean())
@@ -164,7 +168,8 @@ class ControlExperiment:
             members, settings = self.members(i, point), self.settings[i][point]
             tables = self.sweep.q(members)
             q = tables.mean(axis=0)
-            policy = policies(self.process, tables, self.sweep.heats[members], settings.policy).mean(axis=0)
+            by: PolicyName = "softmax" if RULES[settings.rule].prefers else settings.policy
+            policy = policies(self.process, tables, self.sweep.heats[members], by).mean(axis=0)
             tensors[f"{i}/q"] = q.astype(np.float32)
             tensors[f"{i}/v"] = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1)).astype(np.float32)
             tensors[f"{i}/policy"] = policy.astype(np.float32)

@@ -151,6 +151,8 @@ class Sweep:
             if "q2" in block.table:
                 found = (found + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
             out[here] = found.transpose(1, 2, 0)
+            if block.learns.prefers and self.process.observation is not None:
+                out[here] = out[here][:, self.process.observation]  # what looks the same has the same preferences
         out[:, ~self.process.allowed] = np.nan
         return out
 

@@ -1,0 +1,239 @@
+"""A sweep of settings as curves: the score against one axis, a curve for each value of another, the best marked.
+
+Notable: settings that diverge are part of the result and stay in the table, but one score of 1e35 would leave nothing
+of the others to be seen: a picture ends at three times the distance from the best to the median, and says what it left
+out. Error bars are standard errors of a mean over runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from txlab.drawing.axis import Window
+from txlab.drawing.curve import Curve, text_chart
+from txlab.drawing.numerals import number, plain
+from txlab.drawing.picture import COLOURS, Theme, checked, drawing, plain_numbers, save
+from txlab.drawing.text import visible
+from txlab.errors import LabError, nearest
+from txlab.experiments.protocol import Frame
+
+Value = float | str
+LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "gamma": "γ", "beta": "β"}
+
+
+@dataclass(frozen=True)
+class Surface:
+    """axes    (name, values) each, in the order of the dimensions of `score`
+    score, error   what came of every setting, and its standard error; NaN where it is not known
+    title      what the score is; `low`: whether the lowest is the best
+    """
+
+    axes: tuple[tuple[str, tuple[Value, ...]], ...]
+    score: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+    title: str
+    low: bool
+
+    def best(self) -> tuple[int, ...] | None:
+        """The place of the best setting; None where none is known."""
+        known = np.isfinite(self.score)
+        if not known.any():
+            return None
+        worst = np.inf if self.low else -np.inf
+        filled = np.where(known, self.score, worst)
+        place = filled.argmin() if self.low else filled.argmax()
+        return tuple(int(i) for i in np.unravel_index(place, self.score.shape))
+
+    def at(self, axis: int, place: int) -> Surface:
+        """The part of it where an axis has one value."""
+        axes = self.axes[:axis] + self.axes[axis + 1 :]
+        score, error = (np.asarray(values.take(place, axis)) for values in (self.score, self.error))
+        return Surface(axes, score, error, self.title, self.low)
+
+    def named(self, place: Sequence[int], ascii: bool = False) -> str:
+        """ "sarsa, α = .5" """
+        return ", ".join(
+            told(name, values[i], ascii) for (name, values), i in zip(self.axes, place, strict=True) if len(values) > 1
+        )
+
+
+def told(name: str, value: Value, ascii: bool = False) -> str:
+    """A setting in words: a name stands for itself, a number has its letter before it."""
+    if isinstance(value, str):
+        return visible(value, ascii)
+    letter = visible(name, ascii) if ascii else LETTERS.get(name, visible(name))
+    return f"{letter} = {value:g}"
+
+
+def surface_of(frame: Frame) -> Surface:
+    """What sweep/score, sweep/error and facts["sweep"] of a frame tell. LabError where they do not fit together."""
+    said = frame.facts.get("sweep")
+    if not isinstance(said, Mapping) or "sweep/score" not in frame.tensors:
+        raise LabError("this run swept no settings; a scenario with lists of alpha, epsilon or lam does")
+    try:
+        axes = tuple((str(name), tuple(v if isinstance(v, str) else float(v) for v in vs)) for name, vs in said["axes"])
+        score = np.asarray(frame.tensors["sweep/score"], np.float64)
+        error = np.asarray(frame.tensors.get("sweep/error", np.zeros_like(score)), np.float64)
+        shape = tuple(len(values) for _, values in axes)
+    except (KeyError, TypeError, ValueError) as trouble:
+        raise LabError(f"the sweep of this run cannot be read: {trouble}") from None
+    if score.shape != shape or error.shape != shape or not axes or 0 in shape:
+        raise LabError(f"the sweep of this run does not fit its axes: scores {score.shape}, axes {shape}")
+    return Surface(axes, score, error, str(said.get("score", "score")), said.get("better") == "low")
+
+
+def across(surface: Surface, wanted: str | None) -> int:
+    """Which axis lies across: the one that is asked for, or the last with numbers and more than one value."""
+    names = [name for name, _ in surface.axes]
+    numeric = [i for i, (_, values) in enumerate(surface.axes) if not any(isinstance(value, str) for value in values)]
+    if wanted is not None:
+        by_letter = {LETTERS.get(name, name): i for i, name in enumerate(names)}
+        if wanted not in names and wanted not in by_letter:
+            raise LabError(
+                f"--x {wanted!r} is no axis of this sweep{nearest(wanted, names)}; allowed: {', '.join(names)}"
+            )
+        found = names.index(wanted) if wanted in names else by_letter[wanted]
+        if found not in numeric:
+            raise LabError(f"--x {wanted}: its values are names; allowed: {', '.join(names[i] for i in numeric)}")
+        return found
+    several = [i for i in numeric if len(surface.axes[i][1]) > 1]
+    if not (several or numeric):
+        raise LabError("this sweep has no axis of numbers to draw along; --table prints it")
+    return (several or numeric)[-1]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: x ascending, y, its standard error, and the place of its best point (−1 where nothing is known)."""
+
+    name: str
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+    best: int
+
+
+def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[Line]:
+    """A line for every combination of the other axes' values."""
+    values = np.array(surface.axes[x][1], np.float64)
+    order = np.argsort(values, kind="stable")
+    others = [i for i in range(len(surface.axes)) if i != x]
+    found = []
+    for places in product(*(range(len(surface.axes[i][1])) for i in others)):
+        where: list[Any] = [slice(None)] * len(surface.axes)
+        for i, place in zip(others, places, strict=True):
+            where[i] = place
+        y, error = surface.score[tuple(where)][order], surface.error[tuple(where)][order]
+        known = np.isfinite(y)
+        best = -1
+        if known.any():
+            best = int(np.where(known, y, np.inf).argmin() if surface.low else np.where(known, y, -np.inf).argmax())
+        varying = [(i, place) for i, place in zip(others, places, strict=True) if len(surface.axes[i][1]) > 1]
+        name = ", ".join(told(surface.axes[i][0], surface.axes[i][1][place], ascii) for i, place in varying)
+        found.append(Line(name or surface.title, values[order], y, error, best))
+    return found
+
+
+def bounds(surface: Surface) -> tuple[float, float]:
+    """The scores that a picture shows, from the best as far as three times the way to the median."""
+    known = surface.score[np.isfinite(surface.score)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high, middle = float(known.min()), float(known.max()), float(np.median(known))
+    if surface.low:
+        high = min(high, low + 3 * (middle - low) if middle > low else high)
+    else:
+        low = max(low, high - 3 * (high - middle) if middle < high else low)
+    margin = 0.03 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def panels(surface: Surface, x: int) -> list[tuple[str, Surface, int]]:
+    """(title, part, its axis x): one for each value of the first other axis, if there are two others or more."""
+    others = [i for i, (_, values) in enumerate(surface.axes) if i != x and len(values) > 1]
+    if len(others) < 2:
+        return [("", surface, x)]
+    first = others[0]
+    name, values = surface.axes[first]
+    return [(told(name, value), surface.at(first, i), x - (first < x)) for i, value in enumerate(values)]
+
+
+def text_sweep(surface: Surface, x: int, width: int, height: int, ascii: bool = False) -> list[str]:
+    """The curves as characters, the best of each listed under them."""
+    low, high = bounds(surface)
+    letter = surface.axes[x][0] if ascii else LETTERS.get(surface.axes[x][0], surface.axes[x][0])
+    out = [visible(surface.title, ascii)]
+    for title, part, axis in panels(surface, x):
+        lines = lines_of(part, axis, ascii)
+        if title:
+            out += ["", visible(title, ascii)]
+        across_all = lines[0].x
+        curves = [
+            Curve(line.name, line.x, np.where((line.y >= low) & (line.y <= high), line.y, np.nan)) for line in lines
+        ]
+        window = Window(float(across_all[0]), float(across_all[-1]), low, high, False, False)
+        if window.left == window.right:
+            window = Window(window.left - 0.5, window.right + 0.5, low, high, False, False)
+        out += text_chart(curves, width, height, ascii=ascii, x_label=letter, window=window)
+        size = max(len(line.name) for line in lines)
+        for line in lines:
+            out.append(f"  {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}")
+    outside = int((~((surface.score >= low) & (surface.score <= high))).sum())
+    if outside:
+        out.append(f"{outside} of {surface.score.size} settings lie outside the picture; --table has them all")
+    return out
+
+
+def scored(line: Line, letter: str, ascii: bool) -> str:
+    """ "−67.5 ± .8 at α = .8" """
+    if line.best < 0:
+        return "unknown"
+    text = f"{number(float(line.y[line.best]))} ± {number(float(line.error[line.best]), 2)} at {letter} = "
+    text += f"{line.x[line.best]:g}"
+    return plain(text).replace("±", "+-") if ascii else text
+
+
+def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", theme: Theme = "light") -> Path:
+    """The curves with error bars as a PNG or SVG, a star at the best of all. LabError for another suffix."""
+    path = checked(out)
+    low, high = bounds(surface)
+    parts = panels(surface, x)
+    colours = COLOURS[theme]
+    with drawing(theme, (max(7.5, 4.2 * len(parts)), 5.0)) as (figure, first):
+        shown = [first]
+        if len(parts) > 1:
+            first.remove()
+            shown = list(figure.subplots(1, len(parts), sharey=True))
+        top = surface.best()
+        for (part_title, part, axis), axes in zip(parts, shown, strict=True):
+            best = part.best()
+            for i, line in enumerate(lines_of(part, axis)):
+                colour, style = colours[i % len(colours)], ["-", "--", ":", "-."][i // len(colours) % 4]
+                bars = np.where(np.isfinite(line.error), line.error, 0.0)
+                axes.errorbar(
+                    line.x, line.y, yerr=bars, color=colour, linestyle=style, marker="o", markersize=3, capsize=2,
+                    label=visible(line.name),
+                )  # fmt: skip
+                if line.best >= 0:
+                    axes.plot(line.x[line.best], line.y[line.best], "o", color=colour, markersize=7, zorder=5)
+            if best is not None and top is not None and part.score[best] == surface.score[top]:
+                at = part.axes[axis][1][best[axis]]
+                axes.plot(at, part.score[best], "*", color=colours[1], markersize=15, zorder=6)
+            axes.set_ylim(low, high)
+            axes.set_xlabel(LETTERS.get(surface.axes[x][0], visible(surface.axes[x][0])))
+            axes.set_title(visible(part_title or title), loc="left")
+            axes.grid(True, which="major")
+            axes.legend(fontsize=8)
+            plain_numbers(axes, False, False)
+        shown[0].set_ylabel(visible(surface.title) + ", ± one standard error")
+        if len(parts) > 1 and title:
+            figure.suptitle(visible(title), x=0.01, ha="left", weight="bold", size=11)
+        save(figure, path)
+    return path
