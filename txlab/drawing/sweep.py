@@ -1,7 +1,7 @@
 """A sweep of settings as curves: the score against one axis, a curve for each value of another, the best marked.
 
 Notable: settings that diverge are part of the result and stay in the table, but one score of 1e35 would leave nothing
-of the others to be seen: a picture ends at three times the distance from the best to the median, and says what it left
+of the others to be seen: a picture ends at five times the distance from the best to the median, and says what it left
 out. Error bars are standard errors of a mean over runs.
 """
 
@@ -142,15 +142,15 @@ def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[Line]:
 
 
 def bounds(surface: Surface) -> tuple[float, float]:
-    """The scores that a picture shows, from the best as far as three times the way to the median."""
+    """The scores that a picture shows, from the best as far as five times the way to the median."""
     known = surface.score[np.isfinite(surface.score)]
     if not len(known):
         return 0.0, 1.0
     low, high, middle = float(known.min()), float(known.max()), float(np.median(known))
     if surface.low:
-        high = min(high, low + 3 * (middle - low) if middle > low else high)
+        high = min(high, low + 5 * (middle - low) if middle > low else high)
     else:
-        low = max(low, high - 3 * (high - middle) if middle < high else low)
+        low = max(low, high - 5 * (high - middle) if middle < high else low)
     margin = 0.03 * (high - low) or 0.5
     return low - margin, high + margin
 
