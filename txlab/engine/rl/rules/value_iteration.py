@@ -1,0 +1,125 @@
+"""Value iteration, one state at a time: the learner that knows the world and needs no experience (MATH M2).
+
+    Q(s,a) ← r(s,a) + γ Σ p(s′|s,a) V(s′)  for every a,  V(s) = maxₐ Q(s,a)
+
+Notable: an update is one state's backup, in place, the states coming in the order of their numbers; a sweep of the
+world is as many updates as it has states in which something can be done, and has the bits of
+`dynamic_programming.sweep(order="in-place")`. It draws nothing, moves nowhere and has no episodes; `state` is the one
+whose turn it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from txlab.engine.rl import undiscounted
+from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules.model import Block
+from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.why import why_value
+
+
+class ValueIteration(Agent):
+    """rows     [s][k] Q(s, a) as the last backup of s left it
+    values   [s] V(s), and behind them 0.0: what follows the end
+    known    [s][k] (r(s, a), [(p, s′), …]); s′ is −1 where the episode ends
+    records  [s][k] (step, Q before, Q after, the V(s′) of the outcomes then)
+    """
+
+    rule: ClassVar[Rule] = "value-iteration"
+
+    def __init__(self, process: Process, settings: Settings, seed: int) -> None:
+        gamma = process.discount if settings.gamma is None else settings.gamma
+        undiscounted.check(process, gamma)
+        super().__init__(process, settings, seed)
+
+    def set(self, **changes: Any) -> None:
+        """As every learner's; LabError also where the values would become infinite."""
+        if changes.get("gamma", self.gamma) != self.gamma:
+            gamma = changes["gamma"]
+            undiscounted.check(self.process, self.model.discount if gamma is None else float(gamma))
+        super().set(**changes)
+
+    def prepare(self) -> None:
+        self.values = [*(max(row, default=0.0) for row in self.rows), 0.0]
+        process = self.process
+        after = np.where(process.onward > 0, process.next, -1).tolist()
+        p, first = process.probability.tolist(), process.first.tolist()
+        self.known: list[list[tuple[float, list[tuple[float, int]]]]] = [
+            [
+                (
+                    float(process.expected_reward[i]),
+                    list(zip(p[first[i] : first[i + 1]], after[first[i] : first[i + 1]], strict=True)),
+                )
+                for i in (s * process.choices + a for a in actions)
+            ]
+            for s, actions in enumerate(self.model.actions)
+        ]
+        self.order = [s for s, actions in enumerate(self.model.actions) if actions]
+
+    def loop(self, block: Block, steps: int) -> None:
+        rows, values, known, order, records = self.rows, self.values, self.known, self.order, self.records
+        gamma, turns = self.gamma, len(self.order)
+        s = self.state
+        for t in range(self.updates, self.updates + steps):
+            s = order[t % turns]
+            row, kept = [], []
+            for before, (reward, outcomes) in zip(rows[s], known[s], strict=True):
+                seen = [values[then] for _, then in outcomes]
+                worth = 0.0
+                for (p, _), value in zip(outcomes, seen, strict=True):
+                    worth += p * value
+                row.append(reward + gamma * worth)
+                kept.append((t, before, row[-1], seen))
+            rows[s], records[s] = row, kept
+            values[s] = max(row)
+        self.state = s
+        if steps:
+            self.latest = (s, rows[s].index(values[s]))
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        """The backup of one action, with the V(s′) that it was made of."""
+        t, before, after, seen = record
+        process, action = self.process, self.model.actions[state][k]
+        gamma = self.moment(t).gamma
+        reward, outcomes = self.known[state][k]
+        worth = 0.0
+        for (p, _), value in zip(outcomes, seen, strict=True):
+            worth += p * value
+        found = process.outcomes(state, action)
+        likeliest = max(found, key=lambda each: each.probability)
+        v = np.zeros(process.size)
+        for (_, then), value in zip(outcomes, seen, strict=True):
+            if then >= 0:
+                v[then] = value
+        return Update(
+            number=t + 1,
+            episode=0,
+            state=state,
+            action=action,
+            reward=reward,
+            next=likeliest.next,
+            done=all(then < 0 for _, then in outcomes),
+            truncated=False,
+            next_action=-1,
+            before=before,
+            after=after,
+            delta=after - before,
+            terms=(
+                Term("Q(s,a)", after),
+                Term("←"),
+                Term("r(s,a)", reward),
+                Term("+"),
+                Term("γ", gamma),
+                Term("Σ p V(s′)", worth),
+            ),
+            explanation=why_value(process, v, state, action, gamma),
+        )
+
+    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+        """In an edited world other things may follow: what an update was made of is not known there."""
+        return None
