@@ -71,7 +71,7 @@ def tried(make: Callable[[], Made]) -> Made | None:
 
 
 @given(maps())
-@settings(max_examples=150)
+@settings(max_examples=120)
 def test_every_map_makes_a_process_or_a_sentence(map: Map) -> None:
     world = world_or_sentence(map)
     if world is None:
@@ -84,7 +84,7 @@ def test_every_map_makes_a_process_or_a_sentence(map: Map) -> None:
 
 
 @given(maps())
-@settings(max_examples=150)
+@settings(max_examples=120)
 def test_the_arrays_say_what_a_slow_reading_of_the_rules_says(map: Map) -> None:
     world = world_or_sentence(map)
     if world is None:
@@ -174,7 +174,7 @@ def starts(map: Map) -> list[tuple[int, int]]:
 
 
 @given(maps(), st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=60))
-@settings(max_examples=150)
+@settings(max_examples=120)
 def test_the_text_of_a_map_is_read_as_the_same_map(map: Map, title: str) -> None:
     try:
         titled = Map(**{**vars(map), "title": title})
@@ -198,14 +198,14 @@ tiles = (
 
 
 @given(st.dictionaries(st.sampled_from("ABDEFS123$+-G~"), tiles, max_size=6), st.floats(0, 1), st.floats(-1e9, 1e9))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_signs_and_numbers_are_read_back_exactly(own: dict[str, Tile], slip: float, step: float) -> None:
     map = Map(rows=("S.G",), signs=own, slip=slip, step=step)
     assert parse_map(map.text()) == map
 
 
 @given(st.text(alphabet=".#SGHCAab \n\r\t:-1/9,slipwndte\x1b世", max_size=80) | st.text(max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_any_text_is_a_map_or_a_sentence(text: str) -> None:
     map = tried(lambda: parse_map(text))
     if map is not None:
@@ -214,7 +214,7 @@ def test_any_text_is_a_map_or_a_sentence(text: str) -> None:
 
 
 @given(maps(), st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 6), st.sampled_from(".#SGHCPx")), max_size=8))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_edits_keep_a_map_legal(map: Map, edits: list[tuple[int, int, str]]) -> None:
     for row, column, sign in edits:
         changed = map
