@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import gymnasium
@@ -213,6 +214,15 @@ def test_an_id_is_of_what_is_registered_and_imports_nothing(id: str, said: str) 
     with pytest.raises(LabError) as caught:
         from_gymnasium(id)
     assert said in str(caught.value)
+
+
+def test_without_gymnasium_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    for name in ("gymnasium_environment", "gymnasium_spaces"):
+        monkeypatch.delitem(sys.modules, f"txlab.engine.rl.{name}", raising=False)
+    for make in (lambda: as_environment(world_named("cliff")), lambda: from_gymnasium("Taxi-v4"), lambda: stepped("x")):
+        with pytest.raises(LabError, match=r"pip install 'txlab\[gymnasium\]'"):
+            make()
 
 
 # What can only be stepped
