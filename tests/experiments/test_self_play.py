@@ -17,6 +17,7 @@ from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import Population
 from txlab.engine.games.settings import RULES, Settings
 from txlab.errors import LabError
+from txlab.experiments.explanations import explain_metric
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import kind_named
 from txlab.experiments.schema import Record
@@ -244,3 +245,27 @@ def test_a_training_stops_when_it_is_told_to_and_goes_on_when_it_is_asked() -> N
     whole.run(1000)
     assert np.array_equal(whole.learner.values(), training.learner.values())
     assert training.explain(tictactoe.start(), 4).math == "G1"
+
+
+def test_every_metric_that_is_judged_is_explained_by_its_own_number() -> None:
+    experiment = build(made(decay=0.99))
+    values = dict(experiment.step()) | dict(experiment.evaluate())
+    scenario = experiment.scenario.model_dump(mode="json")
+    for name in (
+        "won_first",
+        "drawn_second",
+        "lost_first",
+        "lost_to_perfect_first",
+        "lost_to_perfect_second",
+        "epsilon",
+    ):
+        why = explain_metric(scenario, name, 1, values)
+        assert why is not None
+        assert why.result == values[name]
+        assert "changed" not in why.operands[0].note
+    why = explain_metric(scenario, "won_second", 1, values)
+    assert why is not None
+    told = {step.name: step.result for step in why.steps}
+    assert told["all"] == pytest.approx(1)
+    assert (round(float(told["perfect"]), 6), round(float(told["best"]), 6)) == (0.777484, 0.934392)  # type: ignore[arg-type]
+    assert explain_metric(scenario, "self_won", 1, values) is None

@@ -12,6 +12,7 @@ from txlab.errors import LabError
 from txlab.experiments.self_play.schema import SelfPlayScenario
 
 if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
     from txlab.engine.games.players import MaskPlayer
     from txlab.experiments.protocol import Frame
     from txlab.experiments.self_play.experiment import SelfPlay
@@ -34,6 +35,15 @@ def build(scenario: SelfPlayScenario) -> SelfPlay:
     from txlab.experiments.self_play.experiment import SelfPlay
 
     return SelfPlay(resolve(scenario))
+
+
+def explain_metric(
+    scenario: SelfPlayScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """Why a metric is what it is: what it is a sum of, beside perfect play; None where there is no more to say."""
+    from txlab.experiments.self_play.measures import explain_metric as explain
+
+    return explain(scenario, name, step, values)
 
 
 def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
