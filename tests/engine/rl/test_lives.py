@@ -69,6 +69,15 @@ def test_a_run_among_many_lives_as_it_would_alone(process: Process) -> None:
         assert len(set(begins.tolist())) > 1
 
 
+def test_noisy_rewards_have_the_mean_and_the_deviation_that_the_process_says() -> None:
+    noisy = compiled(["on"], ["0", "end"], {(0, 0): [Outcome(1, 1, -0.5, True, noise=2.0)]}, 0)
+    rewards = Lives(noisy, np.arange(20_000)).episodes().rewards[:, 0]
+    assert abs(rewards.mean() + 0.5) < 4 * 2 / np.sqrt(20_000)
+    assert abs(rewards.std() - 2) < 4 * 2 / np.sqrt(40_000)
+    u = uniforms(9, 0, 1)[0, 0]
+    assert rewards[9] == pytest.approx(-0.5 + 2 * np.sqrt(-2 * np.log(1 - u[2])) * np.cos(2 * np.pi * u[3]))
+
+
 def test_a_life_goes_on_where_it_was_put_down() -> None:
     lives = Lives(slippery(), np.arange(5))
     lives.episodes()

@@ -3,7 +3,7 @@
 Notable: prediction does not steer. The episodes of a run are a function of (process, seed, place in its life) alone, so
 every rule, λ and α learns from the very same ones, and nothing of chance has to be saved but where each run stands.
 Draws are spent as by the learners that steer: at step t number 1 chooses the action, number 2 what the world does,
-number 3 where the next episode begins (of step −1: the first).
+number 3 where the next episode begins (of step −1: the first); 2 and 3 make the normal number of a noisy reward.
 """
 
 from __future__ import annotations
@@ -93,7 +93,12 @@ class Lives:
             done = process.done[outcome] | process.terminal[state]
             states.append(np.zeros(M, dtype=np.int64))
             rewards.append(np.zeros(M))
-            states[-1][alive], rewards[-1][alive] = state, process.reward[outcome]
+            reward = process.reward[outcome]
+            if process.noise is not None:  # a normal number by Box and Muller (1958)
+                reward = reward + process.noise[outcome] * np.sqrt(-2 * np.log1p(-u[:, 2])) * np.cos(
+                    2 * np.pi * u[:, 3]
+                )
+            states[-1][alive], rewards[-1][alive] = state, reward
             over = done | (t + 1 == process.limit)
             if over.any():
                 finished = alive[over]
