@@ -19,6 +19,7 @@ from txlab.errors import LabError
 
 CHUNK = 64  # steps whose draws are made at once: the 19-state walk lasts 100 on average
 LONGEST = 1_000_000  # steps; an episode that goes on so long is taken for one without end
+MOST_BYTES = 2_000_000_000  # of the episodes of all runs, while they are made
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,8 @@ class Lives:
         lengths, ended = np.zeros(M, dtype=np.int64), np.zeros(M, dtype=bool)
         alive, state, restart = np.arange(M), self.start, self.start.copy()
         draws = np.empty((0, 0, 0))
-        for t in range(LONGEST):
+        longest = min(LONGEST, MOST_BYTES // (16 * M))
+        for t in range(longest):
             if t % CHUNK == 0:
                 draws = uniforms(self.seeds[alive], self.begin[alive] + t, CHUNK)  # (alive, CHUNK, 4)
                 drawn = np.arange(len(alive))
@@ -109,7 +111,7 @@ class Lives:
                     break
         else:
             raise LabError(
-                f"an episode goes on for more than {LONGEST} steps when actions are chosen evenly; set a limit"
+                f"an episode goes on for more than {longest} steps when actions are chosen evenly; set a limit"
             )
         self.begin, self.start = self.begin + lengths, restart
         return Episodes(np.stack(states, axis=1), np.stack(rewards, axis=1), lengths, ended)
