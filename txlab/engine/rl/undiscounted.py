@@ -100,27 +100,72 @@ def _can_arrive(process: Process) -> np.ndarray:
         hope = fewer
 
 
-def _paying_cycle(process: Process) -> int | None:
-    """A state from which rewards can be collected for ever; None where every way of never ending costs or is free.
+def _recurring(process: Process, actions: np.ndarray) -> np.ndarray:
+    """(S, A): those of the actions by which one stays where one can always come back to: the end components."""
+    actions = _staying(process, actions)[1]
+    while True:
+        component = _components(process, actions)
+        leaves = _some(process, component[process.next] != component[process.pair // process.choices])
+        fewer = np.logical_and(actions, ~leaves)
+        if (fewer == actions).all():
+            return actions
+        actions = fewer
 
-    For any V, the most that a policy earns a step in the long run is at most max (TV − V), and V ← (V + TV) / 2 brings
-    that bound down to it (Puterman 1994, §8.5).
+
+def _paying_cycle(process: Process) -> int | None:
+    """A state from which rewards can be collected for ever, or go up and down for ever; None where every way of never
+    ending costs or is free.
+
+    What a policy earns a step in the long run is at most max (TV − V) for any V, and V ← (V + TV) / 2 brings that down
+    to the most there is (Puterman 1994, §8.5). If this is 0, the actions that it is 0 with must not pay anything.
     """
-    inside, actions = _staying(process, process.allowed)
+    actions = _recurring(process, process.allowed)
+    inside = np.logical_or.reduce(actions, axis=1)
     reward = np.where(actions, process.expected_reward.reshape(actions.shape), -np.inf)
     if not (reward > 0).any():
         return None
-    v = np.zeros(process.size)
-    scale = float(reward[actions].max())
+    scale = float(np.abs(reward[actions]).max())
+    v, gain = np.zeros(process.size), np.zeros(process.size)
     for _ in range(ROUNDS):
         worth = np.bincount(process.pair, process.onward * v[process.next], minlength=actions.size)
-        gain = np.where(inside, (reward + worth.reshape(actions.shape)).max(axis=1) - v, -np.inf)
+        each = reward + worth.reshape(actions.shape) - v[:, None]  # (S, A)
+        before, gain = gain, np.where(inside, each.max(axis=1), -np.inf)
         if gain.max() < -1e-9 * scale:
             return None
-        if gain[inside].min() > 1e-9 * scale:
-            break  # all of them gain
+        if np.abs(gain[inside] - before[inside]).max() < 1e-13 * scale:
+            break
         v = np.where(inside, v + gain / 2, 0.0)
-    return int(gain.argmax())
+    if gain.max() > 1e-9 * scale:
+        return int(np.where(gain > 1e-9 * scale, reward.max(axis=1), -np.inf).argmax())  # where it is paid
+    free = _recurring(process, actions & (each > -1e-7 * scale))
+    paid = np.logical_or.reduce(free & (np.abs(reward) > 1e-12 * scale), axis=1)
+    return int(paid.argmax()) if paid.any() else None
+
+
+def _components(process: Process, actions: np.ndarray) -> np.ndarray:
+    """(S) int: states have the same number if each can be reached from the other by these actions (S, A)."""
+    edges = actions.reshape(-1)[process.pair] & (process.probability > 0)
+    tails, heads = process.pair[edges] // process.choices, process.next[edges]
+    number = np.arange(process.size)
+    found = np.full(process.size, -1)
+    while (found < 0).any():
+        inner = (found[tails] < 0) & (found[heads] < 0)
+        tails, heads = tails[inner], heads[inner]
+        largest = np.where(found < 0, number, -1)  # the largest number from which a state can be reached …
+        while True:
+            newer = largest.copy()
+            np.maximum.at(newer, heads, largest[tails])
+            if (newer == largest).all():
+                break
+            largest = newer
+        member = (largest == number) & (found < 0)  # … and which of those states can go back to it
+        while True:
+            back = member[heads] & (largest[heads] == largest[tails]) & ~member[tails]
+            if not back.any():
+                break
+            member[tails[back]] = True
+        found[member] = largest[member]
+    return found
 
 
 def _name(process: Process, flags: np.ndarray) -> str:

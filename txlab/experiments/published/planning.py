@@ -219,7 +219,7 @@ FIGURES = [
             Number("cars moved at (0,20)", -4, 0),
         ],
         measure_car_rental,
-        30.0,
+        8.0,
     ),
     Figure(
         "frozen-lake-best",
