@@ -24,7 +24,7 @@ class Numpy:
     """`cache` is how many bytes of tables and draws are worked on at a time (benchmarks/rl_sweeps.py)."""
 
     name = "numpy"
-    cache: int | None = 3 << 20
+    cache: int | None = 6 << 20
 
     # Making
 

@@ -63,6 +63,7 @@ def live(
     while True:
         going = block.xp.which(left > 0)
         if not len(going):
+            rest(block)
             return True
         if cancelled():
             return False
@@ -70,8 +71,15 @@ def live(
             part = block.part(going)
             whole = live(part, ended, agents[going], 0, left[going], cancelled)
             block.put_back(going, part)
+            rest(block)
             return whole
         march(block, ended, agents, chunk, left)
+
+
+def rest(block: Block) -> None:
+    """All stand at the beginning of an episode: no trace is left of what went on in those that stood still."""
+    for name in block.learns.traces:
+        block.table[name][:] = 0.0
 
 
 def one_episode(block: Block, ended: Ended, agents: Array, cancelled: Callable[[], bool]) -> bool:
