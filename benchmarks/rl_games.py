@@ -28,7 +28,7 @@ from txlab.engine.games.players import random_player, table_player
 from txlab.engine.games.self_play import make_learner
 from txlab.engine.games.settings import RULES, Rule, Settings
 
-SEEDS = (64, 256, 1024)
+SEEDS = (16, 64, 256, 1024)
 LINES = tictactoe.LINES
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from txlab.engine.games.game import FIRST, Game, Position
+from txlab.engine.games.game import Game, Position
 from txlab.errors import LabError
 
 MOST_POSITIONS = 2_000_000
@@ -100,8 +100,8 @@ class Graph:
 def compiled(game: Game) -> Graph:
     """Every position that play can reach, breadth first, so in order of plies; made once for each game.
 
-    A position can only be reached in one number of plies (no game here takes a sign back). LabError above
-    MOST_POSITIONS: such a game is for players that search or approximate.
+    A position must come up in one number of plies alone, as where no sign is taken back; ValueError for rules that
+    do otherwise. LabError above MOST_POSITIONS: such a game is for players that search or approximate.
     """
     positions: list[Position] = [game.start()]
     number = {positions[0]: 0}
@@ -115,6 +115,8 @@ def compiled(game: Game) -> Graph:
                 plies.append(plies[n] + 1)
                 if len(positions) > MOST_POSITIONS:
                     raise LabError(f"{game.TITLE} has more than {MOST_POSITIONS} positions: too many to be compiled")
+            elif plies[number[reached]] != plies[n] + 1:
+                raise ValueError(f"{reached} comes up after {plies[number[reached]]} and after {plies[n] + 1} moves")
             moves.append(move)
             afters.append(number[reached])
         first.append(len(moves))
@@ -131,21 +133,3 @@ def compiled(game: Game) -> Graph:
         after=np.array(afters),
         symmetry=np.array([min(number[image] for image in game.images(position)) for position in positions]),
     )
-
-
-def best(graph: Graph, values: np.ndarray) -> np.ndarray:
-    """(N) float64: for the mover the best of `values` (E), told from the first player's view; 0 where it has ended.
-
-    The first player takes the highest, the second the lowest.
-    """
-    signed = values * graph.mover[graph.before]
-    found = np.zeros(graph.size)
-    found[graph.open] = np.maximum.reduceat(signed, graph.begins)
-    turned: np.ndarray = found * graph.mover
-    return turned
-
-
-def first_moves(graph: Graph) -> np.ndarray:
-    """(openings) int64: the after-states of the first player's first move."""
-    assert graph.mover[0] == FIRST
-    return graph.after[graph.first[0] : graph.first[1]]

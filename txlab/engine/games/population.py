@@ -1,7 +1,7 @@
 """Learners by self-play, one for each seed, computed in whichever way is faster for so many (MATH G1).
 
 Notable: nobody can tell from the numbers which way it was: a row of a batch is, bit for bit, the learner alone. From
-about thirty seeds on arrays win (benchmarks/rl_games.py: 8 seeds a third of the plain loop's games a second, 64 twice).
+about thirty seeds on arrays win (benchmarks/rl_games.py: 16 are slower than the plain loop, 64 twice as fast).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Notable: two numbers decide what comes out in the end (TD(0), α = ε = .1, 100 000 games of tic-tac-toe, judged exactly).
 `exploring`: a move made at random says little about what best play leads to. Where such moves teach nothing (Sutton and
 Barto 2018, section 1.5), the table goes to the value of best play, and of 32 learners 32 cannot be beaten. Where they
-do, it goes to the value of play with slips, and the learner sets traps: against a random player it wins .990 as first in
-place of .968, but only 2 of 8 cannot be beaten, and as second .05 of the games against a perfect player are lost.
+do, it goes to the value of play with slips, and the learner sets traps: against a random player it wins .990 as first
+in place of .968, but only 2 of 8 cannot be beaten, and as second .05 of the games against a perfect player are lost.
 `initial`: from 0, what a draw is worth, drawn positions stay exactly equal and the learner chooses evenly among them.
 From .5, and even from .02, what was never tried looks good to the first player and bad to the second: 8 of 8 can be
 beaten as first (.14 and .11 of the games against perfect play are lost), and from −.5 as second (.62).
@@ -58,7 +58,7 @@ class Settings:
 
     @property
     def title(self) -> str:
-        """As a person says it: "TD(λ = .8)"."""
+        """As a person says it: "TD(λ=0.8)"."""
         return f"TD(λ={self.lam:g})" if self.rule == "td-lambda" else TITLES[self.rule]
 
     def epsilon_of(self, game: int) -> float:
