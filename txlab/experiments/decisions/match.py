@@ -1,7 +1,7 @@
 """Learners side by side in one world: what the arena steps, shows and turns (MATH M4–M7).
 
-Notable: each side makes the same number of updates, with the same draws where both do the same. Their returns while they
-learn and what their greedy policies earn are two things (Q-learning on the cliff: −50 and −13), and are kept apart.
+Notable: each side makes the same number of updates, with the same draws where both do the same. Their returns while
+they learn and what their greedy policies earn are two things (Q-learning on the cliff: −50 and −13), and kept apart.
 """
 
 from __future__ import annotations

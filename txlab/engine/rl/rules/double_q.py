@@ -65,7 +65,8 @@ class DoubleQ(OneStep):
         return [one + two for one, two in zip(self.rows[state], self.others[state], strict=True)]
 
     def q(self) -> np.ndarray:
-        return (self.spread(self.rows) + self.spread(self.others)) / 2
+        mean: np.ndarray = (self.spread(self.rows) + self.spread(self.others)) / 2
+        return mean
 
     def v(self) -> np.ndarray:
         return np.array([max(self.acting_row(s), default=0.0) / 2 for s in range(self.model.size)])

@@ -81,7 +81,7 @@ class Model:
 
 
 class Block:
-    """The draws of steps begin … begin + steps − 1 of one agent, a column each; `u0` is a list, for it is read always."""
+    """The draws of steps begin … begin + steps − 1 of one agent, a column each; `u0` is a list, for it is read most."""
 
     def __init__(self, seed: int, begin: int, steps: int) -> None:
         columns = np.ascontiguousarray(uniforms(seed, begin, steps)[0].T)  # (4, steps)

@@ -3,10 +3,10 @@
     δ = r + γ V − Q(s,a);   e(s,a) ← e(s,a) + 1 (accumulating) or 1 (replacing);   Q ← Q + α δ e;   e ← γ λ e
 
 Notable: the traces are cleared at each episode. Watkins' are also cleared where the action that follows is not greedy:
-what was done before an exploring action says nothing of the greedy policy. A pair that was not passed in this episode
-has no entry, and one whose trace is 0 loses it.
+what was done before an exploring action says nothing of the greedy policy. Only pairs that were passed in this episode
+have an entry. Rows are written in place here, for every update touches many.
 
-record: (step, (reward, s′, how it left the episode), Q(s,a) before, the row of s′ then, V, k of a′, δ, e, of which pair)
+record: (step, (reward, s′, how it left the episode), Q(s,a) before, (the row of s′ then, V, k of a′, δ, whose δ), e)
 """
 
 from __future__ import annotations
@@ -61,19 +61,16 @@ class WithTraces(Agent):
             delta = reward + gamma * value - rows[was][j]
             eligible[was, j] = 1.0 if replacing else eligible.get((was, j), 0.0) + 1.0
             share, fade = alpha * delta, gamma * keep
-            gone = []
-            for (x, y), e in eligible.items():
+            made = (after.copy(), value, k, delta, (was, j))
+            for pair, e in eligible.items():
+                x, y = pair
                 row = rows[x]
                 old = row[y]
-                row = row.copy()
                 row[y] = old + share * e
-                rows[x] = row
-                records[x][y] = (t, happening, old, after, value, k, delta, e, (was, j))
-                eligible[x, y] = faded = fade * e
-                if not faded:
-                    gone.append((x, y))
-            for pair in gone:
-                del eligible[pair]
+                records[x][y] = (t, happening, old, made, e)
+                eligible[pair] = fade * e
+            if not fade:
+                eligible.clear()
             total += reward
             if end or t == cut:
                 eligible.clear()
@@ -96,10 +93,12 @@ class WithTraces(Agent):
         }
 
     def renumbered(self, record: Any, news: dict[int, int]) -> Any:
-        found = super().renumbered(record, news)
-        if found is None or record[8][0] not in news:
+        if record is None:
             return None
-        return (*found[:8], (news[record[8][0]], record[8][1]))
+        t, (reward, then, end), old, (after, value, k, delta, (was, j)), e = record
+        if was not in news or then not in news or len(self.model.actions[news[then]]) != len(after):
+            return None
+        return (t, (reward, news[then], end), old, (after, value, k, delta, (news[was], j)), e)
 
     def restart(self) -> None:
         super().restart()
@@ -115,7 +114,7 @@ class WithTraces(Agent):
         super().load(state)
 
     def told(self, state: int, k: int, record: Any) -> Update:
-        t, (reward, then, end), old, after, value, ahead, delta, e, (was, j) = record
+        t, (reward, then, end), old, (after, value, ahead, delta, (was, j)), e = record
         moment = self.moment(t)
         alpha, gamma, lam = moment.settings.alpha, moment.gamma, moment.settings.lam
         ended = end == ENDED

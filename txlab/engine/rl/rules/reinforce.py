@@ -1,0 +1,176 @@
+"""REINFORCE: θ ← θ + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s,θ), π the softmax of preferences θ (MATH M7; Williams 1992)
+
+Notable: for such a policy ∇ ln π(a|s) is 1 − π(a|s) at the action that was taken and −π(a′|s) at the others. Without a
+baseline b is 0; with one it is w(s), w(s) ← w(s) + β (Gₜ − w(s)), which changes the noise and not the mean. w is
+learnt either way, to be looked at. States that look the same (Process.observation) share preferences and w.
+
+record: (step, (reward, s′, how it left the episode), θ before, (θ(s,·), k), G, b, γᵗ)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules.choosing import probabilities, weights
+from txlab.engine.rl.rules.episodes import Episodic, Lived
+from txlab.engine.rl.rules.model import ENDED
+from txlab.engine.rl.rules.moment import said, told_of
+from txlab.engine.rl.rules.one_step import bracketed
+from txlab.engine.rl.settings import TITLES, Rule, Settings
+from txlab.engine.rl.update import Term, Update
+
+
+class Reinforce(Episodic):
+    """rows are preferences θ; worth [s] is w, what a visit of s has been followed by."""
+
+    rule: ClassVar[Rule] = "reinforce"
+    baseline: ClassVar[bool] = False
+
+    def __init__(self, process: Process, settings: Settings, seed: int) -> None:
+        super().__init__(process, replace(settings, policy="softmax", temperature=1.0, decay=1.0), seed)
+
+    def prepare(self) -> None:
+        super().prepare()
+        if not hasattr(self, "worth"):
+            self.worth = [0.0] * self.model.size
+        looks = self.process.observation
+        looks = np.arange(self.model.size) if looks is None else looks
+        _, first, which = np.unique(looks, return_index=True, return_inverse=True)
+        self.looks: list[int] = first[which].tolist()  # the first state that looks so has the row of all of them
+
+    def seen(self, state: int) -> int:
+        return self.looks[state]
+
+    def learn(self, trail: Sequence[Lived]) -> None:
+        settings, gamma, returned = self.settings, self.gamma, self.returned(trail)
+        alpha, beta, fade = settings.alpha, settings.beta, 1.0
+        for place, (s, k, happening) in enumerate(trail):
+            o = self.looks[s]
+            row, known = self.rows[o], self.worth[o]
+            b = known if self.baseline else 0.0
+            self.worth[o] = known + beta * (returned[place] - known)
+            pi = weights(row, 1.0)
+            size = alpha * fade * (returned[place] - b)
+            new = [old + size * ((j == k) - share) for j, (old, share) in enumerate(zip(row, pi, strict=True))]
+            self.rows[o] = new
+            for j in range(len(row)):
+                self.records[o][j] = (self.began + place, happening, row[j], (row, k, s), returned[place], b, fade)
+            fade *= gamma
+        self.latest = (self.looks[trail[-1][0]], trail[-1][1])
+
+    def q(self) -> None:
+        """Preferences are no values: there is no Q."""
+        return None
+
+    def preferences(self) -> np.ndarray:
+        """(S, A) θ, NaN where an action is not allowed."""
+        return self.spread([self.rows[o] if self.model.actions[s] else [] for s, o in enumerate(self.looks)])
+
+    def policy(self) -> np.ndarray:
+        return probabilities(self.preferences(), self.settings, 0)
+
+    def greedy(self) -> np.ndarray:
+        return probabilities(np.round(self.preferences(), 9), replace(self.settings, policy="greedy"), 0)
+
+    def v(self) -> np.ndarray:
+        """(S) w: what visits of each state have been followed by."""
+        over = self.process.terminal
+        return np.where(over, 0.0, np.array([self.worth[o] for o in self.looks]))
+
+    def acting_row(self, state: int) -> list[float]:
+        return self.rows[self.looks[state]]
+
+    def last_at(self, state: int, action: int = -1) -> Update | None:
+        """Of the preference for that action; the likeliest one if none is named."""
+        o = self.looks[state]
+        actions = self.model.actions[o]
+        if action < 0 and actions:
+            action = actions[int(np.argmax(self.rows[o]))]
+        return super().last_at(o, action)
+
+    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+        super().moved(olds, news, actions)
+        self.worth = [0.0 if old < 0 else self.worth[old] for old in olds]
+
+    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+        found = super().renumbered(record, news)
+        if found is None or record[3][2] not in news:
+            return None
+        row, k, s = record[3]
+        return (*found[:3], (row, k, news[s]), *found[4:])
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"worth": np.array(self.worth)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.worth = np.asarray(state["worth"]).tolist()
+        super().load(state)
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        t, (reward, then, end), before, (row, taken, where), returned, b, fade = record
+        moment = self.moment(t)
+        alpha = moment.settings.alpha
+        pi = weights(list(row), 1.0)
+        slope = (k == taken) - pi[k]
+        delta = returned - b
+        new = before + alpha * fade * delta * slope
+        s, a, did = moment.state(where), moment.action(state, k), moment.action(state, taken)
+        gap = "1 − " if k == taken else "−"
+        explanation = told_of(
+            moment,
+            f"why a preference of {said(new)} for {a} in {s}?",
+            "θ(s,·) ← θ(s,·) + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s)",
+            "M7",
+            f"{TITLES[self.rule]}: Williams 1992; Sutton and Barto 2018, §13.3" + ("–13.4" if self.baseline else ""),
+            [
+                Operand("θ(s,·)", list(row), f"preferences in {s}, before"),
+                Operand("π(·|s)", pi, "their softmax"),
+                Operand("α", alpha, "step size"),
+                Operand("γᵗ", fade, f"t = {t - self.first_step(t)} steps into episode {moment.episode}"),
+                Operand("Gₜ", returned, f"what followed {did}"),
+                Operand("b(s)", b, "what usually follows" if self.baseline else "no baseline"),
+            ],
+            [
+                Step("Gₜ − b", f"{said(returned)} − {bracketed(b)}", delta, "better or worse than usual"),
+                Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
+                Step(
+                    "θ", f"{said(before)} + {said(alpha)} · {said(fade)} · {bracketed(delta)} · {bracketed(slope)}", new
+                ),
+            ],
+            new,
+            moment.actions(state),
+            taken,
+        )
+        signs = [("θ(s,a)", new), ("←", None), ("θ(s,a)", before), ("+", None), ("α", alpha), ("γᵗ", fade)]
+        signs += [("[", None), ("G", returned), ("−", None), ("b(s)", b), ("]", None), ("∇ ln π", slope)]
+        return Update(
+            number=t + 1,
+            episode=moment.episode,
+            state=where,
+            action=self.model.actions[state][k],
+            reward=reward,
+            next=then,
+            done=end == ENDED,
+            truncated=end != ENDED and self.closed(t),
+            next_action=-1,
+            before=before,
+            after=new,
+            delta=delta,
+            terms=[Term(*sign) for sign in signs],
+            explanation=explanation,
+        )
+
+    def first_step(self, t: int) -> int:
+        """The step that the episode of step t began with."""
+        return max((end for end in self.ends if end <= t), default=0)
+
+
+class ReinforceWithBaseline(Reinforce):
+    rule = "reinforce-baseline"
+    baseline = True

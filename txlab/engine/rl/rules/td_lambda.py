@@ -1,0 +1,189 @@
+"""TD(λ): what the states are worth while actions are chosen evenly; nothing is controlled (MATH M4; Sutton 1988)
+
+    δ = r + γ V(s′) − V(s);   e ← γ λ e, and grown at s;   V ← V + α δ e
+
+Notable: with λ = 0 it is TD(0). A trace grows by 1 (accumulating), to 1 (replacing), or by 1 − α γ λ e(s), which is
+true on-line TD(λ) (van Seijen and Sutton 2014) and corrects V by the little that V(s) has changed since it was s′.
+
+record: (step, (reward, s′, how it left the episode), V before, V(s′), δ, e, whose δ, V(s) when it was s′)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.rules.model import ENDED, Block
+from txlab.engine.rl.rules.moment import said, told_of
+from txlab.engine.rl.rules.one_step import bracketed
+from txlab.engine.rl.update import Term, Update
+
+
+class TdLambda(Agent):
+    """worth [s] is V; eligible {s: e}; before: V(s) when s was the next state (true on-line)."""
+
+    rule = "td-lambda"
+    tables = ()
+
+    def prepare(self) -> None:
+        if not hasattr(self, "worth"):
+            self.worth = [self.settings.initial if row else 0.0 for row in self.model.actions]
+            self.eligible: dict[int, float] = {}
+            self.before = self.worth[self.state]
+
+    def loop(self, block: Block, steps: int) -> None:
+        worth, records, moves, eligible = self.worth, self.records, self.model.moves, self.eligible
+        u1, u3, happens = block.u1, block.u3, self.model.sampler(block)
+        alpha, gamma, grows = self.settings.alpha, self.gamma, self.settings.traces
+        decay = gamma * self.settings.lam
+        s, total, cut, first, before = self.state, self.total, self.cut, self.updates, self.before
+        for place in range(steps):
+            was, t = s, first + place
+            k = int(u1[place] * len(moves[s]))
+            happening = moves[s][k] or happens(s, k, place)
+            reward, s, end = happening
+            value = 0.0 if end == ENDED else worth[s]
+            now = worth[was]
+            delta = reward + gamma * value - now
+            faded = decay * eligible.get(was, 0.0)
+            for x in eligible:
+                eligible[x] *= decay
+            if grows == "replacing":
+                eligible[was] = 1.0
+            else:
+                eligible[was] = faded + (1.0 if grows == "accumulating" else 1.0 - alpha * faded)
+            late = now - before if grows == "true-online" else 0.0
+            for x, e in eligible.items():
+                old = worth[x]
+                worth[x] = old + alpha * (delta + late) * e - (alpha * late if x == was else 0.0)
+                records[x][0] = (t, happening, old, value, delta, e, was, late)
+            before = value
+            total += reward
+            if end or t == cut:
+                eligible.clear()
+                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
+                before = worth[s]
+        self.state, self.total, self.before, self.latest = s, total, before, (was, 0)
+
+    def q(self) -> None:
+        return None
+
+    def v(self) -> np.ndarray:
+        return np.array(self.worth)
+
+    def policy(self) -> np.ndarray:
+        allowed = self.process.allowed
+        shares: np.ndarray = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
+        return shares
+
+    greedy = policy
+
+    def acting_row(self, state: int) -> list[float]:
+        return [0.0] * len(self.model.actions[state])
+
+    def trace(self) -> np.ndarray:
+        found = np.zeros(self.model.size)
+        for s, e in self.eligible.items():
+            found[s] = e
+        return found
+
+    def last_at(self, state: int, action: int = -1) -> Update | None:
+        """Of the state; there are no actions."""
+        record = self.records[state][0] if self.records[state] else None
+        return None if record is None else self.told(state, 0, record)
+
+    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+        self.worth = [
+            self.worth[old] if old >= 0 else self.settings.initial * bool(self.model.actions[s])
+            for s, old in enumerate(olds)
+        ]
+        self.eligible = {news[s]: e for s, e in self.eligible.items() if s in news}
+        self.before = 0.0
+
+    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+        if record is None or record[1][1] not in news or record[6] not in news:
+            return None
+        t, (reward, then, end), old, value, delta, e, was, late = record
+        return (t, (reward, news[then], end), old, value, delta, e, news[was], late)
+
+    def restart(self) -> None:
+        super().restart()
+        if hasattr(self, "eligible"):
+            self.eligible.clear()
+            self.before = self.worth[self.state]
+
+    def state_dict(self) -> dict[str, Any]:
+        traces = [list(self.eligible), list(self.eligible.values())]
+        return super().state_dict() | {"worth": np.array(self.worth), "eligible": traces, "before": self.before}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.worth = np.asarray(state["worth"]).tolist()
+        self.eligible = {int(s): float(e) for s, e in zip(*state["eligible"], strict=True)}
+        self.before = float(state["before"])
+        super().load(state)
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        t, (reward, then, end), old, value, delta, e, was, late = record
+        moment = self.moment(t)
+        alpha, gamma, ended = moment.settings.alpha, moment.gamma, end == ENDED
+        correction = alpha * late if state == was else 0.0
+        new = old + alpha * (delta + late) * e - correction
+        s, here = moment.state(state), state == was
+        error = reward + gamma * value - delta
+        steps = [
+            Step("V(s′)", "0" if ended else "", value, moment.ending(end, then)),
+            Step(
+                "δ",
+                f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(error)}",
+                delta,
+                "" if here else f"made in {moment.state(was)}, passed later",
+            ),
+        ]
+        if moment.settings.traces == "true-online":
+            steps.append(Step("late", "V(s) − what it was as s′", late, "the on-line correction"))
+        steps.append(
+            Step("V", f"{said(old)} + {said(alpha)} · {bracketed(delta + late)} · {said(e)}", new, f"{s}, after")
+        )
+        explanation = told_of(
+            moment,
+            f"why {said(new)} in {s}?",
+            "V ← V + α δ e,  δ = r + γ V(s′) − V(s),  e ← γ λ e",
+            "M4",
+            "TD(λ): Sutton 1988; Sutton and Barto 2018, §12.2, 12.5",
+            [
+                Operand("V", old, f"{s}, before"),
+                Operand("α", alpha, "step size"),
+                Operand("r", reward, "reward"),
+                Operand("γ", gamma, "discount"),
+                Operand("λ", moment.settings.lam, "how far credit reaches back"),
+                Operand("e", e, f"trace of {s}, {moment.settings.traces}"),
+            ],
+            steps,
+            new,
+            [],
+            None,
+        )
+        signs = [("V", new), ("←", None), ("V", old), ("+", None), ("α", alpha), ("[", None), ("r", reward)]
+        signs += [("+", None), ("γ", gamma), ("V(s′)", value), ("−", None), ("V(s)", error), ("]", None), ("e", e)]
+        if late:
+            signs += [("+", None), ("late", alpha * late * e - correction)]
+        return Update(
+            number=t + 1,
+            episode=moment.episode,
+            state=state,
+            action=-1,
+            reward=reward,
+            next=then,
+            done=ended,
+            truncated=not ended and self.closed(t),
+            next_action=-1,
+            before=old,
+            after=new,
+            delta=delta,
+            terms=[Term(*sign) for sign in signs],
+            explanation=explanation,
+            trace=dict(self.eligible) if t + 1 == self.updates else {},
+        )
