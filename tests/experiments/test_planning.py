@@ -94,7 +94,7 @@ def test_a_run_that_does_not_settle_ends_at_its_bound() -> None:
     assert not experiment.finished
 
 
-@pytest.mark.parametrize("sweep", ["synchronous", "in-place"])
+@pytest.mark.parametrize("sweep", ["synchronous", "in-place", "prioritised"])
 def test_all_ways_of_planning_come_to_the_same_values(sweep: str) -> None:
     best = settled(sweeps(build(scenario()).process, 1.0)).v
     plans: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Whether values exist where γ = 1, held against every deterministic policy of small worlds, stepped for a long time."""
+"""Whether values exist where γ = 1, held against every deterministic policy of small worlds over a long time."""
 
 from itertools import product
 

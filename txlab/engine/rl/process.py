@@ -112,6 +112,12 @@ class Process:
         onward: np.ndarray = self.probability * ~(self.done | self.terminal[self.next])
         return onward
 
+    @cached_property
+    def leading(self) -> tuple[np.ndarray, np.ndarray]:
+        """(S + 1), (O) int64: the outcomes that lead to state s are those numbered second[first[s] : first[s + 1]]."""
+        counts = np.bincount(self.next, minlength=self.size)
+        return np.concatenate([[0], np.cumsum(counts)]), np.argsort(self.next, kind="stable")
+
     def outcomes(self, state: int, action: int) -> list[Outcome]:
         """What may follow, in order."""
         i = state * self.choices + action

@@ -23,8 +23,10 @@ class Plan(Section):
     """How the values are computed (MATH M1, M2)."""
 
     method: Method = Field("value-iteration", description="evaluation, value-iteration or policy-iteration")
-    sweep: Literal["synchronous", "in-place"] = Field(
-        "synchronous", description="all states from the old values, or one after another from the newest"
+    sweep: Literal["synchronous", "in-place", "prioritised"] = Field(
+        "synchronous",
+        description="all states from the old values; one after another from the newest; or always the one next that "
+        "is furthest from its backup",
     )
     policy: str = Field(
         "even",
