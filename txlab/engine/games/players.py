@@ -125,5 +125,5 @@ def table_player(graph: Graph, values: np.ndarray, name: str, tolerance: float =
     of_moves = values[graph.after] if len(values) == graph.size else values
     if len(of_moves) != len(graph.move):
         raise ValueError(f"a table has {graph.size} positions or {len(graph.move)} moves, not {len(values)}")
-    seen = of_moves * graph.mover[graph.before]
+    seen = of_moves * graph.mover[graph.before] + 0.0  # no −0
     return MaskPlayer(name, graph, greediest(graph, seen, tolerance), seen)
