@@ -27,6 +27,7 @@ from txlab.engine.rl.finite_horizon import from_start, success_within, value_wit
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.undiscounted import check
+from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.errors import LabError, RunFailed
 
 seeds = st.integers(0, 2**32 - 1)
@@ -191,6 +192,25 @@ def test_ties_are_shared_where_the_first_of_the_best_would_never_arrive() -> Non
     first = np.eye(2)[np.nanargmax(q, axis=1)]
     assert solved(process, first, 1.0)[0] == 0.0
     assert solved(process, greedy(q), 1.0)[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["frozen-lake", "frozen-lake-8"])
+def test_on_the_frozen_lake_the_first_of_the_best_actions_never_arrives(name: str) -> None:
+    """Trap 3, as it is met: without discount, after rounding."""
+    process = world_named(name).process
+    q = backup(process, settled(sweeps(process, 1.0), 1e-14).v, 1.0)
+    first = np.eye(4)[np.round(np.nan_to_num(q, nan=-1.0), 9).argmax(axis=1)] * process.allowed
+    assert from_start(process, success_within(process, first, 1000)) == 0.0
+    shared = greedy(q)
+    assert from_start(process, solved(process, shared, 1.0)) == pytest.approx({16: 14 / 17, 64: 1.0}[process.size])
+
+
+@pytest.mark.parametrize("name", ["gridworld", "four-by-three", "frozen-lake-8", "windy", "taxi", "walk-19"])
+def test_in_known_worlds_the_equations_and_the_sweeps_agree(name: str) -> None:
+    process = world_named(name).process
+    policy, gamma = even(process), min(process.discount, 0.99)
+    v = settled(sweeps(process, gamma, policy), 1e-14).v
+    np.testing.assert_allclose(solved(process, policy, gamma), v, rtol=1e-9, atol=1e-9)
 
 
 def test_sweeps_that_do_not_settle_are_given_up_in_one_sentence() -> None:
