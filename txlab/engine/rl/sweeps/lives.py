@@ -17,6 +17,7 @@ from txlab.engine.rl.sweeps.whole import Trail, teach
 from txlab.errors import LabError
 
 DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
+MOST = 512  # steps between two looks at whether somebody wants it to end: some 30 ms
 FEWEST = 24  # agents below which leaving some out saves nothing
 
 
@@ -47,7 +48,7 @@ def live(
     `agents` (n) are their numbers in `ended`. False where it was cancelled: the block is then good for nothing.
     """
     n = len(block)
-    chunk = max(1, DRAWS // (4 * n))
+    chunk = min(MOST, max(1, DRAWS // (4 * n)))
     if episodes is None:
         if block.learns.update is None:
             raise LabError(f"{TITLES[block.rule]} learns from whole episodes; ask for episodes, not for steps")

@@ -1,0 +1,80 @@
+"""`txlab plot RUN --sweep`: curves, table and picture of a sweep, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import txlab.cli
+from txlab.experiments.control.schema import ControlScenario
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import LoadedScenario
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    control = {"runs": 3, "episodes": 6, "score": 6}
+    for name, more in (("swept", {"alpha": [0.1, 0.5], "epsilon": [0.1, 0.2]}), ("plain", {})):
+        made = ControlScenario.model_validate({"control": control | more, "record": {"evaluate_every": 0}})
+        execute(prepare(LoadedScenario(made, name, "a test"), out=root / name))
+    return root
+
+
+@pytest.fixture
+def said(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("TXLAB_RUNS", str(runs))
+    monkeypatch.setenv("COLUMNS", "90")
+
+    def ask(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["txlab", "plot", *words])
+        with pytest.raises(SystemExit) as ended:
+            txlab.cli.main()
+        found = capsys.readouterr()
+        return int(ended.value.code or 0), found.out, found.err
+
+    return ask
+
+
+def test_curves_name_every_learner_and_the_best_of_all(said) -> None:  # type: ignore[no-untyped-def]
+    status, out, _ = said("swept", "--sweep")
+    assert status == 0
+    assert out.startswith("mean return of the last 6 episodes\n")
+    assert "sarsa" in out
+    assert "best of all" in out
+    across = said("swept", "--sweep", "--x", "alpha")[1]
+    assert "ε = 0.2" in across
+    assert across != out
+
+
+def test_the_table_has_a_row_for_every_setting_and_one_mark(said) -> None:  # type: ignore[no-untyped-def]
+    status, out, _ = said("swept", "--sweep", "--table")
+    assert status == 0
+    assert len(out.splitlines()) == 1 + 2 * 2 * 2
+    assert out.count("★") == 1
+    assert out.splitlines()[0].split()[:3] == ["learner", "alpha", "epsilon"]
+
+
+def test_a_picture_is_written_where_it_is_asked_for(said, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    assert said("swept", "--sweep", "--out", str(tmp_path / "a.svg"))[0] == 0
+    assert "standard error" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["plain", "--sweep"], "swept no settings"),
+        (["swept", "--table"], "--table and --x are for --sweep"),
+        (["swept", "plain", "--sweep"], "a sweep is drawn of one run"),
+        (["swept", "--sweep", "--x", "beta"], "is no axis of this sweep"),
+        (["swept", "--sweep", "--table", "--out", "a.png"], "one of them"),
+        (["swept", "--sweep", "--out", "a.txt"], "neither .png nor .svg"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(said, words: list[str], sentence: str) -> None:  # type: ignore[no-untyped-def]
+    status, out, error = said(*words)
+    assert (status, out) == (2, "")
+    assert sentence in error
+    assert len(error.splitlines()) == 1
