@@ -93,17 +93,16 @@ class EpisodeExperiment:
             with np.errstate(over="ignore"):
                 self.total[method] = self.total[method] + self.error[method]
         self.step_count += 1
-        found: dict[str, float] = {}
+        gridded = [method for method, each in self.learnt.items() if each.grid is not None]
+        found = {f"score/{method}": float(self.scores(method)[0].min()) for method in gridded}
+        band: dict[str, float] = {}
         for curve in self.curves():
             mean, error = over_runs(self.error[curve.method][:, self.place(curve)])
             found[f"rms/{curve.name}"] = float(mean)
             if np.isfinite(error):
-                found[f"rms_low/{curve.name}"] = float(mean - error)
-                found[f"rms_high/{curve.name}"] = float(mean + error)
-        for method, each in self.learnt.items():
-            if each.grid is not None:
-                found[f"score/{method}"] = float(self.scores(method)[0].min())
-        return found
+                band[f"rms_low/{curve.name}"] = float(mean - error)
+                band[f"rms_high/{curve.name}"] = float(mean + error)
+        return found | band  # the order is that of the lists on the screens
 
     def verify(self) -> None:
         return
