@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from small_walks import some_episodes, walk
 
+from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.features import Features, aggregated, radial, tabular, tiled
 from txlab.engine.rl.lives import Episode
 from txlab.engine.rl.prediction import (
     METHODS,
     OnlineTD,
+    TraceKind,
     monte_carlo,
     offline_forward,
     offline_lambda_return,
@@ -16,6 +18,8 @@ from txlab.engine.rl.prediction import (
     online,
     online_lambda_return,
 )
+from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.worlds.catalogue import world_named
 
 PROCESS = walk(7, -1, 1)
 EPISODES = some_episodes(PROCESS, 4)
@@ -97,6 +101,21 @@ def test_first_visits_are_counted_once() -> None:
     w = np.zeros(3)
     assert monte_carlo(first_visit=True)(w, tabular(3), episode, 0.5, 0.0, 1.0) == pytest.approx([0, 3, 3.5])
     assert monte_carlo(first_visit=False)(w, tabular(3), episode, 0.5, 0.0, 1.0) == pytest.approx([0, 3, 3.75])
+
+
+@pytest.mark.parametrize("world", ["walk-5", "four-by-three", "frozen-lake"])
+@pytest.mark.parametrize("kind", ["accumulating", "replacing", "true-online"])
+def test_the_glass_box_learner_of_the_same_seed_learns_the_same(kind: TraceKind, world: str) -> None:
+    process = world_named(world).process
+    told = Settings(rule="td-lambda", alpha=0.3, lam=0.8, traces=kind, initial=0.5)
+    agent = make_agent(process, told, seed=7)
+    w = np.full(process.size, 0.5)
+    for episode in some_episodes(process, 5, seed=7):
+        agent.run(len(episode.rewards))
+        w = METHODS[kind].rule(w, tabular(process.size), episode, 0.3, 0.8, process.discount)
+        open_states = ~process.terminal
+        assert agent.v()[open_states] == pytest.approx(w[open_states], rel=1e-12, abs=1e-14)
+    assert agent.episode == 5
 
 
 # Traps
