@@ -34,4 +34,5 @@ ROOMS = [
     Room("2", "tokens", "Tokens", "txlab.tui.screens.tokens:TokensScreen", "text as tokens, and how they are learnt"),
     Room("3", "train", "Train", "txlab.tui.screens.train:TrainScreen", "curves, samples and controls of one run"),
     Room("4", "attention", "Attention", "txlab.tui.screens.attention:AttentionScreen", "who looks at whom"),
+    Room("6", "arena", "Arena", "txlab.tui.screens.arena:ArenaScreen", "learners of decisions in their worlds"),
 ]

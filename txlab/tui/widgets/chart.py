@@ -99,6 +99,7 @@ class Chart(Painted, can_focus=True):
     def __init__(self, waiting: str = "no numbers yet", id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.waiting, self.unit = waiting, ""
+        self.across = "step"  # what the x axis counts
         self.series: tuple[ChartSeries, ...] = ()
         self.zoomed: tuple[float, float] | None = None
         self.chart: curve.Chart | None = None
@@ -203,7 +204,7 @@ class Chart(Painted, can_focus=True):
             words = fit(self.waiting, self.size.width, "center", "~" if ascii else "…")
             self.pieces = [[] for _ in range(middle)] + [[(words, "unit")]]
         else:
-            furniture = Furniture(self.unit, self.cursor, self.marker, self.legend(), self.drag)
+            furniture = Furniture(self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across)
             self.pieces = plot_lines(self.chart, furniture, ascii)[: self.size.height]
         for y in range(max(len(old), len(self.pieces))):
             if y >= len(old) or y >= len(self.pieces) or old[y] != self.pieces[y]:

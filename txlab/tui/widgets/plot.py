@@ -32,6 +32,8 @@ class Furniture:
     """(glyph, label, role, value under the cursor)"""
     selected: tuple[int, int] | None = None
     """Columns that the mouse is drawing over."""
+    across: str = "step"
+    """What the x axis counts."""
 
 
 def margin(chart: curve.Chart) -> int:
@@ -43,7 +45,7 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
     """The top line: the unit at the left; at the right the legend, with values while there is a cursor."""
     entries: list[Pieces] = []
     if furniture.cursor is not None:
-        step = f"step {count(furniture.cursor)}"
+        step = f"{furniture.across} {count(furniture.cursor)}"
         entries.append([(plain(step) if ascii else step, "cursor")])
     for glyph, label, role, value in furniture.legend:
         entry: Pieces = [(glyph + " ", role), (visible(label, ascii), "unit")]
@@ -84,7 +86,7 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
         label = labels.get(row)
         axis = fit(label or "", left - 2, "right") + " " + (bar if label is None else tee)
         lines.append([(axis, "axis"), *curve_pieces(chart, row, marks)])
-    numbers = curve.x_axis(chart, rule, notch, "step, log" if chart.window.log_x else "step")
+    numbers = curve.x_axis(chart, rule, notch, f"{furniture.across}, log" if chart.window.log_x else furniture.across)
     lines.append([(" " * (left - 1) + corner + numbers[0], "axis")])
     lines.append([(fit(" " * left + numbers[1], left + columns, ellipsis=""), "axis")])
     if furniture.selected is not None:

@@ -1,0 +1,141 @@
+"""Ramps for numbers that have a sign: blue below zero, amber above it, the surface at zero; and scales that hold still.
+
+Notable: a scale that followed its numbers exactly would change every colour at every update, so its ends are round
+numbers, and it lets go of one only when the numbers have left half of the room behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import floor, log10
+
+import numpy as np
+
+from txlab.drawing.palette import (
+    BLUE,
+    BRIGHT_BLUE,
+    BRIGHT_YELLOW,
+    GREY,
+    RED,
+    RGB,
+    YELLOW,
+    Colours,
+    Ramp,
+    contrast,
+    cube,
+    heat,
+    smooth_ramp,
+)
+
+DARK_BELOW = [(0.24, 0.03, 265.0), (0.48, 0.13, 262.0), (0.78, 0.11, 235.0)]
+DARK_ABOVE = [(0.24, 0.03, 60.0), (0.52, 0.12, 52.0), (0.86, 0.14, 85.0)]
+LIGHT_BELOW = [(0.95, 0.015, 265.0), (0.72, 0.11, 255.0), (0.45, 0.15, 262.0)]
+LIGHT_ABOVE = [(0.95, 0.02, 80.0), (0.78, 0.13, 70.0), (0.52, 0.13, 50.0)]
+HALF = 20  # levels on either side of zero, in truecolor
+DARK_BELOW_256, DARK_ABOVE_256 = ["001", "012", "023", "034", "245"], ["100", "210", "320", "431", "553"]
+LIGHT_BELOW_256, LIGHT_ABOVE_256 = ["445", "334", "224", "114", "003"], ["554", "543", "532", "421", "310"]
+STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+
+
+@cache
+def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> Ramp:
+    """Levels from −1 (the first) over 0 (the middle one) to 1 (the last)."""
+    glyphs = "@#*=.=*#@" if ascii else "█▓▒░·░▒▓█"
+    if colours == "truecolor":
+        below = smooth_ramp(DARK_BELOW if dark else LIGHT_BELOW, HALF + 1)
+        above = smooth_ramp(DARK_ABOVE if dark else LIGHT_ABOVE, HALF + 1)
+        middle = [below[0]]
+        fills: list[RGB] = below[:0:-1] + middle + above[1:]
+    elif colours == "256":
+        low, high = (DARK_BELOW_256, DARK_ABOVE_256) if dark else (LIGHT_BELOW_256, LIGHT_ABOVE_256)
+        fills = [cube(each) for each in [*low[::-1], "g02" if dark else "g22", *high]]
+    elif colours == "16":
+        strong, weak = (BRIGHT_BLUE, BRIGHT_YELLOW), (BLUE, YELLOW)
+        if not dark:
+            strong, weak = (BLUE, RED), (BLUE, YELLOW)
+        ink = (strong[0], strong[0], weak[0], weak[0], GREY, weak[1], weak[1], strong[1], strong[1])
+        return Ramp((None,) * 9, ink, glyphs)
+    else:
+        return Ramp((None,) * 9, (None,) * 9, glyphs)
+    places = np.rint(np.linspace(0, len(glyphs) - 1, len(fills))).astype(int)
+    return Ramp(tuple(fills), tuple(contrast(fill) for fill in fills), "".join(glyphs[at] for at in places))
+
+
+def ramp_for(scale: Scale, colours: Colours, dark: bool, ascii: bool) -> Ramp:
+    return (signed if scale.signed else heat)(colours, dark, ascii)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the ends of a ramp stand for. With numbers on both sides of zero the ramp is the signed one."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def signed(self) -> bool:
+        return self.low < 0 < self.high
+
+    @property
+    def size(self) -> float:
+        """The largest number, whatever its sign."""
+        return max(abs(self.low), abs(self.high))
+
+    def share(self, values: np.ndarray) -> np.ndarray:
+        """Where in [0, 1] each value lies; NaN for what is not known.
+
+        signed: (v / size + 1) / 2; else (v − low) / (high − low)
+        """
+        found: np.ndarray
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self.signed:
+                found = (np.asarray(values, np.float64) / self.size + 1) / 2
+            else:
+                room = self.high - self.low
+                found = (np.asarray(values, np.float64) - self.low) / room if room > 0 else np.zeros(np.shape(values))
+        clipped: np.ndarray = np.clip(found, 0, 1)
+        return clipped
+
+    def following(self, values: np.ndarray) -> Scale:
+        """The scale for these numbers: this one as long as it fits them and they need half of it."""
+        finite = np.asarray(values, np.float64)
+        finite = finite[np.isfinite(finite)]
+        if not len(finite):
+            return self
+        low, high = float(finite.min()), float(finite.max())
+        # What is far from zero and close together has no zero in its scale; all else has.
+        if low > 0 and low < 0.6 * high:
+            low = 0.0
+        if high < 0 and high > 0.6 * low:
+            high = 0.0
+        inside = self.low <= low and high <= self.high
+        if inside and (high - low >= 0.4 * (self.high - self.low) or self.high == self.low):
+            return self
+        return Scale(
+            -rounded_up(-low) if low < 0 else rounded_down(low), rounded_up(high) if high > 0 else -rounded_down(-high)
+        )
+
+
+def rounded_up(value: float) -> float:
+    """The next round number that is not below a positive one: 1, 1.5, 2, 3, 5, 7 and their tenfolds.
+
+    >>> rounded_up(13.2), rounded_up(0.26), rounded_up(-3.0)
+    (15.0, 0.3, 0.0)
+    """
+    if not 0 < value < float("inf"):
+        return 0.0
+    power = 10.0 ** floor(log10(value))
+    return next(float(f"{step * power:.3g}") for step in (*STEPS, 15.0) if step * power >= value * (1 - 1e-9))
+
+
+def rounded_down(value: float) -> float:
+    """The round number before it.
+
+    >>> rounded_down(421.0), rounded_down(0.0)
+    (300.0, 0.0)
+    """
+    if not 0 < value < float("inf"):
+        return 0.0
+    power = 10.0 ** floor(log10(value))
+    return next(float(f"{step * power:.3g}") for step in STEPS[::-1] if step * power <= value * (1 + 1e-9))

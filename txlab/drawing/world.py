@@ -1,0 +1,282 @@
+"""A world of states as character cells: values as colour and number, arrows, traces, the agent, what stands there.
+
+Notable: nothing here knows Textual. A picture is rows of characters with a role each (what it is, for its style) and a
+level each (the colour behind it). What a cell shows depends on how large it can be: an arrow alone, an arrow beside or
+above a number, arrows at the sides they point to, or a number for each of the four directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from txlab.drawing.text import fit
+from txlab.drawing.world_scene import Scene, Size, View
+from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, direction, mark_sign, short, whole
+from txlab.engine.rl.world import World
+
+Role = Literal[
+    "plain", "strong", "shade", "bar", "mark", "goal", "hazard", "wall", "trace", "agent", "path", "cursor", "empty"
+]
+"""What a character is: "shade" and "bar" have the colour of their level as ink, "bar" on the surface."""
+
+SURFACE, WALL, HAZARD, GOAL, CURSOR = -1, -2, -3, -4, -5
+"""Levels that are no level of the ramp."""
+
+BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
+
+
+@dataclass
+class Canvas:
+    """Rows of single characters, each with a role and a level."""
+
+    columns: int
+    rows: int
+    text: list[list[str]] = field(default_factory=list)
+    role: list[list[Role]] = field(default_factory=list)
+    level: list[list[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.text = [[" "] * self.columns for _ in range(self.rows)]
+        self.role = [["empty"] * self.columns for _ in range(self.rows)]
+        self.level = [[SURFACE] * self.columns for _ in range(self.rows)]
+
+    def fill(self, x: int, y: int, size: Size, level: int, sign: str = " ", role: Role = "plain") -> None:
+        for row in range(y, y + size.tall):
+            self.text[row][x : x + size.wide] = [sign] * size.wide
+            self.role[row][x : x + size.wide] = [role] * size.wide
+            self.level[row][x : x + size.wide] = [level] * size.wide
+
+    def write(self, x: int, y: int, text: str, role: Role) -> None:
+        line, roles = self.text[y], self.role[y]
+        for at, character in enumerate(text, x):
+            line[at], roles[at] = character, role
+
+
+def states_of(world: World, layer: int) -> dict[tuple[int, int], int]:
+    """The state of each (row, column) of a layer."""
+    place = world.layout.place
+    here = np.flatnonzero(place[:, 0] == layer)
+    return {(row, column): s for s, (row, column) in zip(here.tolist(), place[here, 1:].tolist(), strict=True)}
+
+
+def levels_of(scene: Scene, view: View) -> list[int]:
+    """The level of each state: of its value, or of how often it was visited, on a logarithmic scale."""
+    if view.show == "visits" and scene.visits is not None:
+        visits = np.asarray(scene.visits, np.float64)
+        most = max(1.0, float(np.nanmax(visits, initial=1.0)))
+        return view.ramp.level(np.log1p(visits) / np.log1p(most)).tolist()  # type: ignore[no-any-return]
+    return view.ramp.level(view.scale.share(scene.value)).tolist()  # type: ignore[no-any-return]
+
+
+def draw(world: World, scene: Scene, view: View, states: Mapping[tuple[int, int], int]) -> Canvas:
+    """The picture of the cells that the view looks at."""
+    size, (top, left), (tall, wide) = view.size, view.first, view.cells
+    canvas = Canvas(wide * size.wide, tall * size.tall)
+    brush = Brush(world, scene, view, canvas)
+    for row in range(tall):
+        for column in range(wide):
+            place = (top + row, left + column)
+            state = states.get(place)
+            mark = world.layout.marks.get(place, "")
+            x, y = column * size.wide, row * size.tall
+            if state is None or world.process.terminal[state]:
+                brush.thing(x, y, mark, state)
+            else:
+                brush.state(x, y, state, mark)
+            if place == view.cursor:
+                brush.cursor(x, y)
+    for (row, column), (other_row, other_column) in world.layout.fences:
+        if row == other_row and 0 <= row - top < tall and 0 <= (at := min(column, other_column) - left) < wide - 1:
+            for y in range((row - top) * size.tall, (row - top + 1) * size.tall):
+                canvas.write((at + 1) * size.wide - 1, y, "|" if view.ascii else "│", "wall")
+    return canvas
+
+
+class Brush:
+    """Draws one cell after another of a scene."""
+
+    def __init__(self, world: World, scene: Scene, view: View, canvas: Canvas) -> None:
+        self.world, self.scene, self.view, self.canvas = world, scene, view, canvas
+        self.actions = world.process.actions
+        self.levels = levels_of(scene, view)
+        self.values = np.asarray(scene.value, np.float64).tolist()
+        self.path = frozenset(scene.path)
+        self.ways = [direction(action) for action in self.actions]
+        self.bare = view.ramp.fill[0] is None  # no colour behind the signs: shades stand for it
+
+    def thing(self, x: int, y: int, mark: str, state: int | None) -> None:
+        """A wall, a hole, a goal: what is no state that one acts in."""
+        size, ascii = self.view.size, self.view.ascii
+        sign = mark_sign(mark, ascii) if mark else " "
+        middle = x + (size.wide - 1) // 2, y + (size.tall - 1) // 2
+        if mark == "#":
+            self.canvas.fill(x, y, size, WALL, sign, "wall")
+        elif self.hazard(mark, state):
+            self.canvas.fill(x, y, size, HAZARD, "%" if ascii else "░", "hazard")
+            if mark not in "C":
+                self.canvas.write(*middle, sign, "hazard")
+        elif mark or state is not None:
+            self.canvas.fill(x, y, size, GOAL if mark == "G" or state is not None else SURFACE)
+            self.canvas.write(*middle, sign if mark else ("*" if ascii else "■"), "goal")
+        if state is not None and state == self.scene.agent:
+            self.agent(x, y)
+
+    def hazard(self, mark: str, state: int | None) -> bool:
+        """Whether whoever gets there would rather not have: a hole, a cliff, an end that costs."""
+        if mark in ("H", "C"):
+            return True
+        tile = self.world.map.tiles.get(mark) if self.world.map is not None and mark else None
+        return tile is not None and ((tile.pays or 0) + tile.adds < 0 and (tile.exit or bool(tile.leads)))
+
+    def state(self, x: int, y: int, state: int, mark: str) -> None:
+        view, size, scene = self.view, self.view.size, self.scene
+        level = self.levels[state]
+        shade = self.view.ramp.glyphs[level]
+        self.canvas.fill(x, y, size, level, shade if self.bare and size.tall > 2 else " ", "shade")
+        best = scene.best(state, self.actions)
+        value = self.values[state]
+        role: Role = "path" if state in self.path else "strong"
+        if view.show in ("actions", "policy") and size.quad and self.quad(x, y, state, best, role):
+            pass
+        elif size.kind == "compass":
+            self.compass(x, y, state, value, best, role)
+        elif size.kind == "stacked":
+            self.stacked(x, y, state, value, best, role)
+        else:
+            self.line(x, y, state, value, best, role, shade)
+        if mark and mark not in ".#" and size.kind != "sign":
+            self.canvas.write(x + size.wide - 1, y, mark_sign(mark, view.ascii), "mark")
+        if scene.trace is not None and scene.trace[state] > 1e-3:
+            self.trace(x, y, float(scene.trace[state]))
+        if state == scene.agent:
+            self.agent(x, y)
+
+    def number(self, state: int, value: float, cells: int) -> str:
+        """What the cell says: its value, its visits, or how likely its likeliest action is."""
+        view = self.view
+        if view.show == "visits" and self.scene.visits is not None:
+            return whole(float(self.scene.visits[state]), cells)
+        if view.show == "policy" and self.scene.policy is not None:
+            top = float(np.nanmax(self.scene.policy[state], initial=0.0))
+            return f"{100 * top:.0f}%" if cells >= 4 else f"{100 * top:.0f}"
+        return short(value, cells, decimals_for(view.scale.size, cells), view.ascii)
+
+    def number_role(self, state: int) -> Role:
+        return "strong" if state == self.scene.updated else "plain"
+
+    def compass(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
+        """The number in the middle, an arrow at every side that a best action goes to."""
+        size, middle = self.view.size, y + (self.view.size.tall - 1) // 2
+        text = self.number(state, value, size.wide - 3)
+        begin = x + (size.wide - len(text)) // 2
+        if self.bare:
+            self.canvas.write(x + 1, middle, " " * (size.wide - 2), "plain")
+        self.canvas.write(begin, middle, text, self.number_role(state))
+        if len(best) == len(self.actions) > 1 and len(best) > 2 and self.world.process.allowed[state].all():
+            return  # nothing is better than anything else yet
+        others: list[str] = []
+        centre = x + (size.wide - 1) // 2
+        for action in best:
+            way = self.ways[action]
+            if way is None:
+                others.append(self.actions[action])
+                continue
+            column = (x, centre, x + size.wide - 1)[way[1] + 1]
+            row = (y, middle, y + size.tall - 1)[way[0] + 1] if way != (0, 0) else y
+            self.canvas.write(column, row, action_sign(self.actions[action], 1, self.view.ascii), role)
+        if others:
+            words = actions_sign(others, size.wide, self.view.ascii)
+            self.canvas.write(x + (size.wide - len(words)) // 2, y, words, role)
+
+    def stacked(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
+        """The arrows above the number."""
+        size = self.view.size
+        words = actions_sign([self.actions[a] for a in best], size.wide - 1, self.view.ascii)
+        if len(best) > 2 and len(best) == len(self.actions):
+            words = ""
+        self.canvas.write(x + (size.wide - len(words)) // 2, y, words, role)
+        text = self.number(state, value, size.wide - 1)
+        below = y + 1 + (size.tall > 3)
+        if self.bare:
+            self.canvas.write(x, below, " " * size.wide, "plain")
+        self.canvas.write(x + (size.wide - len(text)) // 2, below, text, self.number_role(state))
+
+    def line(self, x: int, y: int, state: int, value: float, best: list[int], role: Role, shade: str) -> None:
+        """An arrow, and what else there is room for beside it: the number, or the shade of its level."""
+        size = self.view.size
+        room = 1 if size.wide < 4 else 2
+        words = actions_sign([self.actions[a] for a in best], room, self.view.ascii)
+        if len(best) > 2 and len(best) == len(self.actions):
+            words = "." if self.view.ascii else "·"
+        if size.kind == "sign":
+            self.canvas.write(x, y, words or " ", role)
+            if size.wide > 1:
+                self.canvas.write(x + 1, y, shade, "shade")
+            return
+        self.canvas.write(x, y, words, role)
+        text = self.number(state, value, size.wide - room - (size.wide > 5))
+        self.canvas.write(x + room, y, fit(text, size.wide - room - 1, "right", ""), self.number_role(state))
+
+    def quad(self, x: int, y: int, state: int, best: list[int], role: Role) -> bool:
+        """A number at each side for the action that goes there; False where the actions are no four directions."""
+        view, size = self.view, self.view.size
+        table = self.scene.q if view.show == "actions" else self.scene.policy
+        if table is None or any(way is None or 0 not in way or way == (0, 0) for way in self.ways):
+            return False
+        cells = 5
+        middle = y + (size.tall - 1) // 2
+        decimals = decimals_for(view.scale.size, cells)
+        if self.bare:
+            for row in (y, middle, y + size.tall - 1):
+                self.canvas.write(x, row, " " * size.wide, "plain")
+        for action, way in enumerate(self.ways):
+            assert way is not None
+            value = float(table[state, action])
+            if view.show == "policy":
+                text = f"{100 * value:.0f}%" if value == value else ""
+            else:
+                text = short(value, cells, decimals, view.ascii)
+            row = (y, middle, y + size.tall - 1)[way[0] + 1]
+            column = (x, x + (size.wide - len(text)) // 2, x + size.wide - 1 - len(text))[way[1] + 1]
+            good = action in best and len(best) < len(self.actions)
+            self.canvas.write(column, row, text, ("path" if role == "path" else "strong") if good else "plain")
+        few = best if len(best) < len(self.actions) else []
+        words = actions_sign([self.actions[a] for a in few], 1, view.ascii) or ("." if view.ascii else "·")
+        self.canvas.write(x + (size.wide - 1) // 2, middle, words, role)
+        return True
+
+    def trace(self, x: int, y: int, share: float) -> None:
+        """How much of every error goes here: a bar at the left side, as high as the trace is large."""
+        view, tall = self.view, self.view.size.tall
+        bars = ASCII_BARS if view.ascii else BARS
+        eighths = max(1, min(8 * tall, round(share * 8 * tall)))
+        at = x if view.size.kind != "sign" or view.size.wide < 2 else x + 1
+        for row in range(tall):
+            part = min(8, eighths - 8 * row)
+            if part > 0:
+                self.canvas.write(at, y + tall - 1 - row, bars[part - 1], "trace")
+
+    def agent(self, x: int, y: int) -> None:
+        size = self.view.size
+        sign = "@" if self.view.ascii else "◉"
+        if size.kind in ("sign", "line"):
+            self.canvas.write(x, y, sign, "agent")
+            if size.kind == "line":
+                self.canvas.write(x + 1, y, " ", "agent")
+        elif size.kind == "stacked":
+            self.canvas.write(x, y, sign + " ", "agent")
+        elif self.view.show in ("actions", "policy") and size.quad:
+            self.canvas.write(x + (size.wide - 1) // 2, y + (size.tall - 1) // 2, sign, "agent")
+        else:
+            self.canvas.write(x + 1, y, f" {sign} ", "agent")
+
+    def cursor(self, x: int, y: int) -> None:
+        """The chosen cell: its whole ground, so that it is seen at any size."""
+        size = self.view.size
+        for row in range(y, y + size.tall):
+            self.canvas.level[row][x : x + size.wide] = [CURSOR] * size.wide
+            self.canvas.role[row][x : x + size.wide] = ["cursor"] * size.wide

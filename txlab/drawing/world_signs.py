@@ -1,0 +1,132 @@
+"""The signs of a world: an arrow for each move, one sign for several moves at once, numbers in so many cells, marks.
+
+Notable: several best moves are one sign where there is room for one only, drawn from the lines of boxes: └ is up or
+right. Actions that are no directions keep the beginning of their name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+from txlab.drawing.numerals import minus
+from txlab.drawing.text import cut, visible, width
+
+# (rows down, columns right) of the moves that have an arrow.
+DIRECTIONS = {
+    "up": (-1, 0), "up-right": (-1, 1), "right": (0, 1), "down-right": (1, 1), "down": (1, 0), "down-left": (1, -1),
+    "left": (0, -1), "up-left": (-1, -1), "stay": (0, 0), "north": (-1, 0), "east": (0, 1), "south": (1, 0),
+    "west": (0, -1),
+}  # fmt: skip
+ARROWS = {
+    (-1, 0): "↑", (-1, 1): "↗", (0, 1): "→", (1, 1): "↘", (1, 0): "↓", (1, -1): "↙", (0, -1): "←", (-1, -1): "↖",
+    (0, 0): "·",
+}  # fmt: skip
+ASCII_ARROWS = {
+    (-1, 0): "^", (-1, 1): "/", (0, 1): ">", (1, 1): "\\", (1, 0): "v", (1, -1): "/", (0, -1): "<", (-1, -1): "\\",
+    (0, 0): ".",
+}  # fmt: skip
+# Up 1, right 2, down 4, left 8.
+LINES = " ↑→└↓│┌├←┘─┴┐┤┬┼"
+BITS = {(-1, 0): 1, (0, 1): 2, (1, 0): 4, (0, -1): 8}
+
+
+def direction(action: str) -> tuple[int, int] | None:
+    """Where an action goes; None for one that is no direction."""
+    return DIRECTIONS.get(action.strip().lower())
+
+
+@cache
+def action_sign(action: str, cells: int, ascii: bool) -> str:
+    """An arrow, or as much of an action's name as there is room for: of "move 3" the number.
+
+    >>> action_sign("up-left", 1, False), action_sign("pickup", 2, False), action_sign("move +3", 2, False)
+    ('↖', 'pi', '+3')
+    """
+    way = direction(action)
+    if way is not None:
+        return (ASCII_ARROWS if ascii else ARROWS)[way]
+    words = visible(action, ascii).split()
+    last = words[-1] if words else ""
+    if width(last) <= cells and last.strip("+-−").replace(".", "").isdigit():
+        return last
+    return cut(visible(action, ascii), cells).strip() or "?"
+
+
+def actions_sign(actions: Sequence[str], cells: int, ascii: bool) -> str:
+    """Several actions in so many cells, "" for none: arrows beside each other, or one sign for all of them.
+
+    >>> actions_sign(("up", "right"), 2, False), actions_sign(("up", "right"), 1, False), actions_sign((), 1, False)
+    ('↑→', '└', '')
+    """
+    if not actions:
+        return ""
+    if len(actions) == 1:
+        return action_sign(actions[0], cells, ascii)
+    ways = [direction(action) for action in actions]
+    if all(way is not None for way in ways):
+        signs = "".join(action_sign(action, 1, ascii) for action in actions)
+        if len(signs) <= cells and len(signs) < 4:
+            return signs
+        bits = sum(BITS.get(way, 16) for way in ways if way is not None)
+        if bits < 16:
+            return "+" if ascii else LINES[bits]
+        return "*"
+    first = action_sign(actions[0], cells - 1, ascii)
+    return first + "+" if cells > 1 and width(first) < cells else "+"
+
+
+@cache
+def decimals_for(size: float, cells: int) -> int:
+    """Decimals that numbers up to ±size may have in so many cells, at most three, so that all of a world are alike."""
+    if not math.isfinite(size):
+        return 0
+    whole = len(f"{abs(size):.0f}") if size >= 0.9995 else 0
+    return max(0, min(3 if size < 1 else 2, cells - 2 - whole))
+
+
+def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
+    """A number in at most `cells` cells, with so many decimals if they fit; "" for what is not known.
+
+    >>> short(-12.34, 5, 1), short(0.8235, 4, 3), short(-0.04, 3, 2), short(1234567.0, 4, 0), short(0.0, 4, 2)
+    ('−12.3', '.824', '−.0', '1e6', '0')
+    """
+    if value != value:
+        return ""
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        text = "∞" if value > 0 else "−∞"
+        return text.replace("−", "-").replace("∞", "oo") if ascii else text
+    for places in range(decimals, -1, -1):
+        text = f"{value:.{places}f}"
+        if text.startswith(("0.", "-0.")):
+            text = text.replace("0.", ".", 1)
+        if len(text) <= cells:
+            return text if ascii else minus(text)
+    text = f"{value:.0e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+    return (text if ascii else minus(text)) if len(text) <= cells else ("-" if value < 0 else "+") * min(cells, 1)
+
+
+def whole(number: float, cells: int) -> str:
+    """A count in so many cells: 734, 12k, 3M.
+
+    >>> whole(734, 4), whole(12345, 4), whole(3200000, 4), whole(0, 4)
+    ('734', '12k', '3M', '')
+    """
+    if not number > 0:
+        return ""
+    for divisor, unit in ((1, ""), (1000, "k"), (1e6, "M"), (1e9, "G")):
+        text = f"{number / divisor:.0f}{unit}"
+        if len(text) <= cells:
+            return text
+    return "+"
+
+
+def mark_sign(mark: str, ascii: bool) -> str:
+    """How what stands in a cell is drawn: a goal as a star, a hole as a ring; other signs as they are."""
+    known = {"G": ("★", "G"), "H": ("○", "O"), "C": ("▓", "C"), "#": ("█", "#")}
+    if mark in known:
+        return known[mark][ascii]
+    return visible(mark, ascii)[:1] if width(visible(mark, ascii)[:1]) == 1 else "?"

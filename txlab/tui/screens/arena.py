@@ -1,0 +1,150 @@
+"""Screen 6, Arena: learners beside each other in one world, their values, their paths, and the rule with its numbers.
+
+Notable: this file has the keys. What is shown is in arena_showing.py, what a person does in arena_hands.py, the editor
+in arena_editing.py, recorded runs in arena_replay.py, other worlds in arena_choosing.py; learning is in a thread of its
+own (arena_learning.py).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from txlab.engine.rl.settings import Settings
+from txlab.tui.screens.arena_bands import BandsScreen
+from txlab.tui.screens.arena_learning import Learning
+
+HANDS = {"pace", "forget", "turn_mode", "turn", "rule", "second", "greedy", "edit", "bands"}
+EDITS = {"put", "reward", "slip"}
+
+
+class ArenaScreen(BandsScreen):
+    """Opens on the cliff, SARSA at the left, Q-learning at the right, ready to run."""
+
+    CSS_PATH = "arena.tcss"
+    AUTO_FOCUS = ""
+    HELP_ABOUT = (
+        "Two learners in one world. A cell's colour and number are its value, the arrows its best actions, ◉ is the "
+        "learner, ★ the goal, a green bar a trace. Space runs, . makes one update, - and + change the speed. Below the "
+        "worlds is the rule with the numbers of the last update under its letters; w says the same of the cell under "
+        "the cursor (arrows). p turns α ε λ γ: up and down choose, left and right turn, enter types. m changes the map "
+        "while they learn on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. On-line is what "
+        "episodes earned while exploring; greedy what the best actions would earn without."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "run", id="run.pause", key_display="space"),
+        Binding("number_sign", "put('#')", "wall", id="arena.wall", key_display="#"),
+        Binding("full_stop", "put('.')", "floor", id="arena.floor", key_display="."),
+        Binding("g", "put('G')", "goal", id="arena.goal"),
+        Binding("h", "put('H')", "hole", id="arena.hole"),
+        Binding("c", "put('C')", "cliff", id="arena.cliff"),
+        Binding("s", "put('S')", "start", id="arena.start"),
+        Binding("r", "reward", "reward", id="arena.reward"),
+        Binding("p", "slip", "slip", id="arena.slip"),
+        Binding("full_stop", "step", "one update", id="run.step", key_display="."),
+        Binding("minus", "pace(-1)", "speed", id="arena.slower", key_display="- +"),
+        Binding("plus,equals_sign", "pace(1)", "faster", id="arena.faster", key_display="+", show=False),
+        Binding("tab", "side", "side", id="arena.side"),
+        Binding("g", "greedy", "greedy run", id="arena.greedy"),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("m", "edit", "edit map", id="arena.edit"),
+        Binding("o", "open", "world", id="arena.open"),
+        Binding("p", "turn_mode", "α ε γ", id="arena.turn"),
+        Binding("u,r", "rule", "rule", id="arena.rule", key_display="u"),
+        Binding("v", "view", "show", id="arena.view"),
+        Binding("n", "forget", "new", id="arena.new"),
+        Binding("b", "bands", "band", id="arena.bands"),
+        Binding("a", "second", "second side", id="arena.second"),
+        Binding("c", "curves", "curves", id="arena.curves"),
+        Binding("t", "app.room('play')", "tic-tac-toe", id="arena.play"),
+        Binding("left_square_bracket", "timeline('earlier')", "earlier, later", id="time.earlier", key_display="[ ]"),
+        Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]", show=False),
+        Binding("up", "move(-1, 0)", "cursor up", id="arena.up", show=False),
+        Binding("down", "move(1, 0)", "cursor down", id="arena.down", show=False),
+        Binding("left", "move(0, -1)", "cursor left", id="arena.left", show=False),
+        Binding("right", "move(0, 1)", "cursor right", id="arena.right", show=False),
+        Binding("less_than_sign", "turn(-1)", "turn down", id="arena.turn-down", key_display="<", show=False),
+        Binding("greater_than_sign", "turn(1)", "turn up", id="arena.turn-up", key_display=">", show=False),
+        Binding("enter", "enter", "type it", id="arena.enter"),
+        Binding("escape", "leave", "done", id="arena.leave", key_display="esc"),
+    ]
+
+    def on_mount(self) -> None:
+        self.set_class(self.ascii, "-ascii")
+        self.learning.order(open_cliff)
+        self.show_header()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a map is edited, letters are what is put into it; of a recorded run one only looks."""
+        if action in EDITS:
+            return self.editing
+        if self.editing and action in ("greedy", "step", "picture", "curves", "rule", "turn_mode", "open", "room"):
+            return False
+        if action in HANDS:
+            return not self.replaying
+        if action in ("pause", "step", "stop") and self.replaying:
+            return self.status in ("running", "paused", "created")
+        if action == "side":
+            return self.sides > 1
+        if action == "enter":
+            return not self.editing
+        if action == "leave":
+            return self.editing or self.turning is not None or self.cursor is not None or self.replaying
+        return True
+
+    def word_for(self, binding: Binding) -> str:
+        """What a key would do now; a mode has only its own keys on the bottom line."""
+        ident = binding.id or ""
+        turning = self.turning is not None
+        if ident == "run.pause":
+            going = self.learning.running if not self.replaying else self.status == "running"
+            return "pause" if going else "run"
+        if self.editing and ident not in ("arena.leave", "screen.help", "arena.slower", "screen.why"):
+            return binding.description if ident in EDIT_KEYS else ""
+        if ident == "arena.enter":
+            return "type it" if turning else ""
+        if ident == "arena.turn":
+            return "done" if turning else binding.description
+        if ident == "arena.leave":
+            return "the learners" if self.replaying and not self.editing else binding.description
+        if ident == "arena.second":
+            return "one side" if self.sides > 1 else binding.description
+        if ident == "arena.bands" and self.bands:
+            return "no band"
+        return binding.description
+
+    def action_enter(self) -> None:
+        """Type the number that is being turned; else ask why."""
+        if self.turning is not None:
+            self.action_type()
+        else:
+            self.action_why()
+
+    def action_leave(self) -> None:
+        """Out of the editor, of turning, of the chosen cell, of a recorded run, one after the other."""
+        if self.editing:
+            self.end_editing()
+        elif self.turning is not None:
+            self.action_turn_mode()
+        elif self.cursor is not None:
+            self.cursor = None
+            self.show_all()
+        elif self.replaying:
+            self.back_to_the_learners()
+        self.refresh_bindings()
+
+
+EDIT_KEYS = (
+    "run.pause", "arena.wall", "arena.floor", "arena.goal", "arena.hole", "arena.cliff", "arena.start", "arena.reward",
+    "arena.slip",
+)  # fmt: skip
+
+
+def open_cliff(learning: Learning) -> None:
+    """What one sees first."""
+    from txlab.engine.rl.worlds.catalogue import world_named
+
+    if learning.match is None:
+        learning.settings = [Settings("sarsa"), Settings("q-learning")]
+        learning.move_to(world_named("cliff"), {"name": "cliff"})

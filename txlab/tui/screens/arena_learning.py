@@ -1,0 +1,336 @@
+"""The thread in which the learners of the arena learn: it alone touches the match, and does what the keys ask of it.
+
+Notable: Python runs one thread at a time, so this one works in slices of a few milliseconds, stands back for a moment
+when a key has come, and has at most one picture on its way to the screen. What a person asks is an order; an order that
+has a name takes the place of the one of that name that still waits. The thread ends when there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from textual.worker import get_current_worker
+
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.tui.screens.arena_memory import Points, Recording, Returns
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.settings import Rule, Settings
+    from txlab.engine.rl.world import World
+    from txlab.engine.rl.worlds.maps import Map
+    from txlab.experiments.decisions.match import Match
+
+SLICE = 0.004  # seconds of learning between two looks at what the person wants
+STAND_BACK = 0.012  # seconds that a key has the processor for itself
+PICTURES = 18.0  # a second, at most
+GREEDY_SHARE = 0.05  # of the time, that measuring the greedy policies may take
+TAKE_TURNS = 0.001  # seconds that a thread keeps the interpreter while another wants it
+PACES = (0.0, 2.0, 5.0, 15.0, 60.0, 1000.0, 20_000.0, float("inf"))
+"""Updates a second: 0 is one for each key, the last is as fast as it goes."""
+
+Order = Callable[["Learning"], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What there is to see now.
+
+    curves   per side: (episodes, mean returns, episodes a mean is over), (episodes, greedy returns)
+    speed    updates a second     match   which one: a new one has other curves
+    """
+
+    world: World
+    frame: Frame
+    curves: tuple[Curves, ...]
+    steps: tuple[int, ...]
+    speed: float
+    running: bool
+    match: int
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have."""
+
+    episodes: np.ndarray
+    returns: np.ndarray
+    block: int
+    greedy_episodes: np.ndarray
+    greedy_returns: np.ndarray
+    latest: tuple[float, ...]
+    path: int = 0
+
+
+@dataclass
+class Side:
+    """What is remembered of one learner."""
+
+    returns: Returns = field(default_factory=Returns)
+    greedy: Points = field(default_factory=Points)
+    known: int = 0
+    path: int = 0
+
+
+class Learning:
+    """The match, its memory, and the thread."""
+
+    def __init__(self, screen: Any) -> None:
+        self.screen = screen
+        self.match: Match | None = None
+        self.world: World | None = None
+        self.number = 0  # of the match
+        self.seed = 0
+        self.settings: list[Settings] = []  # of the learners that the first world will have
+        self.table: dict[str, Any] = {}  # the [world] table it was made from
+        self.due = 0.0
+        self.recording = Recording()
+        self.sides: list[Side] = []
+        self.running = False
+        self.pace = PACES[-1]
+        self.awake = threading.Condition()
+        self.orders: dict[object, Order] = {}
+        self.alive = False
+        self.taken = True  # the screen has drawn the last picture
+        self.shown = 0.0
+        self.chunk = 256
+        self.speed = 0.0
+        self.counted = (0.0, 0)
+        self.measured, self.measuring = 0.0, 0.0
+
+    # From the event loop.
+
+    def order(self, work: Order, name: object = None) -> None:
+        """Do this between two updates."""
+        with self.awake:
+            key = name if name is not None else object()
+            self.orders.pop(key, None)
+            self.orders[key] = work
+            self.begin()
+            self.awake.notify_all()
+
+    def go(self, running: bool) -> None:
+        """Run, or pause."""
+        self.running = running
+        self.counted = (0.0, 0)
+        self.order(lambda _: None, "look")
+
+    def begin(self) -> None:
+        if not self.alive and self.screen.is_attached:
+            self.alive = True
+            if sys.getswitchinterval() > TAKE_TURNS:
+                sys.setswitchinterval(TAKE_TURNS)
+            self.screen.run_worker(self.live, thread=True, group="learning", exit_on_error=False)
+
+    def drawn(self) -> None:
+        """The screen has the last picture; the next one may come."""
+        self.taken = True
+
+    # In the thread.
+
+    def live(self) -> None:
+        worker = get_current_worker()
+        try:
+            while not worker.is_cancelled and self.screen.app.is_running:
+                with self.awake:
+                    orders, self.orders = list(self.orders.values()), {}
+                    if not orders and not (self.running and self.match is not None):
+                        self.alive = False
+                        return
+                for order in orders:
+                    self.obey(order)
+                if orders:
+                    self.publish()
+                if self.running and self.match is not None:
+                    self.advance()
+        except BaseException:
+            self.running = False
+            raise
+        finally:
+            self.alive = False
+
+    def obey(self, order: Order) -> None:
+        try:
+            order(self)
+        except LabError as error:
+            self.say(str(error))
+
+    def say(self, sentence: str) -> None:
+        self.then(self.screen.told, sentence)
+
+    def then(self, show: Callable[..., None], *values: Any) -> None:
+        """Call on the event loop."""
+        self.screen.app.call_later(show, *values)
+
+    def advance(self) -> None:
+        """A slice of learning, or a short wait until the next update is due."""
+        match, pace = self.match, self.pace
+        assert match is not None
+        now = time.monotonic()
+        if not self.counted[0]:
+            self.counted = (now, self.updates)
+            self.due = now
+        if now - self.screen.app.last_input < STAND_BACK * 4 and pace > 60:
+            time.sleep(STAND_BACK)
+        if pace == float("inf"):
+            match.run(self.chunk)
+            took = time.monotonic() - now
+            if took > 0:
+                self.chunk = max(1, min(200_000, round(self.chunk * min(2.0, max(0.5, SLICE / took)))))
+        elif pace > 0:
+            owed = int((now - self.due) * pace)
+            if owed <= 0:
+                with self.awake:
+                    if not self.orders:
+                        self.awake.wait(min(0.05, self.due + 1 / pace - now))
+                return
+            match.run(min(owed, max(1, self.chunk)))
+            self.due = max(self.due + owed / pace, now - 0.2)
+            took = time.monotonic() - now
+            self.chunk = max(1, min(200_000, round(self.chunk * min(2.0, max(0.5, SLICE / max(took, 1e-5))))))
+        else:
+            self.running = False
+        if self.taken and time.monotonic() - self.shown >= 1 / PICTURES:
+            self.publish()
+        else:
+            time.sleep(0)
+
+    @property
+    def updates(self) -> int:
+        return self.match.updates if self.match is not None else 0
+
+    def publish(self) -> None:
+        """Hand the screen a picture of now."""
+        if self.match is None or self.world is None:
+            return
+        now = time.monotonic()
+        updates = self.updates
+        if self.counted[0] and now - self.counted[0] > 0.5:
+            self.speed = (updates - self.counted[1]) / (now - self.counted[0])
+            self.counted = (now, updates)
+        frame = self.match.frame()
+        self.recording.add(frame, self.world)
+        self.remember(frame, now)
+        self.shown, self.taken = now, False
+        curves = tuple(self.curves_of(side) for side in self.sides)
+        look = Look(
+            self.world, frame, curves, tuple(self.recording.steps), self.speed, self.running, self.number
+        )  # fmt: skip
+        self.screen.app.call_later(self.screen.take, look)
+
+    def remember(self, frame: Frame, now: float) -> None:
+        """The returns of episodes that have ended since, and now and then what the greedy policies earn."""
+        assert self.match is not None
+        for number, side in enumerate(self.sides):
+            new = self.match.history(number)[side.known :]
+            side.known += len(new)
+            side.returns.extend(new)
+        if now - self.measured < self.measuring / GREEDY_SHARE and self.running:
+            return
+        begun = time.monotonic()
+        for number, side in enumerate(self.sides):
+            path, value = self.match.greedy(number)
+            side.greedy.add(side.known, value)
+            side.path = max(0, len(path) - 1)
+        self.measured, self.measuring = now, time.monotonic() - begun
+
+    def curves_of(self, side: Side) -> Curves:
+        episodes, returns = side.returns.curve()
+        steps, values = side.greedy.curve()
+        latest = tuple((side.returns.means[-6:] + side.returns.rest)[-6:]) if side.returns.block == 1 else ()
+        return Curves(episodes, returns, side.returns.block, steps, values, latest, side.path)
+
+    # Orders.
+
+    def settings_now(self) -> list[Settings]:
+        """Of each side. From any thread."""
+        match = self.match
+        return list(match.sides) if match is not None else []
+
+    def match_of(self, settings: list[Settings], world: World | None = None) -> None:
+        """Another match from the beginning, and nothing remembered."""
+        from txlab.experiments.decisions.match import Match
+
+        world = world or self.world
+        if world is None:
+            return
+        self.match, self.world = Match(world, settings, self.seed), world
+        self.number += 1
+        self.recording.clear()
+        self.sides = [Side() for _ in settings]
+        self.speed, self.counted, self.measured, self.measuring = 0.0, (0.0, 0), 0.0, 0.0
+
+    def move_to(self, world: World, table: Mapping[str, Any]) -> None:
+        """The learners of now, knowing nothing, in another world."""
+        self.table = dict(table)
+        self.match_of(self.settings_now() or self.settings, world)
+
+    def anew(self) -> None:
+        """Forget what was learnt; another seed, so that it is another life."""
+        self.seed += 1
+        self.match_of(self.settings_now())
+
+    def change_rule(self, side: int, rule: Rule) -> None:
+        """Another rule for a side, which begins with empty tables; the other side goes on."""
+        if self.match is not None and side < len(self.sides):
+            self.match.rule(side, rule)
+            self.sides[side] = Side(known=len(self.match.history(side)))
+
+    def with_side(self, settings: Settings) -> None:
+        """A second learner. Both begin anew: only after equally many updates they can be compared."""
+        self.match_of([*self.settings_now()[:1], settings])
+
+    def without(self, side: int) -> None:
+        """The other one alone."""
+        self.match_of([each for place, each in enumerate(self.settings_now()) if place != side][:1])
+
+    def edit(self, change: Callable[[Map], Map]) -> None:
+        """The map changed under the learners' feet; LabError, and nothing is another, where the map is impossible."""
+        from txlab.engine.rl.worlds.compiling import compile_map
+
+        if self.match is None or self.world is None or self.world.map is None:
+            return
+        world = compile_map(change(self.world.map))
+        self.match.edited(world)
+        self.world, self.measured = world, 0.0
+
+    def greedy_paths(self) -> list[tuple[tuple[int, ...], float]]:
+        """Per side: the states that its best actions go through, and what that earns."""
+        if self.match is None:
+            return []
+        found = [self.match.greedy(side) for side in range(len(self.sides))]
+        return [(tuple(path), float(value)) for path, value in found]
+
+    def ask(self, question: Callable[[Learning], Any]) -> Any:
+        """From another thread: the answer, worked out between two updates. LabError as the question raises it."""
+        answer: list[Any] = []
+        there = threading.Event()
+
+        def work(learning: Learning) -> None:
+            try:
+                answer.append(question(learning))
+            except Exception as error:
+                answer.append(error)
+            there.set()
+
+        self.order(work)
+        worker = get_current_worker()
+        while not there.wait(0.05):
+            if worker.is_cancelled:
+                return None
+        if isinstance(answer[0], Exception):
+            raise answer[0]
+        return answer[0]
+
+
+def told_of(facts: Mapping[str, Any], side: int) -> Mapping[str, Any]:
+    """What a frame says about a side."""
+    sides = facts.get("sides")
+    found = sides[side] if isinstance(sides, (list, tuple)) and side < len(sides) else {}
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,68 @@
+"""Where everything of the arena goes: sides beside or above each other, and how many lines worlds and curves get.
+
+Notable: the worlds are beside each other wherever their cells are then large enough for a number; a long world in a
+narrow terminal is stacked, so that a cell keeps room for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txlab.drawing.world_scene import Show, Size, cell_size
+from txlab.engine.rl.world import Layout
+
+NUMBERS = 3  # Size.rank from which a cell has an arrow and a number
+LEAST_CHART = 8  # lines below which curves are no curves
+BEST_CHART = 14
+RULE_LINES = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`stacked`: the second side below the first. Lines: `head` of each side, `world` of each, `chart` (0: none).
+    `updates`: of how many sides there is room for the rule with its numbers."""
+
+    stacked: bool
+    head: int
+    world: int
+    chart: int
+    cell: Size
+    updates: int
+
+
+def plan(layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool) -> Plan:
+    """For `lines` lines between the header and the time line; `curves`: the person wants the curves in any case."""
+    beside, stacked = (candidate(layout, sides, columns, lines, show, curves, below) for below in (False, True))
+    if sides == 1:
+        return beside
+    better = worth(stacked, show) > worth(beside, show)
+    return stacked if better and worth(beside, show) < NUMBERS + (show in ("actions", "policy")) * 2 else beside
+
+
+def worth(found: Plan, show: Show) -> int:
+    """What its cells say; a number in each direction only counts where it is asked for."""
+    return found.cell.rank - (found.cell.quad and show not in ("actions", "policy"))
+
+
+def candidate(layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, stacked: bool) -> Plan:
+    many = sides if stacked else 1
+    wide = columns if stacked or sides == 1 else (columns - 3) // 2
+    head = 1 if stacked or wide >= 84 else 2
+    rule = 0 if curves and lines < 24 else RULE_LINES + 1
+    room = max(1, lines - rule - many * head)
+    for kept in (BEST_CHART, LEAST_CHART, 0):
+        cell = cell_size(layout.height, layout.width, wide, (room - kept) // many)
+        smaller = cell.rank < cell_size(layout.height, layout.width, wide, room // many).rank
+        too_tall = cell.tall * layout.height * many > room - kept
+        if kept == 0 or (curves and kept == LEAST_CHART) or not (smaller or too_tall):
+            break
+    tall = cell.tall * layout.height
+    if layout.height == 1 and cell.kind == "sign":  # drawn as bars
+        tall = 10
+    world = max(1, min(tall, (room - (LEAST_CHART if curves else 0)) // many))
+    left = room - many * world
+    chart = left if left >= LEAST_CHART else 0
+    both = sides > 1 and rule and left - RULE_LINES >= (LEAST_CHART + 1 if chart else 0)
+    if both and chart:
+        chart -= RULE_LINES
+    return Plan(stacked, head, world, chart, cell, (2 if both else 1) if rule else 0)

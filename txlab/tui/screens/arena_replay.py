@@ -1,0 +1,195 @@
+"""Recorded runs of decisions in the arena: planning, prediction and control, finished or still growing.
+
+Notable: the world of a run is made again from the [world] table that its frames carry, once for each table, in the
+thread that reads. A run of another kind is none of the arena's business: the learners stay.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.drawing.text import visible
+from txlab.drawing.world_scene import best_value
+from txlab.engine.explain import Explanation
+from txlab.engine.rl.world import World
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.tui.glance import GOING
+from txlab.tui.screens.arena_editing import EditingScreen
+from txlab.tui.screens.arena_learning import Curves
+from txlab.tui.widgets.timeline import TimeLine
+
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+
+KINDS = ("planning", "prediction", "control")
+MOST_WORLDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What was read of a run."""
+
+    status: str
+    steps: np.ndarray
+    edge: int
+    total: int
+    frame: Frame | None = None
+    world: World | None = None
+    curves: tuple[Curves, ...] = ()
+    trouble: str = ""
+
+
+class ReplayScreen(EditingScreen):
+    """The app's current run, if it is one of decisions, in the place of the match."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status = ""
+        self.worlds: dict[str, World] = {}
+        self.foreign = False  # the current run is none of decisions
+        self.read_at: tuple[int, int] = (-1, -1)  # step and number of the frames when one was read last
+        self.trouble = ""
+
+    def run_changed(self) -> None:
+        """Look at the new run until it proves to be of another kind."""
+        self.foreign, self.trouble, self.read_at = self.run_path is None, "", (-1, -1)
+        if self.run_path is None and self.replaying:
+            self.back_to_the_learners()
+
+    def _tick(self) -> None:
+        if not self.foreign:
+            super()._tick()
+
+    def read(self, reader: RunReader, changed: bool) -> Replay | None:
+        if reader.scenario.get("kind") not in KINDS:
+            self.foreign = True
+            return None
+        if not changed:
+            return None
+        frames = reader.frames
+        frames.refresh()
+        status, steps = reader.state.status, frames.steps
+        edge, total = reader.state.step, reader.state.steps
+        if not len(steps):
+            return Replay(status, steps, edge, total, trouble="the run has recorded no frame yet")
+        at = int(steps[-1])
+        if self.at is not None:
+            at = int(steps[max(0, int(np.searchsorted(steps, self.at, "right")) - 1)])
+        try:
+            frame = frames.read(at)
+            world = self.world_of_frame(frame)
+        except LabError as error:
+            return Replay(status, steps, edge, total, trouble=str(error))
+        return Replay(status, steps, edge, total, frame, world, curves_of_run(reader, frame))
+
+    def world_of_frame(self, frame: Frame) -> World:
+        """The world that a frame's [world] table means; LabError in one sentence for what is no world."""
+        table = frame.facts.get("world")
+        if not isinstance(table, dict):
+            raise LabError("the frames of this run do not say in which world it learns")
+        key = json.dumps(table, sort_keys=True, default=str)
+        if key not in self.worlds:
+            if len(self.worlds) >= MOST_WORLDS:
+                self.worlds.clear()
+            self.worlds[key] = world_from(table)
+        world = self.worlds[key]
+        values = frame.tensors.get("0/v", frame.tensors.get("0/q"))
+        if values is not None and len(values) != world.process.size:
+            raise LabError(f"the frame has {len(values)} states and its world {world.process.size}")
+        return world
+
+    def show(self, snapshot: Replay) -> None:
+        changed = not self.replaying or snapshot.status != self.status
+        if not self.replaying:
+            self.begin_replay()
+        self.status = snapshot.status
+        line = self.query_one(TimeLine)
+        line.set_frames(snapshot.steps, snapshot.total, snapshot.edge, ended=snapshot.status not in GOING)
+        if snapshot.trouble and snapshot.trouble != self.trouble:
+            self.tell(snapshot.trouble, "warning")
+        self.trouble = snapshot.trouble
+        if snapshot.frame is not None and snapshot.world is not None:
+            self.curves = snapshot.curves
+            self.show_frame(snapshot.frame, snapshot.world)
+            self.show_curves()
+        else:
+            self.show_header()
+        if changed:
+            self.call_after_refresh(self.refresh_bindings)
+
+    def begin_replay(self) -> None:
+        self.learning.go(False)
+        self.end_walk()
+        self.replaying, self.editing, self.turning = True, False, None
+        self.begin_anew()
+        self.bands.clear()
+
+    def back_to_the_learners(self) -> None:
+        """The match again, as it was left."""
+        self.replaying, self.foreign = False, True
+        self.begin_anew()
+        if self.look is not None:
+            look = self.look
+            self.query_one(TimeLine).set_frames(np.asarray(look.steps, np.int64), edge=look.frame.step, ended=True)
+            self.curves = look.curves
+            self.show_frame(look.frame, look.world)
+            self.show_curves()
+        self.learning.order(lambda _: None, "look")
+        self.refresh_bindings()
+
+    def paused(self) -> bool:
+        return self.status == "paused"
+
+
+def world_from(table: dict[str, Any]) -> World:
+    """The world of a [world] table; LabError naming what is wrong with it."""
+    from pydantic import ValidationError
+
+    from txlab.experiments.decisions.world import WorldSection, world_of
+
+    try:
+        section = WorldSection.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise LabError(f"world{'.' if where else ''}{visible(where)}: {visible(str(first['msg']))[:200]}") from None
+    return world_of(section)
+
+
+def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
+    """The recorded returns of each side, by the label that it has in the metrics."""
+    sides = frame.facts.get("sides")
+    names = reader.names()
+    nothing = np.empty(0)
+    found = []
+    for side in sides if isinstance(sides, (list, tuple)) else ():
+        told = side if isinstance(side, dict) else {}
+        labels = [str(told.get(key)) for key in ("label", "rule", "title") if told.get(key)]
+        name = next((f"return/{label}" for label in labels if f"return/{label}" in names), "")
+        if name:
+            series = reader.series(name)
+            found.append(Curves(series.steps, series.values, 1, nothing, nothing, ()))
+        else:
+            found.append(Curves(nothing, nothing, 1, nothing, nothing, ()))
+    return tuple(found)
+
+
+def explain_frame(frame: Frame, world: World, side: int, state: int) -> Explanation:
+    """Why V(state) of a recorded frame is what it is: the Bellman equation with the frame's own numbers."""
+    from txlab.engine.rl.why import why_value
+
+    q, value = frame.tensors.get(f"{side}/q"), frame.tensors.get(f"{side}/v")
+    told = frame.facts.get("sides")
+    gamma = told[side].get("gamma") if isinstance(told, list) and side < len(told) else None
+    if q is None and value is None:
+        raise LabError("this frame has no values to ask about")
+    shown = np.asarray(value if value is not None else best_value(np.asarray(q)), np.float64)
+    policy, rule = frame.tensors.get(f"{side}/policy"), told[side].get("rule") if isinstance(told, list) else ""
+    if rule in ("td-lambda", "evaluation") and policy is not None:
+        return why_value(world.process, shown, state, None, gamma, np.nan_to_num(np.asarray(policy, np.float64)))
+    return why_value(world.process, shown, state, None, gamma)

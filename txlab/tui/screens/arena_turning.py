@@ -1,0 +1,69 @@
+"""The numbers of a learner that a person may turn: which there are for a rule, and the steps they are turned in."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from txlab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`name` is that of Settings; `stops` are where turning halts."""
+
+    letter: str
+    name: str
+    about: str
+    stops: tuple[float, ...]
+
+    def turned(self, value: float, by: int) -> float:
+        """The next stop above or below a value."""
+        at = bisect_right(self.stops, value) if by > 0 else bisect_left(self.stops, value) - 1
+        return self.stops[max(0, min(at, len(self.stops) - 1))]
+
+
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+RATES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0)
+
+ALPHA = Parameter("α", "alpha", "step size: how much of an error is corrected", RATES)
+BETA = Parameter("β", "beta", "step size of the baseline", RATES)
+GAMMA = Parameter("γ", "gamma", "discount: what a reward is worth a step later", (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0))
+LAM = Parameter("λ", "lam", "how long traces last: 0 one step, 1 the episode", SHARES)
+EPSILON = Parameter("ε", "epsilon", "share of actions that are chosen evenly", (0.0, 0.01, 0.02, 0.05, *SHARES[1:]))
+TEMPERATURE = Parameter(
+    "τ", "temperature", "of softmax: high is even, low is greedy", (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+)
+
+TRACED = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
+SOFTMAX = ("reinforce", "reinforce-baseline")
+PLANNED = ("value-iteration",)
+
+
+def parameters(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """Those that mean something to the rule and the policy of a side, as a frame tells of it."""
+    rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
+    if rule in PLANNED:
+        return (GAMMA,)
+    found = [ALPHA]
+    if rule == "reinforce-baseline":
+        found.append(BETA)
+    if rule not in (*SOFTMAX, "td-lambda"):
+        found += {"softmax": [TEMPERATURE], "greedy": []}.get(policy, [EPSILON])
+    if rule in TRACED:
+        found.append(LAM)
+    return (*found, GAMMA)
+
+
+def typed(text: str) -> float:
+    """A number that a person wrote, fractions too; LabError says what would be one."""
+    try:
+        above, line, below = text.strip().replace("−", "-").partition("/")
+        value = float(above) / float(below) if line else float(above)
+    except (ValueError, ZeroDivisionError):
+        raise LabError(f"{text.strip()[:40]!r} is no number; write one such as 0.5 or 1/3") from None
+    if not abs(value) < 1e12:
+        raise LabError(f"{text.strip()[:40]!r} is no number that can be used; write one such as 0.5 or 1/3")
+    return value
