@@ -49,7 +49,7 @@ def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = Fals
         fills: list[RGB] = below[:0:-1] + middle + above[1:]
     elif colours == "256":
         low, high = (DARK_BELOW_256, DARK_ABOVE_256) if dark else (LIGHT_BELOW_256, LIGHT_ABOVE_256)
-        fills = [cube(each) for each in [*low[::-1], "g02" if dark else "g22", *high]]
+        fills = [cube(each) for each in [*low[::-1], "g01" if dark else "555", *high]]
     elif colours == "16":
         strong, weak = (BRIGHT_BLUE, BRIGHT_YELLOW), (BLUE, YELLOW)
         if not dark:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.drawing.text import fit
+from txlab.drawing.text import fit, visible
 from txlab.drawing.world_scene import Scene, Size, View
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, direction, mark_sign, short, whole
 from txlab.engine.rl.world import World
@@ -26,7 +26,7 @@ Role = Literal[
 SURFACE, WALL, HAZARD, GOAL, CURSOR = -1, -2, -3, -4, -5
 """Levels that are no level of the ramp."""
 
-BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
+BARS, ASCII_BARS, ASCII_TRACES = "▁▂▃▄▅▆▇█", ".:-=+*#@", "...:::!|"
 
 
 @dataclass
@@ -92,7 +92,7 @@ def draw(world: World, scene: Scene, view: View, states: Mapping[tuple[int, int]
     for (row, column), (other_row, other_column) in world.layout.fences:
         if row == other_row and 0 <= row - top < tall and 0 <= (at := min(column, other_column) - left) < wide - 1:
             for y in range((row - top) * size.tall, (row - top + 1) * size.tall):
-                canvas.write((at + 1) * size.wide - 1, y, "|" if view.ascii else "│", "wall")
+                canvas.write((at + 1) * size.wide - 1, y, "|" if view.ascii else "┃", "strong")
     return canvas
 
 
@@ -118,7 +118,8 @@ class Brush:
         elif self.hazard(mark, state):
             self.canvas.fill(x, y, size, HAZARD, "%" if ascii else "░", "hazard")
             if mark not in "C":
-                self.canvas.write(*middle, sign, "hazard")
+                wide = size.wide > 3
+                self.canvas.write(middle[0] - wide, middle[1], f" {sign} " if wide else sign, "hazard")
         elif mark or state is not None:
             self.canvas.fill(x, y, size, GOAL if mark == "G" or state is not None else SURFACE)
             self.canvas.write(*middle, sign if mark else ("*" if ascii else "■"), "goal")
@@ -149,7 +150,7 @@ class Brush:
         else:
             self.line(x, y, state, value, best, role, shade)
         if mark and mark not in ".#" and size.kind != "sign":
-            self.canvas.write(x + size.wide - 1, y, mark_sign(mark, view.ascii), "mark")
+            self.canvas.write(x + size.wide - 1, y, visible(mark, view.ascii)[:1], "mark")
         if scene.trace is not None and scene.trace[state] > 1e-3:
             self.trace(x, y, float(scene.trace[state]))
         if state == scene.agent:
@@ -171,7 +172,7 @@ class Brush:
     def compass(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
         """The number in the middle, an arrow at every side that a best action goes to."""
         size, middle = self.view.size, y + (self.view.size.tall - 1) // 2
-        text = self.number(state, value, size.wide - 3)
+        text = self.number(state, value, size.wide - 4)
         begin = x + (size.wide - len(text)) // 2
         if self.bare:
             self.canvas.write(x + 1, middle, " " * (size.wide - 2), "plain")
@@ -203,7 +204,7 @@ class Brush:
         below = y + 1 + (size.tall > 3)
         if self.bare:
             self.canvas.write(x, below, " " * size.wide, "plain")
-        self.canvas.write(x + (size.wide - len(text)) // 2, below, text, self.number_role(state))
+        self.canvas.write(x + (size.wide - len(text) + 1) // 2, below, text, self.number_role(state))
 
     def line(self, x: int, y: int, state: int, value: float, best: list[int], role: Role, shade: str) -> None:
         """An arrow, and what else there is room for beside it: the number, or the shade of its level."""
@@ -252,13 +253,13 @@ class Brush:
     def trace(self, x: int, y: int, share: float) -> None:
         """How much of every error goes here: a bar at the left side, as high as the trace is large."""
         view, tall = self.view, self.view.size.tall
-        bars = ASCII_BARS if view.ascii else BARS
+        bars = ASCII_TRACES if view.ascii else BARS
         eighths = max(1, min(8 * tall, round(share * 8 * tall)))
-        at = x if view.size.kind != "sign" or view.size.wide < 2 else x + 1
+        at = x if tall > 1 else x + view.size.wide - 1
         for row in range(tall):
-            part = min(8, eighths - 8 * row)
-            if part > 0:
-                self.canvas.write(at, y + tall - 1 - row, bars[part - 1], "trace")
+            part, line = min(8, eighths - 8 * row), y + tall - 1 - row
+            if part > 0 and self.canvas.role[line][at] not in ("strong", "path"):  # an arrow says more
+                self.canvas.write(at, line, bars[part - 1], "trace")
 
     def agent(self, x: int, y: int) -> None:
         size = self.view.size
@@ -277,6 +278,9 @@ class Brush:
     def cursor(self, x: int, y: int) -> None:
         """The chosen cell: its whole ground, so that it is seen at any size."""
         size = self.view.size
+        solid = "█▓▒░"  # would hide the ground that is to be seen
         for row in range(y, y + size.tall):
+            line = self.canvas.text[row]
+            line[x : x + size.wide] = [" " if sign in solid else sign for sign in line[x : x + size.wide]]
             self.canvas.level[row][x : x + size.wide] = [CURSOR] * size.wide
             self.canvas.role[row][x : x + size.wide] = ["cursor"] * size.wide

@@ -25,12 +25,13 @@ class ArenaScreen(BandsScreen):
     CSS_PATH = "arena.tcss"
     AUTO_FOCUS = ""
     HELP_ABOUT = (
-        "Two learners in one world. A cell's colour and number are its value, the arrows its best actions, ◉ is the "
-        "learner, ★ the goal, a green bar a trace. Space runs, . makes one update, - and + change the speed. Below the "
-        "worlds is the rule with the numbers of the last update under its letters; w says the same of the cell under "
-        "the cursor (arrows). p turns α ε λ γ: up and down choose, left and right turn, enter types. m changes the map "
-        "while they learn on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. On-line is what "
-        "episodes earned while exploring; greedy what the best actions would earn without."
+        "Two learners in one world. A cell's colour and number are its value, its arrows the best actions, the round "
+        "sign (@ in ASCII) is the learner, the star (G) the goal, a green bar at the left a trace. Space runs, . "
+        "makes one update, - and + change the speed. Below the worlds stands the rule with the numbers of the last "
+        "update under its letters; w says the same of the cell under the cursor (arrows, or a click). p turns the "
+        "numbers of a side: up and down choose, left and right turn, enter types. m changes the map while they learn "
+        "on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. On-line is what episodes earned "
+        "while exploring; greedy, what the best actions would earn without."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "run", id="run.pause", key_display="space"),
@@ -50,7 +51,7 @@ class ArenaScreen(BandsScreen):
         Binding("w", "why", "why", id="screen.why"),
         Binding("m", "edit", "edit map", id="arena.edit"),
         Binding("o", "open", "world", id="arena.open"),
-        Binding("p", "turn_mode", "α ε γ", id="arena.turn"),
+        Binding("p", "turn_mode", "turn", id="arena.turn"),
         Binding("u,r", "rule", "rule", id="arena.rule", key_display="u"),
         Binding("v", "view", "show", id="arena.view"),
         Binding("n", "forget", "new", id="arena.new"),

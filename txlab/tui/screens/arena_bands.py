@@ -55,25 +55,23 @@ class BandsScreen(ChoosingScreen):
         self.show_curves()
 
     def compute(self, lane: Lane, world: World, settings: list[Settings], episodes: int) -> None:
-        """In the thread: a band for each side, shown as soon as it is there."""
-        from txlab.experiments.decisions.bands import band
+        """In the thread: a band for each side, shown as it grows."""
+        from txlab.experiments.decisions.bands import growing
 
         for side, each in enumerate(settings):
-            if lane.late:
-                return
-            found = band(world, each, range(SEEDS), episodes, lambda: lane.late)
-            if found is None or lane.late:
-                return
-            lane.say(self.take_band, side, found, len(settings))
+            for found in growing(world, each, range(SEEDS), episodes, lambda: lane.late):
+                if lane.late:
+                    return
+                lane.say(self.take_band, side, found, episodes)
 
-    def take_band(self, side: int, found: Band, many: int) -> None:
+    def take_band(self, side: int, found: Band, episodes: int) -> None:
         self.bands[side] = found
-        self.band_said = f"mean of {SEEDS} seeds ± standard error: {side + 1} of {many}"
+        self.band_said = f"{SEEDS} seeds ± standard error, {len(found[0]) / episodes:.0%}"
         self.show_curves()
 
     def bands_ready(self) -> None:
         if self.bands:
-            self.band_said = f"return; mean of {SEEDS} seeds ± 1 standard error"
+            self.band_said = f"{SEEDS} seeds ± standard error"
             self.show_curves()
 
     def no_bands(self, sentence: str) -> None:

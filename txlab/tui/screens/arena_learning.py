@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from txlab.experiments.decisions.match import Match
 
 SLICE = 0.004  # seconds of learning between two looks at what the person wants
-STAND_BACK = 0.012  # seconds that a key has the processor for itself
+STAND_BACK = 0.04  # seconds that a key has the processor nearly for itself
+SLOW = 60.0  # updates a second that keep nobody waiting
 PICTURES = 18.0  # a second, at most
 GREEDY_SHARE = 0.05  # of the time, that measuring the greedy policies may take
 TAKE_TURNS = 0.001  # seconds that a thread keeps the interpreter while another wants it
@@ -176,8 +177,8 @@ class Learning:
         if not self.counted[0]:
             self.counted = (now, self.updates)
             self.due = now
-        if now - self.screen.app.last_input < STAND_BACK * 4 and pace > 60:
-            time.sleep(STAND_BACK)
+        if pace > SLOW and now - self.screen.app.last_input < STAND_BACK:
+            time.sleep(STAND_BACK / 2)  # and then a slice all the same, for keys that are held down
         if pace == float("inf"):
             match.run(self.chunk)
             took = time.monotonic() - now

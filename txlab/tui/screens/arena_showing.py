@@ -32,6 +32,7 @@ from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.world import WorldView
 
 CURVES_EVERY = 0.6  # seconds between two drawings of the curves while one learns
+BAND_POINTS = 50
 AROUND = 5  # lines that are not between the header and the time line: those two, navigation, its rule, the keys
 
 
@@ -257,9 +258,13 @@ class ShowingScreen(RunScreen):
         self.query_one("#facts", Words).say(said, layout=False)
 
     def show_curves(self) -> None:
-        """Returns while exploring, and dashed what the greedy policy would earn; with bands, if they were asked for."""
+        """Returns while exploring, and as points what the greedy policy would earn; or the bands over seeds."""
         self.curves_drawn = time.monotonic()
         if not self.has_class("-chart"):
+            return
+        chart = self.query_one("#returns", ReturnsChart)
+        if self.band_said:
+            chart.set_series(self.band_series(), f"on-line return, {self.band_said}", "computing the bands…")
             return
         drawn: list[ChartSeries] = []
         blocks = 1
@@ -269,21 +274,24 @@ class ShowingScreen(RunScreen):
             if len(each.episodes):
                 drawn.append(ChartSeries(title, each.episodes, each.returns, colour=side))
             if len(each.greedy_episodes):
-                greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="dashed")
+                greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="points")
                 drawn.append(greedy)
         unit = "on-line return" + (f", mean of {blocks}" if blocks > 1 else "")
-        drawn += self.band_series()
-        self.query_one("#returns", ReturnsChart).set_series(drawn, self.band_said or unit)
+        chart.set_series(drawn, unit, "returns of episodes will stand here")
 
     def band_series(self) -> list[ChartSeries]:
+        """Per side the mean over seeds and its error, as means over blocks of episodes."""
         found = []
-        for side, (mean, low, high) in self.bands.items():
-            if side >= self.sides:
+        for side, band in self.bands.items():
+            block = -(-len(band[0]) // BAND_POINTS)
+            whole = len(band[0]) // block * block if block else 0
+            if side >= self.sides or not whole:
                 continue
+            mean, low, high = (edge[:whole].reshape(-1, block).mean(axis=1) for edge in band)
+            steps = np.arange(1, len(mean) + 1) * block
             title = str(told_of(self.facts(), side).get("title", ""))
-            steps = np.arange(1, len(mean) + 1)
-            found.append(ChartSeries(f"{title} of seeds", steps, mean, colour=side + 2))
-            found += [ChartSeries("", steps, edge, dim=True, style="points") for edge in (low, high)]
+            found.append(ChartSeries(title, steps, mean, colour=side))
+            found += [ChartSeries("", steps, edge, colour=side, style="points") for edge in (low, high)]
         return found
 
     def on_resize(self) -> None:
@@ -303,14 +311,12 @@ class ShowingScreen(RunScreen):
         """What cells show: values, Q in four directions, visits, the policy."""
         at = SHOWS.index(self.showing)
         self.showing = SHOWS[(at + 1) % len(SHOWS)]
-        self.planned = None
         self.lay_out()
         self.show_all()
 
     def action_curves(self) -> None:
         """The curves in any case, on a small terminal in the place of the rule and of a part of the worlds."""
         self.with_curves = not self.with_curves
-        self.planned = None
         self.lay_out()
         self.show_all()
         self.show_curves()

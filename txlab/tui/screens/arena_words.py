@@ -66,6 +66,7 @@ def header(
         left.append((f"   {visible(world.source, ascii)}", "$quiet"))
     if cells - taken < 1:  # the words of the speed are what can be done without
         speeds.pop()
+    state[0] = (f"   {state[0][0]}", state[0][1])
     return spread(left, [speeds, state] if cells - taken < 1 else [state, speeds], cells)
 
 
@@ -97,9 +98,9 @@ def score_groups(facts: Mapping[str, Any], side: int, curves: Curves | None) -> 
     if isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], (int, float)):
         groups.append([("  episode ", "$quiet"), (count(episodes[side]), "")])
     if curves is not None and len(curves.returns):
-        groups.append([("  on-line ", "$quiet"), (f"{compact(float(curves.returns[-1])):>6}", "")])
+        groups.append([("  on-line ", "$quiet"), (compact(float(curves.returns[-1])), "")])
     if curves is not None and len(curves.greedy_returns):
-        groups.append([("  greedy ", "$quiet"), (f"{compact(float(curves.greedy_returns[-1])):>5}", "bold")])
+        groups.append([("  greedy ", "$quiet"), (compact(float(curves.greedy_returns[-1])), "bold")])
     return groups
 
 

@@ -38,7 +38,8 @@ SHARE = 20  # drawing may take one part in so many of the time while data come i
 @dataclass(frozen=True)
 class ChartSeries:
     """A curve: `colour` is its place in the palette (None: by its place in the list); `dim` is for dead branches and
-    for what is only there to compare; `smoothed` says whether the chart's smoothing is meant for it."""
+    for what is only there to compare; `smoothed` says whether the chart's smoothing is meant for it; without a label it
+    is not in the legend."""
 
     label: str
     steps: np.ndarray
@@ -216,7 +217,7 @@ class Chart(Painted, can_focus=True):
         drawn = {role: place for place, role in enumerate(self.roles) if isinstance(role, int)}
         found: list[tuple[str, str, Role, str]] = []
         for index, each in enumerate(self.series):
-            if each.dim:
+            if each.dim or not each.label:
                 continue
             glyph = names[each.style]
             if bare and index in drawn:

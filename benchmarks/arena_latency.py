@@ -1,0 +1,141 @@
+"""How quickly the arena answers while two learners run as fast as they can: python benchmarks/arena_latency.py
+
+The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA beside Q-learning. Printed, alone and with what the
+same keys cost while it is paused:
+
+    key → painted    milliseconds from writing a key to the last byte of the change that it paints: p50 and p95. While it
+                     runs, pictures of the learners come all the time, so a key is known by the line it changes: the one
+                     above the worlds, or the sides' (the time line and the worlds are left out of it)
+    pictures         changes of the worlds' lines a second, that reach the terminal
+    updates          a second, as the screen says; and of the same loop without a screen
+    leaving          seconds from ctrl+q to the end of the process
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import select
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tui_latency import BURST, Console
+
+HEADS = slice(2, 5)  # the line above the worlds, and the sides'
+WORLDS = slice(5, 17)
+# (name, keys before, keys pressed in turn): each changes a line of HEADS
+GROUPS = [
+    ("other side (tab)", "", ("\t", "\t")),
+    ("what cells show (v)", "", ("v",)),
+    ("speed (- +)", "", ("-", "+")),
+    ("turn a number (< >)", "p", (">", "<")),
+]
+
+
+class Arena(Console):
+    def heads(self) -> str:
+        """What only keys change: the counts of episodes and returns are left out."""
+        text = "\n".join(self.screen.display[HEADS])
+        return re.sub(r"[\d−.]+ updates/s|episode [\d ]+|on-line [−\d.]+|greedy [−\d.]+| {2,}", " ", text)
+
+    def press(self, key: str, longest: float = 2.0) -> float | None:
+        """Milliseconds until a line that only keys change has changed."""
+        self.drain(0.0, 0.02)
+        before = self.heads()
+        begun = time.perf_counter()
+        os.write(self.fd, key.encode())
+        while time.perf_counter() - begun < longest:
+            burst, painted = b"", 0.0
+            wait = 0.2
+            while select.select([self.fd], [], [], wait)[0]:
+                burst += os.read(self.fd, 65536)
+                painted, wait = time.perf_counter(), BURST / 4
+            with contextlib.suppress(Exception):
+                self.stream.feed(burst)
+            if self.heads() != before:
+                return 1000 * (painted - begun)
+        return None
+
+    def pictures(self, seconds: float) -> float:
+        """Changes of the worlds' lines a second."""
+        seen, changes, begun = "", 0, time.perf_counter()
+        while time.perf_counter() - begun < seconds:
+            self.read(0.02)
+            now = "\n".join(self.screen.display[WORLDS])
+            changes += now != seen
+            seen = now
+        return changes / (time.perf_counter() - begun)
+
+    def speed(self) -> float:
+        found = re.search(r"([\d ]+) updates/s", "\n".join(self.screen.display[HEADS]))
+        return float(found.group(1).replace(" ", "")) if found else 0.0
+
+
+def alone(seconds: float) -> float:
+    """Updates a second of the same match without a screen, each of both learners once."""
+    from txlab.engine.rl.settings import Settings
+    from txlab.engine.rl.worlds.catalogue import world_named
+    from txlab.experiments.decisions.match import Match
+
+    match = Match(world_named("cliff"), [Settings("sarsa"), Settings("q-learning")], 0)
+    begun = time.perf_counter()
+    while (took := time.perf_counter() - begun) < seconds:
+        match.run(20_000)
+    return match.updates / took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--keys", type=int, default=40, help="presses of each group")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long pictures are counted")
+    options = parser.parse_args()
+    print(f"120 × 40, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory() as folder:
+        arena = Arena(Path(folder))
+        arena.until("txlab")
+        time.sleep(2)
+        os.write(arena.fd, b"6")
+        arena.until("Q-learning")
+        time.sleep(1)
+        for running in (False, True):
+            if running:
+                os.write(arena.fd, b" ")
+                arena.until("updates/s")
+                time.sleep(2)
+            every: list[float] = []
+            for name, before, keys in GROUPS:
+                os.write(arena.fd, before.encode())
+                arena.drain(0.05, 0.3)
+                times = []
+                for index in range(options.keys):
+                    times.append(arena.press(keys[index % len(keys)]))
+                    end = time.perf_counter() + 0.08
+                    while time.perf_counter() < end:
+                        arena.read(0.01)
+                found = [each for each in times if each is not None]
+                every += found
+                os.write(arena.fd, b"\x1b")
+                arena.drain(0.05, 0.3)
+                print(f"{'running' if running else 'paused '}  {name:<24}{percentiles(found)}")
+            print(f"{'running' if running else 'paused '}  {'all of them':<24}{percentiles(every)}")
+        arena.drain(0.02, 2.0)
+        print(f"pictures a second        {arena.pictures(options.seconds):.1f}")
+        print(f"updates a second         {arena.speed():,.0f}")
+        begun = time.perf_counter()
+        arena.leave()
+        print(f"leaving                  {time.perf_counter() - begun:.2f} s")
+    print(f"updates without a screen {alone(2.0):,.0f}")
+
+
+def percentiles(values: list[float]) -> str:
+    if len(values) < 2:
+        return "no answer"
+    return f"p50 {statistics.median(values):6.1f} ms   p95 {statistics.quantiles(values, n=20)[18]:6.1f} ms   ({len(values)})"
+
+
+if __name__ == "__main__":
+    main()
