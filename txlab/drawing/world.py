@@ -164,7 +164,7 @@ class Brush:
         if view.show == "policy" and self.scene.policy is not None:
             top = float(np.nanmax(self.scene.policy[state], initial=0.0))
             return f"{100 * top:.0f}%" if cells >= 4 else f"{100 * top:.0f}"
-        return short(value, cells, decimals_for(view.scale.size, cells), view.ascii)
+        return short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
 
     def number_role(self, state: int) -> Role:
         return "strong" if state == self.scene.updated else "plain"
@@ -230,7 +230,7 @@ class Brush:
             return False
         cells = 5
         middle = y + (size.tall - 1) // 2
-        decimals = decimals_for(view.scale.size, cells)
+        decimals = decimals_for(view.scale.size, cells, view.scale.low < 0)
         if self.bare:
             for row in (y, middle, y + size.tall - 1):
                 self.canvas.write(x, row, " " * size.wide, "plain")

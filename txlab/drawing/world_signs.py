@@ -78,12 +78,13 @@ def actions_sign(actions: Sequence[str], cells: int, ascii: bool) -> str:
 
 
 @cache
-def decimals_for(size: float, cells: int) -> int:
-    """Decimals that numbers up to ±size may have in so many cells, at most three, so that all of a world are alike."""
+def decimals_for(size: float, cells: int, negative: bool = True) -> int:
+    """Decimals that numbers up to size, or ±size, may have in so many cells, at most three, so that all of a world are
+    alike."""
     if not math.isfinite(size):
         return 0
     whole = len(f"{abs(size):.0f}") if size >= 0.9995 else 0
-    return max(0, min(3 if size < 1 else 2, cells - 2 - whole))
+    return max(0, min(3 if size <= 1 else 2, cells - 1 - negative - whole))
 
 
 def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from txlab.engine.rl.settings import Settings
+from txlab.tui.rooms import ROOMS
 from txlab.tui.screens.arena_bands import BandsScreen
 from txlab.tui.screens.arena_learning import Learning
 
@@ -58,7 +59,7 @@ class ArenaScreen(BandsScreen):
         Binding("b", "bands", "band", id="arena.bands"),
         Binding("a", "second", "second side", id="arena.second"),
         Binding("c", "curves", "curves", id="arena.curves"),
-        Binding("t", "app.room('play')", "tic-tac-toe", id="arena.play"),
+        Binding("t", "play", "tic-tac-toe", id="arena.play"),
         Binding("left_square_bracket", "timeline('earlier')", "earlier, later", id="time.earlier", key_display="[ ]"),
         Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]", show=False),
         Binding("up", "move(-1, 0)", "cursor up", id="arena.up", show=False),
@@ -80,8 +81,10 @@ class ArenaScreen(BandsScreen):
         """While a map is edited, letters are what is put into it; of a recorded run one only looks."""
         if action in EDITS:
             return self.editing
-        if self.editing and action in ("greedy", "step", "picture", "curves", "rule", "turn_mode", "open", "room"):
+        if self.editing and action in ("greedy", "step", "picture", "curves", "rule", "turn_mode", "open", "play"):
             return False
+        if action == "play":
+            return any(room.name == "play" for room in ROOMS)
         if action in HANDS:
             return not self.replaying
         if action in ("pause", "step", "stop") and self.replaying:
@@ -114,6 +117,10 @@ class ArenaScreen(BandsScreen):
         if ident == "arena.bands" and self.bands:
             return "no band"
         return binding.description
+
+    async def action_play(self) -> None:
+        """The other room of decisions: tic-tac-toe."""
+        await self.run_action("app.room('play')")
 
     def action_enter(self) -> None:
         """Type the number that is being turned; else ask why."""

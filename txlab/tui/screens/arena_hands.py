@@ -219,13 +219,12 @@ class HandsScreen(ShowingScreen):
         """The state under the cursor; else the one that was updated last, else where the learner stands."""
         if self.world is None or self.frame is None:
             return None
-        view = self.query_one(f"#world{self.side}")
+        view = self.query_one(f"#world{self.shown.index(self.side)}")
         if self.cursor is not None:
             return self.world.layout.state_at(*self.cursor, getattr(view, "depth", 0))
-        scenes = self.scenes()
-        if self.side >= len(scenes):
+        scene = self.scene(self.side)
+        if scene is None:
             return None
-        scene = scenes[self.side]
         return scene.updated if scene.updated >= 0 else scene.agent if scene.agent >= 0 else None
 
     def action_why(self) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SLICE = 0.004  # seconds of learning between two looks at what the person wants
 STAND_BACK = 0.04  # seconds that a key has the processor nearly for itself
 SLOW = 60.0  # updates a second that keep nobody waiting
+SEEN = 15.0  # updates a second of which each is shown
 PICTURES = 18.0  # a second, at most
 GREEDY_SHARE = 0.05  # of the time, that measuring the greedy policies may take
 TAKE_TURNS = 0.001  # seconds that a thread keeps the interpreter while another wants it
@@ -58,15 +59,22 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have."""
+    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have.
+
+    label       of another number that a recorded run has in place of returns
+    low, high   the band that it was recorded with
+    """
 
     episodes: np.ndarray
     returns: np.ndarray
     block: int
     greedy_episodes: np.ndarray
     greedy_returns: np.ndarray
-    latest: tuple[float, ...]
+    latest: tuple[float, ...] = ()
     path: int = 0
+    label: str = ""
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
 
 
 @dataclass
@@ -186,18 +194,20 @@ class Learning:
                 self.chunk = max(1, min(200_000, round(self.chunk * min(2.0, max(0.5, SLICE / took)))))
         elif pace > 0:
             owed = int((now - self.due) * pace)
-            if owed <= 0:
+            each = pace <= SEEN  # every update is seen, even if the screen is slow
+            if owed <= 0 or (each and not self.taken):
                 with self.awake:
                     if not self.orders:
-                        self.awake.wait(min(0.05, self.due + 1 / pace - now))
+                        self.awake.wait(min(0.05, max(0.005, self.due + 1 / pace - now)))
                 return
-            match.run(min(owed, max(1, self.chunk)))
-            self.due = max(self.due + owed / pace, now - 0.2)
+            owed = 1 if each else min(owed, max(1, self.chunk))
+            match.run(owed)
+            self.due = max(self.due + owed / pace, now - (0.0 if each else 0.2))
             took = time.monotonic() - now
             self.chunk = max(1, min(200_000, round(self.chunk * min(2.0, max(0.5, SLICE / max(took, 1e-5))))))
         else:
             self.running = False
-        if self.taken and time.monotonic() - self.shown >= 1 / PICTURES:
+        if self.taken and (pace <= SEEN or time.monotonic() - self.shown >= 1 / PICTURES):
             self.publish()
         else:
             time.sleep(0)
@@ -299,6 +309,9 @@ class Learning:
             return
         world = compile_map(change(self.world.map))
         self.match.edited(world)
+        for note in world.notes:
+            if note not in self.world.notes:
+                self.then(self.screen.tell, note)
         self.world, self.measured = world, 0.0
 
     def greedy_paths(self) -> list[tuple[tuple[int, ...], float]]:

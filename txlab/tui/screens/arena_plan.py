@@ -30,9 +30,13 @@ class Plan:
     updates: int
 
 
-def plan(layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool) -> Plan:
-    """For `lines` lines between the header and the time line; `curves`: the person wants the curves in any case."""
-    beside, stacked = (candidate(layout, sides, columns, lines, show, curves, below) for below in (False, True))
+def plan(
+    layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, with_updates: bool = True
+) -> Plan:
+    """For `lines` lines between the header and the time line; `curves`: the person wants the curves in any case;
+    `with_updates`: there are updates to be shown."""
+    rule = 0 if (curves and lines < 24) or not with_updates else RULE_LINES + 1
+    beside, stacked = (candidate(layout, sides, columns, lines, curves, rule, below) for below in (False, True))
     if sides == 1:
         return beside
     better = worth(stacked, show) > worth(beside, show)
@@ -44,11 +48,10 @@ def worth(found: Plan, show: Show) -> int:
     return found.cell.rank - (found.cell.quad and show not in ("actions", "policy"))
 
 
-def candidate(layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, stacked: bool) -> Plan:
+def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool, rule: int, stacked: bool) -> Plan:
     many = sides if stacked else 1
     wide = columns if stacked or sides == 1 else (columns - 3) // 2
     head = 1 if stacked or wide >= 84 else 2
-    rule = 0 if curves and lines < 24 else RULE_LINES + 1
     room = max(1, lines - rule - many * head)
     for kept in (BEST_CHART, LEAST_CHART, 0):
         cell = cell_size(layout.height, layout.width, wide, (room - kept) // many)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = ("planning", "prediction", "control")
 MOST_WORLDS = 8
+INSTEAD = ("value_start", "delta")  # what planning records in place of returns
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,7 @@ class ReplayScreen(EditingScreen):
         if not self.replaying:
             self.begin_replay()
         self.status = snapshot.status
+        self.standing = snapshot.status, snapshot.edge, snapshot.total
         line = self.query_one(TimeLine)
         line.set_frames(snapshot.steps, snapshot.total, snapshot.edge, ended=snapshot.status not in GOING)
         if snapshot.trouble and snapshot.trouble != self.trouble:
@@ -162,7 +164,8 @@ def world_from(table: dict[str, Any]) -> World:
 
 
 def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
-    """The recorded returns of each side, by the label that it has in the metrics."""
+    """The recorded returns of each side, by the label that it has in the metrics; where a run has none, the first of
+    INSTEAD that it has."""
     sides = frame.facts.get("sides")
     names = reader.names()
     nothing = np.empty(0)
@@ -170,12 +173,31 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
     for side in sides if isinstance(sides, (list, tuple)) else ():
         told = side if isinstance(side, dict) else {}
         labels = [str(told.get(key)) for key in ("label", "rule", "title") if told.get(key)]
-        name = next((f"return/{label}" for label in labels if f"return/{label}" in names), "")
-        if name:
-            series = reader.series(name)
-            found.append(Curves(series.steps, series.values, 1, nothing, nothing, ()))
+        label = next((label for label in labels if f"return/{label}" in names), "")
+        if label:
+            series = reader.series(f"return/{label}")
+            low, high = (reader.series(f"return_{edge}/{label}").values for edge in ("low", "high"))
+            banded = len(low) == len(high) == len(series)
+            greedy = reader.series(f"greedy/{label}")
+            found.append(
+                Curves(
+                    series.steps,
+                    series.values,
+                    1,
+                    greedy.steps,
+                    greedy.values,
+                    low=low if banded else None,
+                    high=high if banded else None,
+                )  # fmt: skip
+            )
+            continue
+        kept = [f"rms/{label}" for label in labels] + list(INSTEAD) + [name for name in names if name.startswith("rms")]
+        name = next((name for name in kept if name in names), "")
+        series = reader.series(name) if name and not found else None
+        if series is None:
+            found.append(Curves(nothing, nothing, 1, nothing, nothing))
         else:
-            found.append(Curves(nothing, nothing, 1, nothing, nothing, ()))
+            found.append(Curves(series.steps, series.values, 1, nothing, nothing, label=name))
     return tuple(found)
 
 

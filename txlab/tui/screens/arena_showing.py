@@ -7,7 +7,7 @@ beside, is looked at again on the time line, or was read from a run. Colours of 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from txlab.engine.rl.world import World
 from txlab.experiments.protocol import Frame
 from txlab.tui.screens.arena_learning import PACES, Curves, Learning, Look, told_of
 from txlab.tui.screens.arena_plan import RULE_LINES, Plan, plan
-from txlab.tui.screens.arena_words import NAMES, facts_panel, header, side_head, update_lines
+from txlab.tui.screens.arena_words import NAMES, facts_panel, header, live_groups, run_groups, side_head, update_lines
 from txlab.tui.screens.bench import Rule, RunScreen
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import ChartSeries
@@ -58,6 +58,7 @@ class ShowingScreen(RunScreen):
         self.match_seen = -1
         self.curves_drawn = 0.0
         self.replaying = False
+        self.standing: tuple[str, int, int] = ("", 0, 0)  # of a recorded run: status, step, steps in all
         self.bands: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         self.band_said = ""
 
@@ -136,7 +137,13 @@ class ShowingScreen(RunScreen):
     def sides(self) -> int:
         """How many learners the frame that is shown has."""
         told = self.frame.facts.get("sides") if self.frame is not None else None
-        return max(1, min(2, len(told))) if isinstance(told, (list, tuple)) else 1
+        return max(1, len(told)) if isinstance(told, (list, tuple)) else 1
+
+    @property
+    def shown(self) -> range:
+        """Those that are seen: two at most, the chosen one among them (a run may have more)."""
+        first = max(0, min(self.side, self.sides - 2))
+        return range(first, min(first + 2, self.sides))
 
     def show_frame(self, frame: Frame, world: World) -> None:
         changed = world is not self.world or self.frame is None
@@ -158,17 +165,20 @@ class ShowingScreen(RunScreen):
         if self.world is None or not self.size.width:
             return
         lines = max(1, self.size.height - AROUND)
-        found = plan(self.world.layout, self.sides, self.size.width - 2, lines, self.showing, self.with_curves)
-        if found == self.planned and self.has_class("-two") == (self.sides > 1):
+        found = plan(
+            *(self.world.layout, len(self.shown), self.size.width - 2, lines, self.showing, self.with_curves),
+            with_updates=any(each is not None for each in self.facts().get("last") or ()) or not self.replaying,
+        )
+        if found == self.planned and self.has_class("-two") == (len(self.shown) > 1):
             return
         self.planned = found
         self.set_class(found.stacked, "-stacked")
-        self.set_class(self.sides > 1, "-two")
+        self.set_class(len(self.shown) > 1, "-two")
         self.set_class(found.chart > 0, "-chart")
         self.set_class(not found.updates, "-no-update")
         self.query_one("#update").styles.height = RULE_LINES * max(1, found.updates)
         each = found.head + found.world
-        self.query_one("#worlds").styles.height = each * (self.sides if found.stacked else 1)
+        self.query_one("#worlds").styles.height = each * (len(self.shown) if found.stacked else 1)
         for side in range(2):
             self.query_one(f"#side{side}").styles.height = each
             self.query_one(f"#head{side}").styles.height = found.head
@@ -181,38 +191,38 @@ class ShowingScreen(RunScreen):
         if self.has_class("-chart"):
             self.show_facts()
 
-    def scenes(self) -> list[Scene]:
-        assert self.frame is not None
-        found = []
-        for side in range(self.sides):
-            scene = scene_of(self.frame.tensors, self.frame.facts, side)
-            if scene is not None:
-                walked = self.walked.get(side)
-                if walked:
-                    scene = replace(scene, agent=walked[-1], path=walked, updated=-1)
-                found.append(scene)
-        return found
+    def scene(self, side: int) -> Scene | None:
+        """What is drawn of a side; None where the frame has nothing of it that fits the world."""
+        if self.frame is None or self.world is None:
+            return None
+        scene = scene_of(self.frame.tensors, self.frame.facts, side)
+        if scene is None or len(scene.value) != self.world.process.size:
+            return None
+        walked = self.walked.get(side)
+        return replace(scene, agent=walked[-1], path=walked, updated=-1) if walked else scene
 
     def show_worlds(self) -> None:
         frame, world = self.frame, self.world
         if frame is None or world is None:
             return
-        scenes = [scene for scene in self.scenes() if len(scene.value) == world.process.size]
+        scenes = {side: scene for side in self.shown if (scene := self.scene(side)) is not None}
         if not scenes:
             return
         open_states = ~world.process.terminal
-        self.scale = self.scale.following(np.concatenate([np.asarray(s.value)[open_states] for s in scenes]))
-        for side, scene in enumerate(scenes):
-            chosen = self.cursor if side == self.side or self.editing else None
-            self.query_one(f"#world{side}", WorldView).show(world, scene, self.scale, self.showing, chosen)
+        self.scale = self.scale.following(np.concatenate([np.asarray(s.value)[open_states] for s in scenes.values()]))
+        for place, side in enumerate(self.shown):
+            if side in scenes:
+                chosen = self.cursor if side == self.side or self.editing else None
+                view = self.query_one(f"#world{place}", WorldView)
+                view.show(world, scenes[side], self.scale, self.showing, chosen)
 
     def show_header(self) -> None:
         learning = self.learning
         speed = self.look.speed if self.look is not None else 0.0
-        said = header(
-            self.world, self.where(), learning.pace, learning.running and not self.replaying, speed,
-            self.size.width - 2, self.ascii,
-        )  # fmt: skip
+        groups = live_groups(learning.pace, learning.running, speed, self.ascii)
+        if self.replaying:
+            groups = run_groups(*self.standing, self.ascii)
+        said = header(self.world, self.where(), groups, self.size.width - 2, self.ascii)
         self.query_one("#header", Words).say(said, layout=False)
 
     def where(self) -> str:
@@ -233,28 +243,28 @@ class ShowingScreen(RunScreen):
     def show_heads(self) -> None:
         if self.planned is None:
             return
-        two = self.sides > 1 and not self.planned.stacked
+        two = len(self.shown) > 1 and not self.planned.stacked
         cells = (self.size.width - 3) // 2 - 1 if two else self.size.width - 2
-        for side in range(self.sides):
+        for place, side in enumerate(self.shown):
             here = side == self.side and self.sides > 1
             chosen = self.turning if side == self.side else None
             curves = self.curves[side] if side < len(self.curves) else None
             said = side_head(self.facts(), side, curves, chosen, here, self.planned.head, cells, self.ascii)
-            self.query_one(f"#head{side}", Words).say(said, layout=False)
+            self.query_one(f"#head{place}", Words).say(said, layout=False)
 
     def show_update(self) -> None:
         if self.world is None or self.planned is None or not self.planned.updates:
             return
         cells, world = self.size.width - 2, self.world
-        sides = range(self.sides) if self.planned.updates > 1 else [self.side]
+        sides = self.shown if self.planned.updates > 1 else [self.side]
         lines = RULE_LINES if len(sides) > 1 else 5
-        said = [update_lines(self.facts(), side, world, cells, lines, self.ascii) for side in sides]
+        said = [update_lines(self.facts(), side, world, cells, lines, self.ascii, self.replaying) for side in sides]
         self.query_one("#update", Words).say(Content("\n").join(said), layout=False)
 
     def show_facts(self) -> None:
         speed = self.look.speed if self.look is not None else 0.0
         height = self.planned.chart if self.planned is not None else 0
-        said = facts_panel(self.facts(), self.curves[: self.sides], speed, height - 1, self.ascii)
+        said = facts_panel(self.facts(), self.curves, speed, height - 1, self.ascii)
         self.query_one("#facts", Words).say(said, layout=False)
 
     def show_curves(self) -> None:
@@ -267,31 +277,28 @@ class ShowingScreen(RunScreen):
             chart.set_series(self.band_series(), f"on-line return, {self.band_said}", "computing the bands…")
             return
         drawn: list[ChartSeries] = []
-        blocks = 1
-        for side, each in enumerate(self.curves[: self.sides]):
+        blocks, what = 1, "on-line return"
+        for side, each in enumerate(self.curves):
             title = str(told_of(self.facts(), side).get("title", ""))
-            blocks = max(blocks, each.block)
-            if len(each.episodes):
+            blocks, what = max(blocks, each.block), each.label or what
+            band = (each.low, each.high) if each.low is not None and each.high is not None else ()
+            if self.replaying:
+                drawn += banded(title, side, each.episodes, each.returns, band)
+            elif len(each.episodes):
                 drawn.append(ChartSeries(title, each.episodes, each.returns, colour=side))
             if len(each.greedy_episodes):
                 greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="points")
                 drawn.append(greedy)
-        unit = "on-line return" + (f", mean of {blocks}" if blocks > 1 else "")
-        chart.set_series(drawn, unit, "returns of episodes will stand here")
+        chart.across = "episode" if what == "on-line return" else "step"
+        chart.set_series(drawn, what + (f", mean of {blocks}" if blocks > 1 else ""), "no returns of episodes yet")
 
     def band_series(self) -> list[ChartSeries]:
-        """Per side the mean over seeds and its error, as means over blocks of episodes."""
-        found = []
-        for side, band in self.bands.items():
-            block = -(-len(band[0]) // BAND_POINTS)
-            whole = len(band[0]) // block * block if block else 0
-            if side >= self.sides or not whole:
-                continue
-            mean, low, high = (edge[:whole].reshape(-1, block).mean(axis=1) for edge in band)
-            steps = np.arange(1, len(mean) + 1) * block
-            title = str(told_of(self.facts(), side).get("title", ""))
-            found.append(ChartSeries(title, steps, mean, colour=side))
-            found += [ChartSeries("", steps, edge, colour=side, style="points") for edge in (low, high)]
+        """Per side the mean over seeds and its error."""
+        found: list[ChartSeries] = []
+        for side, (mean, low, high) in self.bands.items():
+            if side < self.sides:
+                title = str(told_of(self.facts(), side).get("title", ""))
+                found += banded(title, side, np.arange(1, len(mean) + 1), mean, (low, high))
         return found
 
     def on_resize(self) -> None:
@@ -323,9 +330,27 @@ class ShowingScreen(RunScreen):
 
     @on(WorldView.Pointed)
     def pointed(self, event: WorldView.Pointed) -> None:
-        self.side = int((event.view.id or "world0")[-1])
+        self.side = self.shown[min(len(self.shown) - 1, int((event.view.id or "world0")[-1]))]
         self.cursor = (event.row, event.column)
         self.show_all()
 
     def pace_index(self) -> int:
         return PACES.index(self.learning.pace)
+
+
+def banded(
+    title: str, colour: int, steps: np.ndarray, mean: np.ndarray, edges: Sequence[np.ndarray]
+) -> list[ChartSeries]:
+    """A curve, and as points the edges of its band, all as means over blocks of at most BAND_POINTS."""
+    block = max(1, -(-len(mean) // BAND_POINTS))
+    whole = len(mean) // block * block
+    if not whole:
+        return []
+
+    def thinned(values: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.asarray(values, np.float64)[:whole].reshape(-1, block).mean(axis=1)
+        return found
+
+    ends = np.asarray(steps)[block - 1 : whole : block]
+    found = [ChartSeries(title, ends, thinned(mean), colour=colour)]
+    return found + [ChartSeries("", ends, thinned(edge), colour=colour, style="points") for edge in edges]

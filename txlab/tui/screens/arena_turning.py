@@ -12,9 +12,10 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class Parameter:
-    """`name` is that of Settings; `stops` are where turning halts."""
+    """`name` is that of Settings; `stops` are where turning halts; `ascii` is the letter where there are none."""
 
     letter: str
+    ascii: str
     name: str
     about: str
     stops: tuple[float, ...]
@@ -28,22 +29,31 @@ class Parameter:
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 RATES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0)
 
-ALPHA = Parameter("α", "alpha", "step size: how much of an error is corrected", RATES)
-BETA = Parameter("β", "beta", "step size of the baseline", RATES)
-GAMMA = Parameter("γ", "gamma", "discount: what a reward is worth a step later", (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0))
-LAM = Parameter("λ", "lam", "how long traces last: 0 one step, 1 the episode", SHARES)
-EPSILON = Parameter("ε", "epsilon", "share of actions that are chosen evenly", (0.0, 0.01, 0.02, 0.05, *SHARES[1:]))
+ALPHA = Parameter("α", "alpha", "alpha", "step size: how much of an error is corrected", RATES)
+BETA = Parameter("β", "beta", "beta", "step size of the baseline", RATES)
+GAMMA = Parameter(
+    "γ", "gamma", "gamma", "discount: what a reward is worth a step later", (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+)
+LAM = Parameter("λ", "lambda", "lam", "how long traces last: 0 one step, 1 the episode", SHARES)
+EPSILON = Parameter(
+    "ε", "eps", "epsilon", "share of actions that are chosen evenly", (0.0, 0.01, 0.02, 0.05, *SHARES[1:])
+)
 TEMPERATURE = Parameter(
-    "τ", "temperature", "of softmax: high is even, low is greedy", (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    "τ", "temp", "temperature", "of softmax: high is even, low is greedy", (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 )
 
 TRACED = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
 SOFTMAX = ("reinforce", "reinforce-baseline")
-PLANNED = ("value-iteration",)
+PLANNED = ("value-iteration", "policy-iteration", "evaluation")
 
 
 def parameters(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """Those that mean something to the rule and the policy of a side, as a frame tells of it."""
+    """Those that mean something to the rule and the policy of a side, as a frame tells of it, and have a value."""
+    found = meant(told)
+    return tuple(each for each in found if isinstance(told.get(each.name), (int, float))) or found
+
+
+def meant(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
     rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
     if rule in PLANNED:
         return (GAMMA,)

@@ -15,6 +15,7 @@ from txlab.engine.rl.world import World
 from txlab.tui.screens.arena_learning import PACES, Curves, told_of
 from txlab.tui.screens.arena_turning import parameters
 from txlab.tui.theme import glyphs
+from txlab.tui.words import STATES
 
 BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 Parts = list[tuple[str, str]]
@@ -46,28 +47,38 @@ def pace_words(pace: float) -> str:
     return f"{count(pace)} updates/s" if pace else "one update a key"
 
 
-def header(
-    world: World | None, where: str, pace: float, running: bool, speed: float, cells: int, ascii: bool
-) -> Content:
+def header(world: World | None, where: str, groups: Sequence[Parts], cells: int, ascii: bool) -> Content:
     """Cliff walking   Sutton and Barto 2018, example 6.6          ● 1 204 000 updates/s   speed ▁▂▃▄▅▆▇█ as fast…"""
-    signs = glyphs(ascii)
     title = visible(world.title or world.name, ascii) if world is not None else "Arena"
     left: Parts = [(title, "bold")]
     if where:
         left.append((f"   {visible(where, ascii)}", "$accent"))
-    at = PACES.index(pace)
-    bars = ASCII_BARS if ascii else BARS
-    live = f"{signs.live} {count(speed)} updates/s" if running and speed else f"{signs.live} learning"
-    state: Parts = [(live if running else f"{signs.paused} paused", "bold $accent" if running else "$quiet")]
-    speeds: Parts = [("   speed ", "$quiet"), (bars[: at + 1], "$accent"), (bars[at + 1 :], "$rule")]
-    speeds.append((f" {pace_words(pace)}", ""))
-    taken = sum(width(text) for text, _ in [*left, *state, *speeds])
+    taken = sum(width(text) for text, _ in [*left, *(part for group in groups for part in group)])
     if world is not None and world.source and not where and cells - taken - width(visible(world.source, ascii)) > 8:
         left.append((f"   {visible(world.source, ascii)}", "$quiet"))
-    if cells - taken < 1:  # the words of the speed are what can be done without
-        speeds.pop()
-    state[0] = (f"   {state[0][0]}", state[0][1])
-    return spread(left, [speeds, state] if cells - taken < 1 else [state, speeds], cells)
+    return spread(left, groups, cells)
+
+
+def live_groups(pace: float, running: bool, speed: float, ascii: bool) -> list[Parts]:
+    """Whether it runs, how fast that is, and how fast it may: what can be done without comes first."""
+    signs = glyphs(ascii)
+    live = f"{signs.live} {count(speed)} updates/s" if running and speed else f"{signs.live} learning"
+    at = PACES.index(pace)
+    bars = ASCII_BARS if ascii else BARS
+    return [
+        [(f"  {pace_words(pace)}", "$quiet")],
+        [("  speed ", "$quiet"), (bars[: at + 1], "$accent"), (bars[at + 1 :], "$rule")],
+        [(f"   {live}" if running else f"   {signs.paused} paused", "bold $accent" if running else "$quiet")],
+    ]
+
+
+def run_groups(status: str, step: int, total: int, ascii: bool) -> list[Parts]:
+    """How a recorded run stands."""
+    signs = glyphs(ascii)
+    sign = {"running": signs.live, "paused": signs.paused, "done": signs.done, "failed": signs.failed}.get(status, "")
+    words = f"{sign} {STATES.get(status, status)}".strip()
+    steps = f" at step {count(step)}" + (f" of {count(total)}" if total > step else "")
+    return [[(steps, "$quiet")], [(f"   {words}", "bold $accent" if status == "running" else "")]]
 
 
 def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: bool) -> Parts:
@@ -79,12 +90,13 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: b
         (" ", ""),
     ]
     for place, parameter in enumerate(parameters(told)):
+        letter = parameter.ascii if ascii else parameter.letter
         value = told.get(parameter.name)
         text = compact(float(value)) if isinstance(value, (int, float)) else "?"
         if chosen == place:
-            parts += [(f" {signs.left}{parameter.letter} {text}{signs.right}", "bold $accent reverse")]
+            parts += [(f" {signs.left}{letter} {text}{signs.right}", "bold $accent reverse")]
         else:
-            parts += [(f"  {parameter.letter} ", "$quiet"), (text, "")]
+            parts += [(f"  {letter} ", "$quiet"), (text, "")]
     policy = str(told.get("policy", "epsilon-greedy"))
     if policy != "epsilon-greedy":
         parts.append((f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet"))
@@ -116,13 +128,17 @@ def side_head(
     return Content("\n").join([styled(names), styled([part for group in scores for part in group])])
 
 
-def update_lines(facts: Mapping[str, Any], side: int, world: World, cells: int, lines: int, ascii: bool) -> Content:
+def update_lines(
+    facts: Mapping[str, Any], side: int, world: World, cells: int, lines: int, ascii: bool, recorded: bool = False
+) -> Content:
     """What was updated, and the rule with the numbers under its letters."""
     told, last = told_of(facts, side), facts.get("last")
     title = visible(str(told.get("title", "")), ascii)
     update = last[side] if isinstance(last, (list, tuple)) and side < len(last) else None
     if not isinstance(update, Mapping):
         words = f"{title}: nothing learnt yet. space runs, . makes one update, whose numbers then stand here."
+        if recorded:
+            words = f"{title}: the recording keeps values, not updates. w says what a value is made of."
         return Content("\n").join([Content.styled(words, "$quiet"), *[Content("")] * (lines - 1)])
     rows = [where_from(update, title, world, ascii)]
     terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]

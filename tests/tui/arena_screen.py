@@ -1,0 +1,51 @@
+"""The Arena as tests have it: opened, settled, and learning so many updates at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recorded import settle
+from textual.pilot import Pilot
+
+from txlab.tui.screens.arena import ArenaScreen
+from txlab.tui.screens.arena_learning import Learning
+
+
+async def opened(pilot: Pilot[None]) -> ArenaScreen:
+    await pilot.pause()
+    await pilot.press("6")
+    screen = pilot.app.screen
+    assert isinstance(screen, ArenaScreen)
+    await settle(pilot, lambda: screen.frame is not None and screen.planned is not None, 300)
+    return screen
+
+
+async def learn(pilot: Pilot[None], screen: ArenaScreen, updates: int) -> None:
+    """So many updates of each learner, at once."""
+    done: list[int] = []
+
+    def run(learning: Learning) -> None:
+        assert learning.match is not None
+        learning.match.run(updates)
+        learning.measured = 0.0
+        done.append(1)
+
+    screen.learning.order(run)
+    await settle(pilot, lambda: bool(done) and quiet(screen), 600)
+
+
+def quiet(screen: ArenaScreen) -> bool:
+    """Nothing is being done, and what there is is on the screen."""
+    learning = screen.learning
+    if learning.orders or learning.alive or not learning.taken:
+        return False
+    return screen.look is not None and (screen.at is not None or screen.replaying or screen.frame is screen.look.frame)
+
+
+async def order(pilot: Pilot[None], screen: ArenaScreen, *keys: str) -> None:
+    await pilot.press(*keys)
+    await settle(pilot, lambda: quiet(screen), 300)
+
+
+def notices(app: Any) -> str:
+    return "\n".join(str(notice.message) for notice in app._notifications)

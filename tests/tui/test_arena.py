@@ -1,0 +1,308 @@
+"""The Arena: two learners run, are looked into, turned and walked; their world is edited under their feet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from arena_screen import learn, notices, opened, order, quiet
+from picture import text_of
+from recorded import app_on, settle
+
+from txlab.drawing.world_scene import SHOWS
+from txlab.tui.screens.arena_learning import PACES
+from txlab.tui.screens.bench import NavigationLine
+from txlab.tui.widgets.why import WhyScreen
+
+SIZES = [(80, 24), (120, 40)]
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_opens_on_the_cliff_with_two_learners_ready(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot)
+        text = text_of(app)
+        assert "Cliff walking" in text
+        assert text.index("SARSA") < text.index("Q-learning")
+        for key in ("space run", ". one update", "- + speed", "? help", "paused", "nothing learnt yet"):
+            assert key in text, (key, text)
+        assert app.query_one(NavigationLine)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_one_update_shows_its_numbers_under_the_rules_letters(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        await order(pilot, screen, "full_stop")
+        rows = text_of(app).splitlines()
+        above = next(at for at, row in enumerate(rows) if "Q(s,a) ←" in row)
+        letters, numbers = rows[above], rows[above + 1]
+        assert "α" in letters
+        assert numbers[letters.index("α") :].split()[0] == ".5"
+        assert numbers[letters.index(" r ") + 1 :].split()[0] in ("−1", "−100")
+        assert screen.look is not None
+        assert screen.look.frame.facts["updates"] == [1, 1]
+
+
+async def test_space_runs_and_pauses_and_the_speed_is_shown(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        assert "as fast as it goes" in text_of(app)
+        await pilot.press("space")
+        await settle(pilot, lambda: screen.learning.updates > 1000, 300)
+        assert "space pause" in text_of(app)
+        await settle(pilot, lambda: "updates/s" in text_of(app), 300)
+        await pilot.press("space")
+        await settle(pilot, lambda: quiet(screen), 300)
+        stood = screen.learning.updates
+        await pilot.pause(0.1)
+        assert screen.learning.updates == stood
+        await pilot.press(*["minus"] * len(PACES))
+        assert "one update a key" in text_of(app)
+        await order(pilot, screen, "space")
+        assert screen.learning.updates == stood + 1
+        await pilot.press("plus", "plus")
+        assert screen.learning.pace == PACES[2]
+
+
+async def test_each_step_is_seen_at_a_few_updates_a_second(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        screen.learning.pace = PACES[3]
+        await pilot.press("space")
+        await settle(pilot, lambda: screen.learning.updates >= 6, 300)
+        await pilot.press("space")
+        await settle(pilot, lambda: quiet(screen), 300)
+        steps = screen.learning.recording.steps
+        assert steps[:5] == list(range(5)), steps
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_learners_part_and_bend_round_a_wall(tmp_path: Path, size: tuple[int, int]) -> None:
+    """The walk of the issue: start, see them part, build a wall across the path, see the policy bend."""
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 60_000)
+        assert screen.curves[1].greedy_returns[-1] == -13  # along the edge
+        assert screen.curves[0].returns[-20:].mean() > screen.curves[1].returns[-20:].mean()  # SARSA explores safely
+        (path, value) = screen.learning.greedy_paths()[1]
+        world = screen.world
+        assert world is not None
+        assert value == -13
+        crossed = world.layout.state_at(2, 5)
+        assert crossed in path
+        before = screen.learning.updates
+        await pilot.press("m")
+        screen.cursor = (2, 5)
+        await order(pilot, screen, "number_sign")
+        assert screen.world is not None
+        assert screen.world.layout.state_at(2, 5) is None
+        assert screen.learning.updates == before  # nothing was forgotten
+        await learn(pilot, screen, 60_000)
+        (path, value) = screen.learning.greedy_paths()[1]
+        assert value == -15
+        places = [tuple(screen.world.layout.place[state, 1:].tolist()) for state in path]
+        assert (2, 5) not in places
+        assert (1, 5) in places
+        await pilot.press("escape")
+        assert not screen.editing
+
+
+async def test_an_impossible_edit_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 500)
+        world = screen.world
+        assert world is not None
+        await pilot.press("m")
+        screen.cursor = (2, 11)  # the one way to the goal
+        await order(pilot, screen, "number_sign")
+        assert screen.world is world
+        assert screen.learning.updates == 500
+        assert len(notices(app).splitlines()) == 1, notices(app)
+        screen.cursor = (0, 0)
+        await order(pilot, screen, "h")
+        assert screen.world.layout.marks.get((0, 0)) == "H"
+        await pilot.press("r")
+        await pilot.press(*["backspace"] * 3, *"nonsense", "enter")
+        assert "no number" in text_of(app)
+        await pilot.press(*["backspace"] * 8, "minus", "3", "enter")
+        await settle(pilot, lambda: quiet(screen))
+        assert screen.world.map is not None
+        assert screen.world.map.tile(0, 0).pays == -3
+        await pilot.press("p", *["backspace"] * 3, *"0.2", "enter")
+        await settle(pilot, lambda: quiet(screen))
+        assert screen.world.map.slip == 0.2
+
+
+async def test_the_greedy_walk_tells_what_it_earns(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 60_000)
+        await pilot.press("g")
+        await settle(pilot, lambda: len(screen.walked.get(1, ())) > 3, 300)
+        assert "the greedy policy walks" in text_of(app)
+        await settle(pilot, lambda: "Q-learning: greedy return −13 in 13 steps" in notices(app), 600)
+        await order(pilot, screen, "full_stop")
+        assert not screen.walked
+
+
+async def test_why_answers_for_the_last_update_and_for_a_chosen_cell(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 3000)
+        for keys in (["w"], ["down", "right", "w"]):
+            await pilot.press(*keys)
+            assert isinstance(app.screen, WhyScreen)
+            await settle(pilot, lambda: "asking the learner" not in text_of(app), 300)
+            assert "MATH" in text_of(app) or "α" in text_of(app), text_of(app)
+            await pilot.press("escape")
+        screen.cursor = (3, 5)  # the cliff
+        await pilot.press("w")
+        assert "no state" in notices(app)
+
+
+async def test_numbers_are_turned_and_typed_while_it_learns(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await order(pilot, screen, "p", "left")
+        assert screen.learning.settings_now()[0].alpha == 0.4
+        await order(pilot, screen, "down", "right", "right")
+        assert screen.learning.settings_now()[0].epsilon == 0.3
+        await order(pilot, screen, "tab", "up", "greater_than_sign")
+        assert screen.learning.settings_now()[1].alpha == 0.7
+        await pilot.press("enter", *["backspace"] * 3, *"1/4", "enter")
+        await settle(pilot, lambda: quiet(screen))
+        assert screen.learning.settings_now()[1].alpha == 0.25
+        await pilot.press("enter", *["backspace"] * 4, *"-7", "enter")
+        await settle(pilot, lambda: "7" in notices(app), 300)
+        assert screen.learning.settings_now()[1].alpha == 0.25
+
+
+async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("u", *"expected", "enter")
+        await settle(pilot, lambda: quiet(screen) and "Expected SARSA" in text_of(app), 300)
+        await order(pilot, screen, "a")
+        assert screen.sides == 1
+        assert "Expected SARSA" not in text_of(app)
+        await order(pilot, screen, "a")
+        assert screen.sides == 2
+        await learn(pilot, screen, 100)
+        await order(pilot, screen, "n")
+        assert screen.learning.updates == 0
+        assert screen.curves[0].episodes.size == 0
+
+
+async def test_earlier_frames_are_looked_at_while_it_goes_on(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        for _ in range(4):
+            await order(pilot, screen, "full_stop")
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await pilot.pause()
+        assert screen.at == 2
+        assert screen.frame is not None
+        assert screen.frame.step == 2
+        await pilot.press("w")
+        assert isinstance(app.screen, WhyScreen)
+        await settle(pilot, lambda: "asking" not in text_of(app), 300)
+        await pilot.press("escape", "right_curly_bracket")
+        await pilot.pause()
+        assert screen.at is None
+        assert screen.frame.step == 4
+        await pilot.press("left_curly_bracket", "full_stop")
+        await settle(pilot, lambda: quiet(screen))
+        assert screen.frame.step == 5
+
+
+async def test_other_worlds_are_opened_and_bad_ones_are_one_sentence(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    bad = tmp_path / "[red]map[x].txt"
+    bad.write_text("slip: 7\n\nS.G\n")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 200)
+        cliff = screen.world
+        screen.open_world({"file": str(bad)})
+        await settle(pilot, lambda: bool(notices(app)), 300)
+        assert "slip" in notices(app)
+        assert screen.world is cliff
+        assert screen.learning.updates == 200
+        await pilot.press("o")
+        await settle(pilot, lambda: app.screen is not screen, 300)
+        await pilot.press(*"frozen lake", "enter")
+        await settle(pilot, lambda: screen.world is not cliff and quiet(screen), 300)
+        assert screen.world is not None
+        assert screen.world.name == "frozen-lake"
+        assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning"]
+
+
+@pytest.mark.parametrize("name", ["taxi", "gambler", "walk-19", "car-rental", "baird", "bias"])
+async def test_worlds_that_are_no_maps_are_drawn_and_not_edited(tmp_path: Path, name: str) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        screen.open_world({"name": name})
+        await settle(pilot, lambda: screen.world is not None and screen.world.name == name and quiet(screen), 300)
+        await learn(pilot, screen, 300)
+        for _ in SHOWS:
+            await pilot.press("v")
+            await pilot.pause()
+        if screen.world is not None and screen.world.map is None:
+            await pilot.press("m")
+            assert "cannot be edited" in notices(app)
+        assert app._exception is None
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_no_size_breaks_it(tmp_path: Path, ascii: bool) -> None:
+    app = app_on(tmp_path, ascii=ascii)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 2000)
+        for keys in ([], ["v"], ["c"], ["p"], ["m"], ["down"]):
+            await pilot.press(*keys)
+            for size in ((20, 5), (59, 19), (80, 24), (200, 60), (1, 1), (120, 40)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause()
+                text = text_of(app)
+                assert not ascii or text.isascii(), [c for c in text if not c.isascii()]
+        assert app._exception is None
+
+
+async def test_leaving_ends_the_learning_at_once(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("space")
+        await settle(pilot, lambda: screen.learning.updates > 100, 300)
+        learning = screen.learning
+        alive = threading.active_count()
+    end = time.monotonic() + 5
+    while learning.alive and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not learning.alive
+    stood = learning.updates
+    time.sleep(0.1)
+    assert learning.updates == stood
+    assert threading.active_count() <= alive
