@@ -66,6 +66,7 @@ class TxlabApp(App[None]):
         *(
             Binding(f"{room.key},f{room.key}", f"room('{room.name}')", room.title, id=f"room.{room.name}", show=False)
             for room in ROOMS
+            if room.key
         ),
         Binding("ctrl+p", "command_palette", "everything", id="app.palette", show=False),
         Binding("ctrl+q", "quit", "leave", id="app.quit", show=False, priority=True),
@@ -237,7 +238,8 @@ class TxlabApp(App[None]):
                 run = partial(self.run_action, binding.action, node)
                 found.setdefault(binding.action, Command(binding.description, f"key {key}", run))
         rooms = [
-            Command(room.title, f"{room.key}  {room.about}", partial(self.action_room, room.name)) for room in ROOMS
+            Command(room.title, f"{room.key or ' '}  {room.about}", partial(self.action_room, room.name))
+            for room in ROOMS
         ]
         last = [
             Command("theme", "change the colours", self.action_theme),

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Room:
-    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class"."""
+    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class". One that is `within` another
+    has no key of its own, and stands under that one's name."""
 
     key: str
     name: str
     title: str
     where: str
     about: str
+    within: str = ""
 
     def open(self) -> Screen[None]:
         module, _, name = self.where.partition(":")
@@ -35,4 +37,5 @@ ROOMS = [
     Room("3", "train", "Train", "txlab.tui.screens.train:TrainScreen", "curves, samples and controls of one run"),
     Room("4", "attention", "Attention", "txlab.tui.screens.attention:AttentionScreen", "who looks at whom"),
     Room("6", "arena", "Arena", "txlab.tui.screens.arena:ArenaScreen", "learners of decisions in their worlds"),
+    Room("", "play", "Tic-tac-toe", "txlab.tui.screens.play:PlayScreen", "a game against a learner", within="arena"),
 ]

@@ -54,7 +54,7 @@ class HandsScreen(ShowingScreen):
             self.end_walk()
             self.to_now()
             self.learning.running = False
-            self.learning.order(lambda learning: learning.match.step() if learning.match is not None else None)
+            self.learning.order(lambda learning: learning.match.run(1) if learning.match is not None else None)
 
     def action_pace(self, by: int) -> None:
         at = max(0, min(self.pace_index() + by, len(PACES) - 1))
@@ -144,13 +144,15 @@ class HandsScreen(ShowingScreen):
 
     def action_rule(self) -> None:
         """Another rule for this side; its tables begin anew, for those of one rule mean nothing to another."""
+        from txlab.engine.rl.rules.all import AGENTS
         from txlab.tui.screens.dialogs import Choose
 
         if not self.live():
             return
         side, now = self.side, told_of(self.facts(), self.side).get("rule")
-        rows = [(TITLES[rule], rule, rule == now) for rule in RULES]
-        names = {TITLES[rule]: rule for rule in RULES}
+        known = [rule for rule in RULES if rule in AGENTS]
+        rows = [(TITLES[rule], rule, rule == now) for rule in known]
+        names = {TITLES[rule]: rule for rule in known}
 
         def choose(title: str | None) -> None:
             if title in names:
@@ -233,7 +235,7 @@ class HandsScreen(ShowingScreen):
         if state is None:
             self.tell("no state is drawn in this cell; choose another one with the arrows, or click on it")
             return
-        side, learning, frame, world = self.side, self.learning, self.frame, self.world
+        side, learning, frame = self.side, self.learning, self.frame
         live = not self.replaying and self.at is None
 
         def ask() -> Explanation | str | None:
@@ -245,7 +247,6 @@ class HandsScreen(ShowingScreen):
             from txlab.tui.screens.arena_replay import explain_frame
 
             assert frame is not None
-            assert world is not None
-            return explain_frame(frame, world, side, state)
+            return explain_frame(frame, side, state)
 
         self.app.push_screen(WhyScreen(ask, "asking the learner…"))

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Side:
     returns: Returns = field(default_factory=Returns)
     greedy: Points = field(default_factory=Points)
     known: int = 0
-    path: int = 0
+    path: tuple[int, ...] = ()
 
 
 class Learning:
@@ -225,9 +225,11 @@ class Learning:
         if self.counted[0] and now - self.counted[0] > 0.5:
             self.speed = (updates - self.counted[1]) / (now - self.counted[0])
             self.counted = (now, updates)
+        self.remember(now)
         frame = self.match.frame()
+        paths = {f"{number}/path": np.array(side.path, np.int64) for number, side in enumerate(self.sides)}
+        frame = replace(frame, tensors={**frame.tensors, **paths})
         self.recording.add(frame, self.world)
-        self.remember(frame, now)
         self.shown, self.taken = now, False
         curves = tuple(self.curves_of(side) for side in self.sides)
         look = Look(
@@ -235,7 +237,7 @@ class Learning:
         )  # fmt: skip
         self.screen.app.call_later(self.screen.take, look)
 
-    def remember(self, frame: Frame, now: float) -> None:
+    def remember(self, now: float) -> None:
         """The returns of episodes that have ended since, and now and then what the greedy policies earn."""
         assert self.match is not None
         for number, side in enumerate(self.sides):
@@ -248,14 +250,14 @@ class Learning:
         for number, side in enumerate(self.sides):
             path, value = self.match.greedy(number)
             side.greedy.add(side.known, value)
-            side.path = max(0, len(path) - 1)
+            side.path = tuple(path)
         self.measured, self.measuring = now, time.monotonic() - begun
 
     def curves_of(self, side: Side) -> Curves:
         episodes, returns = side.returns.curve()
         steps, values = side.greedy.curve()
         latest = tuple((side.returns.means[-6:] + side.returns.rest)[-6:]) if side.returns.block == 1 else ()
-        return Curves(episodes, returns, side.returns.block, steps, values, latest, side.path)
+        return Curves(episodes, returns, side.returns.block, steps, values, latest, max(0, len(side.path) - 1))
 
     # Orders.
 
@@ -271,7 +273,8 @@ class Learning:
         world = world or self.world
         if world is None:
             return
-        self.match, self.world = Match(world, settings, self.seed), world
+        self.match = Match(world, settings, self.seed, self.table)
+        self.world = self.match.world
         self.number += 1
         self.recording.clear()
         self.sides = [Side() for _ in settings]
@@ -307,12 +310,11 @@ class Learning:
 
         if self.match is None or self.world is None or self.world.map is None:
             return
-        world = compile_map(change(self.world.map))
-        self.match.edited(world)
-        for note in world.notes:
+        self.match.edited(compile_map(change(self.world.map)))
+        for note in self.match.world.notes:
             if note not in self.world.notes:
                 self.then(self.screen.tell, note)
-        self.world, self.measured = world, 0.0
+        self.world, self.table, self.measured = self.match.world, dict(self.match.table), 0.0
 
     def greedy_paths(self) -> list[tuple[tuple[int, ...], float]]:
         """Per side: the states that its best actions go through, and what that earns."""

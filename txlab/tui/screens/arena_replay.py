@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txlab.drawing.text import visible
-from txlab.drawing.world_scene import best_value
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.tui.glance import GOING
 from txlab.tui.screens.arena_editing import EditingScreen
-from txlab.tui.screens.arena_learning import Curves
+from txlab.tui.screens.arena_learning import Curves, told_of
 from txlab.tui.widgets.timeline import TimeLine
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 KINDS = ("planning", "prediction", "control")
 MOST_WORLDS = 8
-INSTEAD = ("value_start", "delta")  # what planning records in place of returns
+INSTEAD = ("delta", "value_start")  # what planning records in place of returns
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,30 +187,26 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
                     greedy.values,
                     low=low if banded else None,
                     high=high if banded else None,
-                )  # fmt: skip
+                )
             )
             continue
         kept = [f"rms/{label}" for label in labels] + list(INSTEAD) + [name for name in names if name.startswith("rms")]
         name = next((name for name in kept if name in names), "")
-        series = reader.series(name) if name and not found else None
-        if series is None:
-            found.append(Curves(nothing, nothing, 1, nothing, nothing))
+        if name and not found:
+            other = reader.series(name)
+            found.append(Curves(other.steps, other.values, 1, nothing, nothing, label=name))
         else:
-            found.append(Curves(series.steps, series.values, 1, nothing, nothing, label=name))
+            found.append(Curves(nothing, nothing, 1, nothing, nothing))
     return tuple(found)
 
 
-def explain_frame(frame: Frame, world: World, side: int, state: int) -> Explanation:
-    """Why V(state) of a recorded frame is what it is: the Bellman equation with the frame's own numbers."""
-    from txlab.engine.rl.why import why_value
+def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
+    """Why V(state), else the best Q(state, a), of a recorded frame is what it is: the Bellman equation with the frame's
+    own numbers."""
+    from txlab.experiments.decisions.frame_why import explain_value
 
-    q, value = frame.tensors.get(f"{side}/q"), frame.tensors.get(f"{side}/v")
-    told = frame.facts.get("sides")
-    gamma = told[side].get("gamma") if isinstance(told, list) and side < len(told) else None
-    if q is None and value is None:
-        raise LabError("this frame has no values to ask about")
-    shown = np.asarray(value if value is not None else best_value(np.asarray(q)), np.float64)
-    policy, rule = frame.tensors.get(f"{side}/policy"), told[side].get("rule") if isinstance(told, list) else ""
-    if rule in ("td-lambda", "evaluation") and policy is not None:
-        return why_value(world.process, shown, state, None, gamma, np.nan_to_num(np.asarray(policy, np.float64)))
-    return why_value(world.process, shown, state, None, gamma)
+    if f"{side}/q" in frame.tensors and "sweep" not in told_of(frame.facts, side):
+        row = np.asarray(frame.tensors[f"{side}/q"], np.float64)[state]
+        if not np.isnan(row).all():
+            return explain_value(frame, f"{side}/q", (state, int(np.nanargmax(row))))
+    return explain_value(frame, f"{side}/v", (state,))

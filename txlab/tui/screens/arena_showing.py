@@ -289,6 +289,7 @@ class ShowingScreen(RunScreen):
             if len(each.greedy_episodes):
                 greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="points")
                 drawn.append(greedy)
+        chart.log_y = what == "delta"
         chart.across = "episode" if what == "on-line return" else "step"
         chart.set_series(drawn, what + (f", mean of {blocks}" if blocks > 1 else ""), "no returns of episodes yet")
 
@@ -316,8 +317,10 @@ class ShowingScreen(RunScreen):
 
     def action_view(self) -> None:
         """What cells show: values, Q in four directions, visits, the policy."""
-        at = SHOWS.index(self.showing)
-        self.showing = SHOWS[(at + 1) % len(SHOWS)]
+        tensors = self.frame.tensors if self.frame is not None else {}
+        needs = {"actions": "q", "visits": "visits", "policy": "policy"}
+        known = [show for show in SHOWS if show not in needs or f"{self.side}/{needs[show]}" in tensors]
+        self.showing = known[(known.index(self.showing) + 1) % len(known)] if self.showing in known else "values"
         self.lay_out()
         self.show_all()
 

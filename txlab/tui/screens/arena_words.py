@@ -103,14 +103,15 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: b
     return parts
 
 
-def score_groups(facts: Mapping[str, Any], side: int, curves: Curves | None) -> list[Parts]:
+def score_groups(facts: Mapping[str, Any], side: int, curves: Curves | None, ascii: bool) -> list[Parts]:
     """episode 214   on-line −24.1   greedy −17: the returns, whose difference is what exploring costs."""
     episodes = facts.get("episodes")
     groups: list[Parts] = []
-    if isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], (int, float)):
+    if isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], int) and episodes[side]:
         groups.append([("  episode ", "$quiet"), (count(episodes[side]), "")])
     if curves is not None and len(curves.returns):
-        groups.append([("  on-line ", "$quiet"), (compact(float(curves.returns[-1])), "")])
+        name = visible(curves.label, ascii) or "on-line"
+        groups.append([(f"  {name} ", "$quiet"), (compact(float(curves.returns[-1])), "")])
     if curves is not None and len(curves.greedy_returns):
         groups.append([("  greedy ", "$quiet"), (compact(float(curves.greedy_returns[-1])), "bold")])
     return groups
@@ -122,7 +123,7 @@ def side_head(
 ) -> Content:  # fmt: skip
     """The line of a side, or its two."""
     names = side_parts(told_of(facts, side), chosen, here, ascii)
-    scores = score_groups(facts, side, curves)
+    scores = score_groups(facts, side, curves, ascii)
     if lines < 2:
         return spread(names, scores, cells)
     return Content("\n").join([styled(names), styled([part for group in scores for part in group])])
@@ -194,7 +195,8 @@ def facts_panel(facts: Mapping[str, Any], curves: Sequence[Curves], speed: float
             rows.append([("updates        ", "$quiet"), (count(updates[side]), "")])
         if len(each.returns):
             over = f", mean of {each.block}" if each.block > 1 else ""
-            rows.append([("on-line return ", "$quiet"), (compact(float(each.returns[-1])), ""), (over, "$quiet")])
+            name = f"{visible(each.label)[:13]:<15}" if each.label else "on-line return "
+            rows.append([(name, "$quiet"), (compact(float(each.returns[-1])), ""), (over, "$quiet")])
         if each.latest:
             rows.append([("latest         ", "$quiet"), (" ".join(compact(value) for value in each.latest), "")])
         if len(each.greedy_returns):
@@ -202,7 +204,7 @@ def facts_panel(facts: Mapping[str, Any], curves: Sequence[Curves], speed: float
                 [
                     ("greedy return  ", "$quiet"),
                     (compact(float(each.greedy_returns[-1])), "bold"),
-                    (f" in {each.path} steps", "$quiet"),
+                    (f" in {each.path} steps" if each.path else "", "$quiet"),
                 ]
             )
         rows.append([])

@@ -57,11 +57,12 @@ class NavigationLine(Widget, can_focus=False):
         self.places: list[tuple[int, int, str]] = []
 
     def render(self) -> Content:
-        here = getattr(self.app, "current_mode", None)
+        mode = getattr(self.app, "current_mode", None)
+        here = next((room.within for room in ROOMS if room.name == mode and room.within), mode)
         parts = [Content.styled("txlab", "bold"), Content("   ")]
         column = 8
         self.places = []
-        for room in ROOMS:
+        for room in [room for room in ROOMS if not room.within]:
             label = f"{room.key} {room.title}"
             self.places.append((column, column + len(label), room.name))
             style = "bold underline $accent" if room.name == here else "$quiet"
