@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.checking import checked
 from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
 from txlab.engine.rl.rules.model import Block, Model
 from txlab.engine.rl.rules.moment import Moment
+from txlab.engine.rl.rules.stepped import SteppedModel, shell
 from txlab.engine.rl.settings import TITLES, Rule, Settings
 from txlab.engine.rl.update import Update
 from txlab.errors import LabError, nearest
@@ -42,7 +44,7 @@ class Agent:
     rule: ClassVar[Rule]
     tables: ClassVar[tuple[str, ...]] = ("rows",)
 
-    def __init__(self, process: Process, settings: Settings, seed: int) -> None:
+    def __init__(self, process: Process | Environment, settings: Settings, seed: int) -> None:
         self.seed = seed
         self.settings = checked(settings)
         self.updates = 0
@@ -63,9 +65,13 @@ class Agent:
 
     rows: list[Row]
 
-    def live_in(self, process: Process) -> None:
-        self.process = process
-        self.model = Model(process)
+    def live_in(self, process: Process | Environment) -> None:
+        if isinstance(process, Process):
+            self.process: Process = process
+            self.model: Model = Model(process)
+        else:
+            self.process = shell(process)
+            self.model = SteppedModel(process, self.process)
         pairs = [s * self.model.choices + a for s, row in enumerate(self.model.actions) for a in row]
         self.pairs = np.array(pairs, dtype=np.int64)
 
@@ -196,6 +202,10 @@ class Agent:
     def greedy_path(self, limit: int = 1000) -> tuple[list[int], float]:
         """States that the greedy policy goes through from where an episode begins, and the return; at most `limit`
         steps. Chance (outcomes, ties) is a stream of its own, the same whenever it is asked."""
+        with self.model.aside():
+            return self._greedy_path(limit)
+
+    def _greedy_path(self, limit: int) -> tuple[list[int], float]:
         block = Block(self.seed ^ 0x5EED, 0, 1)
         s, total, path, u1, happens = 0, 0.0, [], block.u1, self.model.sampler(block)
         for step in range(limit):
@@ -290,6 +300,7 @@ class Agent:
             "settings": [[t, vars(settings), gamma] for t, settings, gamma in self.told_when],
             "tables": {name: self.spread(getattr(self, name)) for name in self.tables},
             "records": json.dumps(self.records),
+            "outside": self.model.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -306,13 +317,16 @@ class Agent:
             flat = np.asarray(state["tables"][name], dtype=np.float64)
             setattr(self, name, [flat[s, row].tolist() for s, row in enumerate(self.model.actions)])
         self.records = json.loads(state["records"])
+        self.model.load(state["outside"])
         self.prepare()
 
 
-def make_agent(process: Process, settings: Settings, seed: int = 0) -> Agent:
-    """A learner of `settings.rule` in this world."""
+def make_agent(process: Process | Environment, settings: Settings, seed: int = 0) -> Agent:
+    """A learner of `settings.rule` in this world, or in an environment that can only be stepped."""
     from txlab.engine.rl.rules.all import AGENTS
 
     if settings.rule not in AGENTS:
         raise LabError(f"no rule is called {settings.rule!r}{nearest(settings.rule, AGENTS)}")
+    if settings.rule == "value-iteration" and not isinstance(process, Process):
+        raise LabError(f"value iteration must be told how a world works, and {process.name} can only be stepped")
     return AGENTS[settings.rule](process, settings, seed)

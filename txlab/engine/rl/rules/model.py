@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,17 @@ class Model:
 
     def sure(self, first: int, last: int) -> bool:
         return last == first + 1 and not (self.noise and self.noise[first])
+
+    def state(self) -> dict[str, Any]:
+        """What it is in the midst of, beside where the learner stands: nothing."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        return
+
+    def aside(self) -> AbstractContextManager[None]:
+        """For a walk that shall leave no trace."""
+        return nullcontext()
 
     def begin(self, u: float) -> int:
         """Where an episode begins: the first state whose cumulated probability is above u."""

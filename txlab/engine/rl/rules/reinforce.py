@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.choosing import probabilities, weights
 from txlab.engine.rl.rules.episodes import Episodic, Lived
@@ -32,7 +33,7 @@ class Reinforce(Episodic):
     rule: ClassVar[Rule] = "reinforce"
     baseline: ClassVar[bool] = False
 
-    def __init__(self, process: Process, settings: Settings, seed: int) -> None:
+    def __init__(self, process: Process | Environment, settings: Settings, seed: int) -> None:
         super().__init__(process, replace(settings, policy="softmax", temperature=1.0, decay=1.0), seed)
 
     def prepare(self) -> None:

@@ -1,0 +1,71 @@
+"""An environment that can only be stepped, as the loops read a process: each outcome is found by stepping (MATH M1).
+
+Notable: nothing is known ahead, so nothing is ready; and what it is in the midst of must be saved with the learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules.model import CUT_OFF, ENDED, GOES_ON, Block, Happening, Model, Sampler
+
+
+def shell(environment: Environment) -> Process:
+    """The names and the discount of an environment as a Process without outcomes, for who asks only for those."""
+    size, choices = environment.size, len(environment.actions)
+    nothing = np.zeros(0)
+    return Process(
+        actions=environment.actions,
+        states=tuple(map(str, range(size))),
+        first=np.zeros(size * choices + 1, dtype=np.int64),
+        next=nothing.astype(np.int64),
+        probability=nothing,
+        reward=nothing,
+        done=nothing.astype(bool),
+        start=np.full(size, 1.0 / size),
+        discount=environment.discount,
+    )
+
+
+class SteppedModel(Model):
+    """Every action is possible in every state, and what it leads to is found out."""
+
+    def __init__(self, environment: Environment, process: Process) -> None:
+        self.environment, self.process, self.noise = environment, process, None
+        self.size, self.choices, self.limit = process.size, process.choices, 0  # it cuts off by itself
+        self.discount = process.discount
+        self.actions = [list(range(self.choices)) for _ in range(self.size)]
+        self.moves: list[list[Happening | None]] = [[None] * self.choices for _ in range(self.size)]
+
+    def begin(self, u: float) -> int:
+        return self.environment.reset(u)
+
+    def sampler(self, block: Block) -> Sampler:
+        step = self.environment.step
+
+        def happens(s: int, k: int, place: int) -> Happening:
+            found = step(k)
+            end = ENDED if found.terminated else CUT_OFF if found.truncated else GOES_ON
+            return found.reward, found.next, end
+
+        return happens
+
+    def state(self) -> dict[str, Any]:
+        return self.environment.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.environment.load(state)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        before = self.environment.state()
+        try:
+            yield
+        finally:
+            self.environment.load(before)
