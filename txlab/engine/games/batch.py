@@ -45,13 +45,14 @@ class Batch:
         self.results = np.zeros((M, 3), dtype=np.int64)
         self.way, self.e = np.full((M, longest), self.nothing), np.zeros((M, longest))
         self.pending = np.full(M, self.nothing)
-        # (N, places): after-state and cell of each move
-        self.after = np.zeros((graph.size, places), dtype=np.int64)
-        self.cell = np.repeat(np.where(graph.mover < 0, self.cells + 1, self.cells)[:, None], places, axis=1)
+        # (places, N): after-state and cell of each move. The short side is first, for arrays are reduced over it: the
+        # other way round each of M rows of nine would be a loop of its own
+        self.after = np.zeros((places, graph.size), dtype=np.int64)
+        self.cell = np.tile(np.where(graph.mover < 0, self.cells + 1, self.cells), (places, 1))
         place = np.arange(len(graph.move)) - graph.first[graph.before]
-        self.after[graph.before, place] = graph.after
-        self.cell[graph.before, place] = graph.after if self.of_positions else np.arange(len(graph.move))
-        self.sign = graph.mover[:, None].astype(np.float64)
+        self.after[place, graph.before] = graph.after
+        self.cell[place, graph.before] = graph.after if self.of_positions else np.arange(len(graph.move))
+        self.sign = graph.mover.astype(np.float64)
 
     def run(self, games: int) -> None:
         """So many games more in every row; a row that is through waits for the others."""
@@ -75,13 +76,14 @@ class Batch:
         table = self.tables.reshape(-1)
         base, s = rows * self.tables.shape[1], self.position[rows]
         # the move: the int(which · n)-th of all n, or of the n equally good ones
-        values = table[base[:, None] + self.cell[s]]  # (rows, places)
-        signed = values * self.sign[s]
-        best = signed.max(axis=1)
-        ties = signed == best[:, None]
-        chosen = (which * np.where(explore, graph.count[s], ties.sum(axis=1))).astype(np.int64)
-        place = np.where(explore, chosen, (np.cumsum(ties, axis=1) > chosen[:, None]).argmax(axis=1))
-        to, cell = self.after[s, place], self.cell[s, place]
+        sign = self.sign[s]
+        # `take`, for it lays the rows of (places, rows) side by side in memory; [:, s] would not
+        signed = table[base + self.cell.take(s, axis=1)] * sign
+        best = signed.max(axis=0)
+        ties = np.cumsum(signed == best, axis=0, dtype=np.int8)
+        chosen = (which * np.where(explore, graph.count[s], ties[-1])).astype(np.int64)
+        place = np.where(explore, chosen, (ties <= chosen).sum(axis=0))
+        to, cell = self.after[place, s], self.cell[place, s]
         ended = graph.ended[to]
         # what it teaches
         if self.of_positions:
@@ -99,7 +101,7 @@ class Batch:
             else:
                 table[base + np.where(teach, s, self.nothing)] += correction
         else:
-            target = table[base + cell] if rule == "sarsa" else best * self.sign[s, 0]
+            target = table[base + cell] if rule == "sarsa" else best * sign
             at = base + self.pending[rows]
             table[at] += alpha * (target - table[at])
             at = (base + cell)[ended]
