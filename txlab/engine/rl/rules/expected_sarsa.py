@@ -14,11 +14,11 @@ from txlab.engine.rl.rules.moment import Moment, said
 from txlab.engine.rl.rules.one_step import OneStep
 
 
-def expectation(row: list[float], chance: float, heat: float, softly: bool) -> float:
-    """Σₐ π(a|s) Q(s,a): ε-greedy (1 − ε) max + ε mean; softmax by its weights."""
+def expectation(row: list[float], top: float, chance: float, heat: float, softly: bool) -> float:
+    """Σₐ π(a|s) Q(s,a): ε-greedy (1 − ε) max + ε mean; softmax by its weights. `top` is the largest of the row."""
     if softly:
         return added([one * value for one, value in zip(weights(row, heat), row, strict=True)])
-    return (1.0 - chance) * max(row) + chance * (added(row) / len(row))
+    return (1.0 - chance) * top + chance * (added(row) / len(row))
 
 
 def added(row: list[float]) -> float:
@@ -35,31 +35,37 @@ class ExpectedSarsa(OneStep):
     source = "van Seijen et al. 2009; Sutton and Barto 2018, eq. 6.9"
 
     def loop(self, block: Block, steps: int) -> None:
-        rows, records, moves = self.rows, self.records, self.model.moves
-        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+        rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.model.moves
+        u1, u3, happens, over = block.u1, block.u3, self.model.sampler(block), ENDED
         alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
         chance, heat = exploring(self.settings, self.episode)
         s, total, cut, first = self.state, self.total, self.cut, self.updates
-        for place in range(steps):
+        for t, u0 in zip(range(first, first + steps), block.u0, strict=False):
             was, row = s, rows[s]
-            if u0[place] < chance:
-                k = soft(row, heat, u1[place]) if softly else int(u1[place] * len(row))
+            if u0 < chance:
+                k = soft(row, heat, u1[t - first]) if softly else int(u1[t - first] * len(row))
             else:
-                best = max(row)
-                k = row.index(best) if row.count(best) == 1 else tied(row, u1[place])
-            happening = moves[s][k] or happens(s, k, place)
+                k = picks[s]
+                if k < 0:
+                    k = tied(row, u1[t - first])
+            happening = moves[s][k] or happens(s, k, t - first)
             reward, s, end = happening
             after = rows[s]
-            value = 0.0 if end == ENDED else expectation(after, chance, heat, softly)
+            value = 0.0 if end == over else expectation(after, tops[s], chance, heat, softly)
             old = row[k]
-            new = row.copy()
-            new[k] = old + alpha * (reward + gamma * value - old)
-            rows[was] = new
-            t = first + place
+            new = old + alpha * (reward + gamma * value - old)
             records[was][k] = (t, happening, old, after, value, -1)
+            if new != old:
+                rows[was] = row = row.copy()
+                row[k] = new
+                if new > tops[was]:
+                    tops[was], picks[was] = new, k
+                elif new == tops[was] or picks[was] == k or picks[was] < 0:
+                    top = tops[was] = max(row)
+                    picks[was] = row.index(top) if row.count(top) == 1 else -1
             total += reward
             if end or t == cut:
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
+                s, total, cut = self.turn(t, total, u3[t - first]), 0.0, self.cut
                 chance, heat = exploring(self.settings, self.episode)
         self.state, self.total, self.latest = s, total, (was, k)
 

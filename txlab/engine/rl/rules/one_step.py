@@ -19,11 +19,21 @@ from txlab.engine.rl.update import Term, Update
 
 
 class OneStep(Agent):
-    """`letters` is V as it is written; `worth` says where its number comes from."""
+    """`letters` is V as it is written; `worth` says where its number comes from.
+
+    tops, picks   [s] the largest value of the row, and its k, or −1 where several are equally good: most updates
+                  leave another row's best as it was, so it need not be looked for at each step
+    """
 
     letters: ClassVar[str]
     math: ClassVar[str] = "M6"
     source: ClassVar[str]
+
+    def prepare(self) -> None:
+        self.tops = [max(row, default=0.0) for row in self.rows]
+        self.picks = [
+            row.index(top) if row.count(top) == 1 else -1 for row, top in zip(self.rows, self.tops, strict=True)
+        ]
 
     def worth(self, moment: Moment, record: Any) -> list[Step]:
         """How V came out of the row of s′."""

@@ -22,37 +22,44 @@ class Sarsa(OneStep):
     source = "Rummery and Niranjan 1994; Sutton and Barto 2018, eq. 6.7"
 
     def loop(self, block: Block, steps: int) -> None:
-        rows, records, moves = self.rows, self.records, self.model.moves
-        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+        rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.model.moves
+        u1, u3, happens, over = block.u1, block.u3, self.model.sampler(block), ENDED
         alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
         chance, heat = exploring(self.settings, self.episode)
         s, total, cut, first = self.state, self.total, self.cut, self.updates
-        k = self.choose(rows[s], u0[0], u1[0]) if self.pending is None else self.pending
-        for place in range(steps):
+        k = self.choose(rows[s], block.u0[0], u1[0]) if self.pending is None else self.pending
+        for t, u0 in zip(range(first, first + steps), block.u0[1:], strict=True):  # u0 is that of step t + 1
             was, j, row = s, k, rows[s]
-            happening = moves[s][k] or happens(s, k, place)
+            happening = moves[s][k] or happens(s, k, t - first)
             reward, s, end = happening
             after = rows[s]
-            if end == ENDED:
+            if end == over:
                 k, value = -1, 0.0
             else:
-                if u0[place + 1] < chance:
-                    k = soft(after, heat, u1[place + 1]) if softly else int(u1[place + 1] * len(after))
+                if u0 < chance:
+                    u = u1[t + 1 - first]
+                    k = soft(after, heat, u) if softly else int(u * len(after))
                 else:
-                    best = max(after)
-                    k = after.index(best) if after.count(best) == 1 else tied(after, u1[place + 1])
+                    k = picks[s]
+                    if k < 0:
+                        k = tied(after, u1[t + 1 - first])
                 value = after[k]
             old = row[j]
-            new = row.copy()
-            new[j] = old + alpha * (reward + gamma * value - old)
-            rows[was] = new
-            t = first + place
+            new = old + alpha * (reward + gamma * value - old)
             records[was][j] = (t, happening, old, after, value, k)
+            if new != old:
+                rows[was] = row = row.copy()
+                row[j] = new
+                if new > tops[was]:
+                    tops[was], picks[was] = new, j
+                elif new == tops[was] or picks[was] == j or picks[was] < 0:
+                    top = tops[was] = max(row)
+                    picks[was] = row.index(top) if row.count(top) == 1 else -1
             total += reward
             if end or t == cut:
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
+                s, total, cut = self.turn(t, total, u3[t - first]), 0.0, self.cut
                 chance, heat = exploring(self.settings, self.episode)
-                k = self.choose(rows[s], u0[place + 1], u1[place + 1])
+                k = self.choose(rows[s], u0, u1[t + 1 - first])
         self.state, self.total, self.pending, self.latest = s, total, k, (was, j)
 
     def worth(self, moment: Moment, record: Any) -> list[Step]:

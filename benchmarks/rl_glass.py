@@ -1,0 +1,107 @@
+"""One learner that can be taken apart after any update, beside Gymnasium's environment with a numpy table.
+
+    python benchmarks/rl_glass.py
+
+All learn cliff walking by Q-learning, α .5, ε .1, γ 1. The glass box keeps what every cell's last update was made of
+(`last_at` is asked after each turn, and must answer); the plain loop keeps its table. It is measured as one writes it,
+with what `gymnasium.make` gives, and once more with the wrappers taken off, which nobody does. CPU seconds of one core,
+turn by turn, the median of the ratios of neighbours. Then every rule alone.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.settings import RULES, Rule, Settings
+from txlab.engine.rl.worlds.catalogue import world_named
+
+TURNS, PLAIN_STEPS, GLASS_STEPS = 9, 20_000, 400_000
+SLOW: tuple[Rule, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes of the cliff need not end soon
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+class Plain:
+    """Tabular Q-learning as one writes it with Gymnasium: `step`, a numpy table, numpy's generator. Of equally good
+    actions it takes the first, which is quicker than doing it right."""
+
+    def __init__(self, bare: bool, seed: int = 0) -> None:
+        import gymnasium
+
+        env = gymnasium.make("CliffWalking-v1")
+        self.env = env.unwrapped if bare else env
+        self.generator = np.random.default_rng(seed)
+        self.q = np.zeros((48, 4))
+        self.state, _ = self.env.reset(seed=seed)
+
+    def run(self, steps: int) -> None:
+        env, q, random, integers, s = self.env, self.q, self.generator.random, self.generator.integers, self.state
+        for _ in range(steps):
+            a = int(integers(4)) if random() < 0.1 else int(q[s].argmax())
+            then, reward, terminated, _, _ = env.step(a)
+            target = reward if terminated else reward + q[then].max()
+            q[s, a] += 0.5 * (target - q[s, a])
+            s = env.reset()[0] if terminated else then
+        self.state = s
+
+
+def speed(rule: Rule, world: str = "cliff", steps: int = 60_000) -> float:
+    """Updates a CPU-second of a rule, once it has begun."""
+    process = world_named(world).process
+    agent = make_agent(process, Settings(rule=rule, alpha=0.001 if rule in SLOW else 0.3), 0)
+    agent.run(2000)
+    return steps / statistics.median(seconds(lambda: agent.run(steps)) for _ in range(3))
+
+
+def measure(turns: int = TURNS) -> dict[str, Any]:
+    """Updates a CPU-second of all, their ratios, how long `last_at` and one update alone take, and every rule."""
+    glass = make_agent(world_named("cliff").process, Settings(rule="q-learning", alpha=0.5), 0)
+    plain, bare = Plain(bare=False), Plain(bare=True)
+    for each in (glass, plain, bare):
+        each.run(5000)
+    found = []
+    for _ in range(turns):
+        slow = PLAIN_STEPS / seconds(lambda: plain.run(PLAIN_STEPS))
+        fast = GLASS_STEPS / seconds(lambda: glass.run(GLASS_STEPS))
+        naked = PLAIN_STEPS / seconds(lambda: bare.run(PLAIN_STEPS))
+        assert all(glass.last_at(state, 0) is not None for state in (0, 24, 36))
+        found.append((slow, fast, naked))
+    return {
+        "plain": statistics.median(slow for slow, _, _ in found),
+        "bare": statistics.median(naked for _, _, naked in found),
+        "glass": statistics.median(fast for _, fast, _ in found),
+        "ratio": statistics.median(fast / slow for slow, fast, _ in found),
+        "ratio_bare": statistics.median(fast / naked for _, fast, naked in found),
+        "last_at": statistics.median(seconds(lambda: [glass.last_at(s, 1) for s in range(36)]) / 36 for _ in range(9)),
+        "one": statistics.median(seconds(lambda: [glass.run(1) for _ in range(200)]) / 200 for _ in range(9)),
+        "rules": {rule: speed(rule, "corridor" if rule.startswith("reinforce") else "cliff") for rule in RULES},
+    }
+
+
+def main() -> None:
+    found = measure()
+    print(f"Gymnasium, numpy table     {found['plain'] / 1e3:10.0f} k updates a CPU-second")
+    print(f"  its wrappers taken off   {found['bare'] / 1e3:10.0f} k updates a CPU-second")
+    print(f"glass box, Q-learning      {found['glass'] / 1e3:10.0f} k updates a CPU-second")
+    print(f"ratio                      {found['ratio']:10.1f} ×   (promised: 20)")
+    print(f"  to the bare environment  {found['ratio_bare']:10.1f} ×")
+    print(f"last_at of a cell          {found['last_at'] * 1e6:10.0f} µs")
+    print(f"run(1)                     {found['one'] * 1e6:10.0f} µs")
+    for rule, value in found["rules"].items():
+        print(f"  {rule:<24} {value / 1e3:10.0f} k updates a CPU-second")
+
+
+if __name__ == "__main__":
+    main()
