@@ -269,3 +269,15 @@ def test_every_metric_that_is_judged_is_explained_by_its_own_number() -> None:
     assert told["all"] == pytest.approx(1)
     assert (round(float(told["perfect"]), 6), round(float(told["best"]), 6)) == (0.777484, 0.934392)  # type: ignore[arg-type]
     assert explain_metric(scenario, "self_won", 1, values) is None
+
+
+@pytest.mark.parametrize("seeds", [1, 40])
+def test_a_checkpoint_before_the_first_game_is_one_too(tmp_path: Path, seeds: int) -> None:
+    scenario = made(seeds=seeds, rule="td-lambda")
+    run = RunDirectory(prepare(LoadedScenario(scenario, "tictactoe", "a test"), root=tmp_path))
+    before = build(scenario)
+    checkpoints.save(run, 0, before.state_dict())
+    after = build(scenario)
+    after.load_state_dict(checkpoints.load(run, 0))
+    assert after.step() == before.step()
+    assert alike(before.state_dict(), after.state_dict())

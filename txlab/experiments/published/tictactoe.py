@@ -1,6 +1,6 @@
 """Published numbers of tic-tac-toe: its positions, its exact matches, and what self-play makes of an empty table.
 
-Notable: all but the last two figures are computed, without a game being played. Of the learners so many seeds are
+Notable: all but the last two figures are computed, without a game being played. Of the learners as many seeds are
 measured as are named; each of them comes to the very same player, so that their mean has no error left.
 """
 
@@ -158,7 +158,7 @@ FIGURES = [
         "Sutton and Barto 2018, sections 1.5 and 6.8",
         LEARNT,
         measure_td,
-        seconds=15.0,
+        seconds=10.0,
     ),
     Figure(
         "tictactoe-q-learning",
@@ -166,6 +166,6 @@ FIGURES = [
         "Sutton and Barto 2018, section 6.5",
         LEARNT,
         measure_q_learning,
-        seconds=15.0,
+        seconds=10.0,
     ),
 ]  # fmt: skip
