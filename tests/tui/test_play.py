@@ -28,9 +28,9 @@ SIZES = [(80, 24), (120, 40)]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Agents answer at once."""
+    """Agents answer soon (a timer that is late before it is begun is skipped, so not at once)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("txlab.tui.screens.play_game.ANSWER", 0.001)
+    monkeypatch.setattr("txlab.tui.screens.play_game.ANSWER", 0.02)
 
 
 def notices(screen: PlayScreen) -> str:
@@ -222,7 +222,7 @@ async def test_why_of_a_perfect_value_is_what_may_follow(tmp_path: Path) -> None
 
 
 async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.tui.screens.play_game.PACES", (200.0, 200.0, 200.0, 200.0, 400.0))
+    monkeypatch.setattr("txlab.tui.screens.play_game.PACES", (50.0, 50.0, 50.0, 50.0, 60.0))
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)

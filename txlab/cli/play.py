@@ -222,8 +222,5 @@ def read_line(prompt: str) -> str | None:
     if prompt:
         sys.stdout.write(prompt)
         sys.stdout.flush()
-    try:
-        line = sys.stdin.readline()
-    except UnicodeDecodeError:
-        return "?"
-    return line.rstrip("\r\n") if line else None
+    data: bytes = sys.stdin.buffer.readline()  # bytes: what is no text is a wrong move, and the next line is read
+    return data.decode(errors="replace").rstrip("\r\n") if data else None

@@ -1,0 +1,164 @@
+"""`txlab play`: whole games on a pipe, as JSON and at a terminal; what is wrong is a sentence and asked again."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txlab.engine.games import tictactoe
+from txlab.engine.games.settings import Settings
+from txlab.experiments.self_play.live import Training
+
+Ask = Any
+
+
+def events(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def test_a_game_on_a_pipe_is_a_line_a_move_and_says_who_won(ask: Ask) -> None:
+    said = ask("play", "tictactoe", "--seed", "4", stdin="".join(f"{n}\n" for n in range(1, 10)).encode())
+    assert said.status == 0
+    first, *moves, last = said.out.splitlines()
+    assert first == "you are X, perfect is O; squares are 1 to 9, row by row"
+    positions = [tictactoe.read(move.split()[2]) for move in moves]
+    assert [sum(map(abs, position)) for position in positions] == list(range(1, len(moves) + 1))
+    assert [move.split()[0] for move in moves] == ["X", "O", "X", "O", "X", "O", "X", "O", "X"][: len(moves)]
+    outcome = tictactoe.outcome(positions[-1])
+    assert outcome in (-1, 0)  # nobody wins against it
+    assert last.startswith("you have lost: O has" if outcome else "drawn")
+    assert all("taken; free are" in line for line in said.error.splitlines())
+    again = ask("play", "tictactoe", "--seed", "4", stdin="".join(f"{n}\n" for n in range(1, 10)).encode())
+    assert again.out == said.out
+
+
+def test_json_has_an_object_for_everything(ask: Ask) -> None:
+    said = ask(
+        "play", "tictactoe", "--against", "random", "--second", "--json", "--seed", "1",
+        stdin=b"huh\nh\nw\nv\nu\n" + b"".join(b"%d\n" % n for n in range(1, 10)) * 2,
+    )  # fmt: skip
+    assert said.status == 0
+    assert said.error == ""
+    found = events(said.out)
+    assert found[0] == {"event": "begin", "you": "O", "against": "random"}
+    assert {each["event"] for each in found} == {"begin", "move", "wrong", "hint", "why", "values", "end"}
+    moves = [each for each in found if each["event"] == "move"]
+    assert moves[0]["sign"] == "X"
+    assert moves[0]["by"] == "random"
+    position = tictactoe.read(moves[-1]["position"])
+    outcome = tictactoe.outcome(position)
+    end = found[-1]
+    assert end["winner"] == {1: "X", -1: "O", 0: None}[outcome or 0]
+    assert end["you"] == {1: "lost", -1: "won", 0: "drawn"}[outcome or 0]
+
+
+def test_a_hint_a_value_and_a_reason_before_the_move(ask: Ask) -> None:
+    said = ask("play", "tictactoe", "--seed", "2", stdin=b"5\nh\nv\nw 3\nu\nq\n")
+    lines = said.out.splitlines()
+    assert any(line.startswith("hint ") and line.endswith(": draws") for line in lines)
+    assert any(re.fullmatch(r"values (\d (\.00|−1)(, )?)+", line) for line in lines)
+    assert any(line.startswith("why is ") for line in lines)
+    assert "back  .../.../..." in lines
+    assert lines[-1] == "left after 0 moves; nobody has won"
+
+
+@pytest.mark.parametrize("games", [0, 400])
+def test_what_learns_first_sees_what_so_much_learning_gives(ask: Ask, games: int) -> None:
+    said = ask(
+        "play", "tictactoe", "--against", "td", "--games", str(games), "--seed", "3", "--values", "--json", stdin=b"q"
+    )
+    training = Training(Settings(), 3)
+    training.run(games)
+    values = training.player().values(tictactoe.start())
+    assert events(said.out)[1]["values"] == {str(square + 1): value for square, value in values.items()}
+
+
+def test_the_end_of_the_input_is_no_error(ask: Ask) -> None:
+    said = ask("play", "tictactoe", stdin=b"")
+    assert said.status == 0
+    assert said.error == ""
+    assert said.out.endswith("left after 0 moves; nobody has won\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["chess"], "'chess' is not known; allowed: tictactoe"),
+        (["tictacto"], "(nearest: "),
+        (["tictactoe", "--against", "perfct"], "(nearest: "),
+        (["tictactoe", "--against", "nobody"], "or one of perfect, random, td"),
+        (["tictactoe", "--games", "10"], "give it with --against td"),
+        (["tictactoe", "--against", "td", "--games", "1000000"], "at most 100000"),
+    ],
+)
+def test_wrong_words_are_one_sentence(ask: Ask, words: Sequence[str], sentence: str) -> None:
+    assert sentence in ask("play", *words).refused
+
+
+def test_wrong_moves_are_one_sentence_that_cannot_speak_to_the_terminal(ask: Ask) -> None:
+    hostile = "\x1b]0;owned\x07" + "y" * 500
+    said = ask("play", "tictactoe", stdin=f"0\n10\n٣\n{hostile}\n\n99999999999999999999\n".encode() + b"\xff\n")
+    assert said.status == 0
+    assert len(said.error.splitlines()) == 7
+    assert all("free are 1 2 3 4 5 6 7 8 9" in line for line in said.error.splitlines())
+    assert max(map(len, said.error.splitlines())) < 200
+
+
+def test_a_run_of_another_kind_does_not_play(ask: Ask, tiny_run: Path) -> None:
+    assert "one that plays is of kind self-play" in ask("play", "tictactoe", "--against", "latest").refused
+
+
+def test_the_ratings_put_the_perfect_player_first(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txlab.cli.play_ratings.GAMES", 200)
+    rows = ask("play", "tictactoe", "--tournament", "--games", "200", "--json").json["players"]
+    assert rows[0]["name"] == "perfect"
+    assert {row["name"] for row in rows} == {"perfect", "random", *(f"TD(0), {n} games" for n in (0, 100, 200))}
+    assert all(row["won"] + row["drawn"] + row["lost"] == row["games"] == 800 for row in rows)
+    table = ask("play", "tictactoe", "--tournament", "--games", "0").out.splitlines()
+    assert table[0].split() == ["player", "rating", "error", "won", "drawn", "lost"]
+    assert len(table) == 6
+
+
+def test_help_needs_no_numpy() -> None:
+    code = "import sys; import txlab.cli.play; sys.exit(any(m in sys.modules for m in ('numpy', 'torch', 'textual')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_at_a_terminal_the_board_is_drawn_and_a_person_is_asked(tmp_path: Path) -> None:
+    pid, fd = pty.fork()
+    if pid == 0:
+        environment = os.environ | {"TERM": "xterm-256color", "TXLAB_RUNS": str(tmp_path), "NO_COLOR": ""}
+        words = ["-m", "txlab", "play", "tictactoe", "--seed", "1"]
+        os.execve(sys.executable, [sys.executable, *words], environment)
+    said = b""
+
+    def until(text: str) -> None:
+        nonlocal said
+        while text.encode() not in said:
+            assert select.select([fd], [], [], 40.0)[0], said.decode()
+            said += os.read(fd, 65536)
+
+    until("q quit > ")
+    plain = re.sub(rb"\x1b\[[0-9;]*m", b"", said).decode()
+    assert "│   2   │" in plain
+    assert "───────┼───────┼───────" in plain
+    said = b""
+    os.write(fd, b"5\n")
+    until("q quit > ")
+    plain = re.sub(rb"\x1b\[[0-9;]*m", b"", said).decode()
+    assert "perfect takes " in plain
+    assert "│   X   │" in plain
+    os.write(fd, b"\x04")
+    until("left after 2 moves; nobody has won")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(fd)
