@@ -33,16 +33,20 @@ async def opened(pilot: Pilot[None]) -> PlayScreen:
 
 
 async def put(pilot: Pilot[None], square: int) -> None:
-    """Go to a square with the arrows, and press enter."""
+    """Press enter on a square."""
     screen = pilot.app.screen
     assert isinstance(screen, PlayScreen)
-    board = screen.query_one("#board", Board)
+    screen.query_one("#board", Board).go(square)
+    await pilot.press("enter")
+
+
+async def walk(pilot: Pilot[None], square: int) -> None:
+    """Go to a square with the arrows."""
+    board = pilot.app.screen.query_one("#board", Board)
     while board.cursor != square:
         (row, column), (to_row, to_column) = divmod(board.cursor, 3), divmod(square, 3)
-        await pilot.press(
-            "down" if row < to_row else "up" if row > to_row else "right" if column < to_column else "left"
-        )
-    await pilot.press("enter")
+        sideways = "right" if column < to_column else "left"
+        await pilot.press("down" if row < to_row else "up" if row > to_row else sideways)
 
 
 async def answered(pilot: Pilot[None]) -> None:
