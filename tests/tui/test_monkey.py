@@ -10,12 +10,14 @@ import random
 from pathlib import Path
 
 import pytest
+from play_screen import opened
 from recorded import HOSTILE, app_on, append_rows, make_run
 from textual import events
 
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.attention import AttentionScreen
 from txlab.tui.screens.attention_bench import Task
+from txlab.tui.screens.play_knobs import Lesson
 
 EVENTS = 5000
 BATCH = 50  # events between two rests, so that they pile up as they do under a person's hands
@@ -143,6 +145,59 @@ async def test_random_keys_on_a_model_break_nothing(
         for _ in range(600):
             if all(lane.idle for lane in lanes):
                 break
+            await pilot.pause(0.05)
+        assert all(lane.idle for lane in lanes), "a wish was never answered"
+        assert app._exception is None
+
+
+PLAY_EVENTS = 800
+PLAY_KEYS = [
+    *"uuhnncoolmmvwwaxx0159.", "enter", "enter", "enter", "space", "full_stop", "plus", "minus", "up", "down", "left",
+    "right", "tab", "shift+tab", "shift+down", "shift+up", "escape", "escape", "backspace",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [4])
+async def test_random_keys_at_the_board_break_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Games, lessons, tournaments and dialogs in any order: every lane comes to rest in the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda *_, **__: 1)
+    monkeypatch.setattr("txlab.tui.screens.play_game.ANSWER", 0.01)
+    monkeypatch.setattr("txlab.tui.screens.play_ratings.GAMES", 10)
+    choice = random.Random(seed)
+    app = Caged(root=tmp_path, settings=app_on(tmp_path).settings)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        for done in range(0, PLAY_EVENTS, BATCH):
+            screen.lesson = Lesson(games=300, seed=done)
+            for _ in range(BATCH):
+                if choice.random() < 0.15:
+                    x, y = (choice.randrange(edge) for edge in app.size)
+                    for kind in (events.MouseDown, events.MouseUp, events.Click):
+                        app.screen.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))  # type: ignore
+                else:
+                    key = choice.choice(PLAY_KEYS)
+                    app.post_message(events.Key(key, PRINTED.get(key, key if len(key) == 1 else None)))
+            await pilot.pause(0.05)
+            if done % (4 * BATCH) == 0:
+                await pilot.resize_terminal(*choice.choice(SIZES))
+            if len(app.screen_stack) == 1 and app.screen is not screen:  # a click went elsewhere
+                await app.switch_mode("play")
+            assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
+            position = screen.position  # the moves are always those of a game
+            assert sum(map(abs, position)) == len(screen.moves) <= 9
+        for _ in range(100):
+            if len(app.screen_stack) == 1:
+                break
+            await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        lanes = (screen.preparing, screen.finding, screen.teaching, screen.rating)
+        for _ in range(600):
+            if all(lane.idle for lane in lanes):
+                break
+            screen.action_cancel()
             await pilot.pause(0.05)
         assert all(lane.idle for lane in lanes), "a wish was never answered"
         assert app._exception is None

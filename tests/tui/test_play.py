@@ -230,6 +230,13 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         assert "X .9678, drawn .0322, O .0000" in text_of(app)
         await settle(pilot, lambda: sum(screen.tally.values()) >= 2, 400)
         assert screen.tally.get(-1, 0) == 0  # the perfect player does not lose
+        await pilot.press("question_mark")  # nobody plays behind a dialog
+        await pilot.pause()
+        before = list(screen.moves)
+        await pilot.pause(0.1)
+        assert screen.moves == before
+        await pilot.press("escape")
+        await settle(pilot, lambda: screen.moves != before)
         await pilot.press("space")
         before = list(screen.moves)
         await pilot.pause(0.1)
@@ -350,10 +357,13 @@ async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
         await settle(pilot, lambda: len(app.screen_stack) > 1)
         await choose(pilot, "tictactoe")
         await settle(pilot, lambda: screen.seats[-1].key.startswith("run "))
-        assert screen.seats[-1].title == run.name
+        assert screen.seats[-1].title == f"run {run.name}"
         await put(pilot, 4)
         await answered(pilot)
         assert len(screen.moves) == 2
+        screen.query_one("#board", Board).go(tictactoe.legal(screen.position)[0])
+        await pilot.press("w")
+        await settle(pilot, lambda: "not the updates that made them" in text_of(app))
 
 
 async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:

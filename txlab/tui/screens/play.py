@@ -26,7 +26,7 @@ from txlab.tui.screens.play_game import PACES
 from txlab.tui.screens.play_learning import rate
 from txlab.tui.screens.play_players import Seat
 from txlab.tui.screens.play_ratings import RatingScreen
-from txlab.tui.screens.play_words import facts, headline, move_table, tally_words
+from txlab.tui.screens.play_words import facts, headline, move_table, tally_words, unexplained
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.board import Board
 from txlab.tui.widgets.chart import Chart
@@ -104,7 +104,7 @@ class PlayScreen(RatingScreen):
                     yield Words(id="learner")
                     chart = Chart(id="curves", waiting="l lets an agent learn")
                     chart.can_focus = False
-                    chart.log_x = True
+                    chart.log_x, chart.across = True, "games"
                     yield chart
 
     def on_mount(self) -> None:
@@ -272,10 +272,14 @@ class PlayScreen(RatingScreen):
         ask = partial(self.explained, self.position, square if free else None, self.seer(), self.view)
         self.app.push_screen(WhyScreen(ask, "one moment…"))
 
-    def explained(self, position: Position, square: int | None, seat: Seat | None, view: str) -> Explanation:
-        """In a thread: the last update of what a learner sees; for anybody else, what best play leads to."""
-        course = self.courses.get(seat.key) if seat is not None and view == "agent" else None
-        if course is not None and square is not None:
+    def explained(self, position: Position, square: int | None, seat: Seat | None, view: str) -> Explanation | str:
+        """In a thread: the last update of what a learner sees, or what is known of another one's value; what best play
+        leads to where that is what stands there."""
+        player = seat.player if seat is not None and view == "agent" else None
+        if seat is not None and player is not None and player is not self.perfect and square is not None:
+            course = self.courses.get(seat.key)
+            if course is None:
+                return unexplained(seat.title, player.values(position), position, square)
             with course.lock:
                 return course.training.explain(position, square)
         assert self.solution is not None

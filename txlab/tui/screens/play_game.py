@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from textual import on
+from textual import events, on
 from textual.timer import Timer
 
 from txlab.drawing.tictactoe_words import hints, note_of, position_of
@@ -112,6 +112,18 @@ class GameScreen(BenchScreen):
             elif self.ended and self.watching:
                 self.clock = self.set_timer(max(0.2, SEEN * pause), self.begin_again)
         self.show_game()
+
+    @on(events.ScreenResume)
+    def seen_again(self) -> None:
+        if self in self.app.screen_stack:  # else it is only made ready
+            self.proceed()
+
+    @on(events.ScreenSuspend)
+    def unseen(self) -> None:
+        """Nobody moves while one looks at something else."""
+        if self.clock is not None:
+            self.clock.stop()
+            self.clock = None
 
     def let_agent_move(self) -> None:
         """The agent whose turn it is moves."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from txlab.drawing.text import visible
 from txlab.engine.games.game import FIRST, SECOND
 from txlab.tui.lane import Lane
 from txlab.tui.screens.dialogs import Choose
@@ -139,4 +140,4 @@ def seat_of_run(path: Path) -> Seat:
     from txlab.runs.players import player_of_run
 
     player = player_of_run(path)
-    return Seat(f"run {path}", path.name, player.name, player)
+    return Seat(f"run {path}", visible(f"run {path.name}"), player.name, player)

@@ -11,9 +11,9 @@ from textual.content import Content
 
 from txlab.drawing.numerals import count
 from txlab.drawing.text import visible
-from txlab.drawing.tictactoe_words import SIGN, ended_words, leads_to, position_of
+from txlab.drawing.tictactoe_words import SIGN, ended_words, leads_to, position_of, value_text
 from txlab.engine.games import tictactoe
-from txlab.engine.games.game import FIRST, SECOND
+from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.minimax import Solution
 from txlab.tui.screens.play_players import Seat
 from txlab.tui.widgets.table import Column
@@ -103,3 +103,14 @@ def mistake(solution: Solution, moves: Sequence[int], place: int) -> bool:
     graph = solution.graph
     before, after = (graph.numbered(position_of(moves[:end])) for end in (place, place + 1))
     return int(solution.value[before]) != int(solution.value[after])
+
+
+def unexplained(title: str, values: Mapping[int, float], position: Position, square: int) -> str:
+    """About a value whose making is not known any more, and about who sees nothing."""
+    where, sign = tictactoe.MOVES[square], SIGN[tictactoe.mover(position)]
+    best = "v shows what is true with best play, and w then says why."
+    if square not in values:
+        many = len(tictactoe.legal(position))
+        return f"{visible(title)} sees nothing: each of the {many} free squares is as likely as another.\n{best}"
+    said = f"{visible(title)} expects {value_text(values[square])} of {where}, from the view of {sign}."
+    return f"{said}\nOf its table the values were kept, not the updates that made them.\n{best}"
