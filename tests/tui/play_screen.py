@@ -1,4 +1,4 @@
-"""The Play screen as tests have it: opened by itself, and played on."""
+"""The Play screen as tests have it: opened without the Arena, and played on."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ async def opened(pilot: Pilot[None]) -> PlayScreen:
     """The screen, when the game is solved and a person may move."""
     app = pilot.app
     await pilot.pause()
-    if "play" not in app._modes and "play" not in type(app).MODES:
-        app.add_mode("play", PlayScreen)
     await app.switch_mode("play")
     screen = app.screen
     assert isinstance(screen, PlayScreen)

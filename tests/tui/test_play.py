@@ -418,6 +418,18 @@ async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool)
         assert app._exception is None
 
 
+async def test_t_goes_to_the_board_and_back_to_the_worlds(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await app.switch_mode("arena")
+        await type_on(pilot, "t")
+        await settle(pilot, lambda: isinstance(app.screen, PlayScreen) and app.screen.your_move, 400)
+        assert "6 Arena" in text_of(app)
+        await type_on(pilot, "t")
+        await settle(pilot, lambda: app.current_mode == "arena", 400)
+
+
 async def test_without_colours_it_says_the_same(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     app.colours = "none"  # type: ignore[attr-defined]
