@@ -182,6 +182,7 @@ class TestTraps:
         for limit, expected in ((0, 1.0), (1, 1.0)):
             agent = make_agent(self.chain(limit), Settings(rule="q-learning", alpha=1.0), 0)
             agent.rows[1] = [1.0]
+            agent.prepare()  # what it keeps of its rows
             agent.run(1)
             assert agent.v()[0] == expected
             assert agent.last is not None

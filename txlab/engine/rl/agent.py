@@ -88,7 +88,8 @@ class Agent:
     @property
     def cut(self) -> int:
         """The last step that the present episode may have."""
-        return self.began + self.model.limit - 1 if self.model.limit else NEVER
+        # In an edited world the limit may be behind already: then the next step is the last.
+        return max(self.began + self.model.limit - 1, self.updates) if self.model.limit else NEVER
 
     def loop(self, block: Block, steps: int) -> None:
         raise NotImplementedError(f"the rule {self.rule} has no loop")
@@ -234,6 +235,8 @@ class Agent:
 
         If the state it stood in is gone, or over, the episode is begun anew and does not count.
         """
+        if isinstance(self.model, SteppedModel):
+            raise LabError(f"{self.model.environment.name} can only be stepped: there is nothing in it to edit")
         olds = [int(s) for s in states]
         if len(olds) != process.size or max(olds, default=-1) >= self.model.size:
             raise LabError(f"{process.size} states need as many old numbers, each below {self.model.size}")

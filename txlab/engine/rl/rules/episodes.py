@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
 from txlab.engine.rl.rules.model import Block, Happening
 
@@ -66,9 +69,12 @@ class Episodic(Agent):
         return found
 
     def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
-        """In a changed world the episode is begun again: its steps may not be possible any more."""
         self.trail.clear()
-        self.began, self.total = self.updates, 0.0
+
+    def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
+        """In a changed world the episode is begun again: its steps may not be possible any more."""
+        super().adopt(process, states)
+        self.restart()
 
     def renumbered(self, record: Any, news: dict[int, int]) -> Any:
         if record is None or record[1][1] not in news:

@@ -14,20 +14,26 @@ import numpy as np
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.model import CUT_OFF, ENDED, GOES_ON, Block, Happening, Model, Sampler
+from txlab.errors import LabError
+
+MOST_PAIRS = 2_000_000  # lists of so many numbers and records: 200 MB
 
 
 def shell(environment: Environment) -> Process:
-    """The names and the discount of an environment as a Process without outcomes, for who asks only for those."""
+    """The names and the discount of an environment as a Process, for who asks only for those and for what can be done,
+    which is everything everywhere; of what follows it says nothing true. LabError if it is too large."""
     size, choices = environment.size, len(environment.actions)
-    nothing = np.zeros(0)
+    pairs = size * choices
+    if pairs > MOST_PAIRS:
+        raise LabError(f"{environment.name} has {size} states of {choices} actions; {MOST_PAIRS} pairs are possible")
     return Process(
         actions=environment.actions,
         states=tuple(map(str, range(size))),
-        first=np.zeros(size * choices + 1, dtype=np.int64),
-        next=nothing.astype(np.int64),
-        probability=nothing,
-        reward=nothing,
-        done=nothing.astype(bool),
+        first=np.arange(pairs + 1),
+        next=np.repeat(np.arange(size), choices),
+        probability=np.ones(pairs),
+        reward=np.zeros(pairs),
+        done=np.zeros(pairs, dtype=bool),
         start=np.full(size, 1.0 / size),
         discount=environment.discount,
     )

@@ -5,17 +5,20 @@
 Notable: with λ = 0 it is TD(0). A trace grows by 1 (accumulating), to 1 (replacing), or by 1 − α γ λ e(s), which is
 true on-line TD(λ) (van Seijen and Sutton 2014) and corrects V by the little that V(s) has changed since it was s′.
 
-record: (step, (reward, s′, how it left the episode), V before, V(s′), δ, e, whose δ, V(s) when it was s′)
+record: (step, (reward, s′, how it left the episode), V before, V(s′), δ, e, whose δ, its V(s), late)
+late is by how much V(s) has changed since it was s′ (true on-line; else 0)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.model import ENDED, Block
 from txlab.engine.rl.rules.moment import said, told_of
 from txlab.engine.rl.rules.one_step import bracketed
@@ -59,7 +62,7 @@ class TdLambda(Agent):
             for x, e in eligible.items():
                 old = worth[x]
                 worth[x] = old + alpha * (delta + late) * e - (alpha * late if x == was else 0.0)
-                records[x][0] = (t, happening, old, value, delta, e, was, late)
+                records[x][0] = (t, happening, old, value, delta, e, was, now, late)
             before = value
             total += reward
             if end or t == cut:
@@ -101,13 +104,16 @@ class TdLambda(Agent):
             for s, old in enumerate(olds)
         ]
         self.eligible = {news[s]: e for s, e in self.eligible.items() if s in news}
-        self.before = 0.0
+
+    def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
+        super().adopt(process, states)
+        self.before = self.worth[self.state]
 
     def renumbered(self, record: Any, news: dict[int, int]) -> Any:
         if record is None or record[1][1] not in news or record[6] not in news:
             return None
-        t, (reward, then, end), old, value, delta, e, was, late = record
-        return (t, (reward, news[then], end), old, value, delta, e, news[was], late)
+        t, (reward, then, end), old, value, delta, e, was, *rest = record
+        return (t, (reward, news[then], end), old, value, delta, e, news[was], *rest)
 
     def restart(self) -> None:
         super().restart()
@@ -126,13 +132,12 @@ class TdLambda(Agent):
         super().load(state)
 
     def told(self, state: int, k: int, record: Any) -> Update:
-        t, (reward, then, end), old, value, delta, e, was, late = record
+        t, (reward, then, end), old, value, delta, e, was, error, late = record
         moment = self.moment(t)
         alpha, gamma, ended = moment.settings.alpha, moment.gamma, end == ENDED
         correction = alpha * late if state == was else 0.0
         new = old + alpha * (delta + late) * e - correction
         s, here = moment.state(state), state == was
-        error = reward + gamma * value - delta
         steps = [
             Step("V(s′)", "0" if ended else "", value, moment.ending(end, then)),
             Step(
@@ -185,5 +190,5 @@ class TdLambda(Agent):
             delta=delta,
             terms=[Term(*sign) for sign in signs],
             explanation=explanation,
-            trace=dict(self.eligible) if t + 1 == self.updates else {},
+            trace={s: row[0][5] for s, row in enumerate(self.records) if row and row[0] and row[0][0] == t},
         )

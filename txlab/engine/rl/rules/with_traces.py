@@ -6,7 +6,7 @@ Notable: the traces are cleared at each episode. Watkins' are also cleared where
 what was done before an exploring action says nothing of the greedy policy. Only pairs that were passed in this episode
 have an entry. Rows are written in place here, for every update touches many.
 
-record: (step, (reward, s′, how it left the episode), Q(s,a) before, (the row of s′ then, V, k of a′, δ, whose δ), e)
+record: (step, (reward, s′, how it left the episode), Q before, (the row of s′ then, V, k of a′, δ, whose δ, its Q), e)
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class WithTraces(Agent):
                 value = max(after) if off_policy else after[k]
                 if off_policy and after[k] != value:
                     keep = 0.0
-            delta = reward + gamma * value - rows[was][j]
+            known = rows[was][j]
+            delta = reward + gamma * value - known
             eligible[was, j] = 1.0 if replacing else eligible.get((was, j), 0.0) + 1.0
             share, fade = alpha * delta, gamma * keep
-            made = (after.copy(), value, k, delta, (was, j))
+            made = (after.copy(), value, k, delta, (was, j), known)
             for pair, e in eligible.items():
                 x, y = pair
                 row = rows[x]
@@ -95,10 +96,10 @@ class WithTraces(Agent):
     def renumbered(self, record: Any, news: dict[int, int]) -> Any:
         if record is None:
             return None
-        t, (reward, then, end), old, (after, value, k, delta, (was, j)), e = record
+        t, (reward, then, end), old, (after, value, k, delta, (was, j), known), e = record
         if was not in news or then not in news or len(self.model.actions[news[then]]) != len(after):
             return None
-        return (t, (reward, news[then], end), old, (after, value, k, delta, (news[was], j)), e)
+        return (t, (reward, news[then], end), old, (after, value, k, delta, (news[was], j), known), e)
 
     def restart(self) -> None:
         super().restart()
@@ -114,7 +115,7 @@ class WithTraces(Agent):
         super().load(state)
 
     def told(self, state: int, k: int, record: Any) -> Update:
-        t, (reward, then, end), old, (after, value, ahead, delta, (was, j)), e = record
+        t, (reward, then, end), old, (after, value, ahead, delta, (was, j), error), e = record
         moment = self.moment(t)
         alpha, gamma, lam = moment.settings.alpha, moment.gamma, moment.settings.lam
         ended = end == ENDED
@@ -132,7 +133,6 @@ class WithTraces(Agent):
         ]
         if not ended:
             operands.append(Operand("Q(s′,·)", list(after), f"in {moment.state(then)}"))
-        error = reward + gamma * value - delta
         steps = [
             Step(self.letters, "0" if ended else "", value, moment.ending(end, then)),
             Step("δ", f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(error)}", delta, there),
@@ -150,7 +150,12 @@ class WithTraces(Agent):
             moment.actions(then),
             ahead if ahead >= 0 else None,
         )
-        pairs = {x * self.model.choices + self.model.actions[x][y]: share for (x, y), share in self.eligible.items()}
+        pairs = {
+            x * self.model.choices + self.model.actions[x][y]: shared[4]
+            for x, row in enumerate(self.records)
+            for y, shared in enumerate(row)
+            if shared and shared[0] == t
+        }
         return Update(
             number=t + 1,
             episode=moment.episode,
@@ -181,7 +186,7 @@ class WithTraces(Agent):
                 Term("e(s,a)", e),
             ],
             explanation=explanation,
-            trace=pairs if t + 1 == self.updates else {},
+            trace=pairs,
         )
 
 
