@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from txlab.drawing.axis import Window, number, ticks
-from txlab.drawing.curve import Curve, braille, draw, text_chart, trace, window_of
+from txlab.drawing.curve import Curve, braille, draw, text_chart, trace, window_of, without_the_beginning
 from txlab.drawing.text import width
 from txlab.drawing.thinning import decimate, smooth
 
@@ -293,3 +293,16 @@ def test_smoothing_the_largest_numbers_neither_overflows_nor_warns() -> None:
     values = np.array([1e300, 1.7e308, -1.7e308, np.nan, 1e308])
     small = smooth(np.arange(5), values / 2.0**900, 3.0)
     assert np.allclose(smooth(np.arange(5), values, 3.0) / 2.0**900, small, rtol=1e-12, equal_nan=True)
+
+
+def test_a_curve_that_begins_far_off_does_not_make_the_rest_flat() -> None:
+    values = np.concatenate([[-2000.0, -700.0, -300.0], np.linspace(-60, -20, 97)])
+    window = without_the_beginning([Curve("return", np.arange(100), values)])
+    whole = window_of([Curve("return", np.arange(100), values)])
+    assert window is not None
+    assert whole is not None
+    assert (window.left, window.right) == (whole.left, whole.right)
+    assert whole.low == -2000
+    assert -60 <= window.low < -50
+    assert window.high == -20
+    assert without_the_beginning([]) is None

@@ -229,7 +229,7 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
 def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
     """The loss of a run as lines of text, for the end of `txlab run`; [] if there is nothing to draw."""
     from txlab.cli.terminal import ascii_only, columns
-    from txlab.drawing.curve import text_chart, window_of
+    from txlab.drawing.curve import text_chart, window_of, without_the_beginning
     from txlab.drawing.numerals import unit_of
     from txlab.runs.headline import headline
 
@@ -238,4 +238,6 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
     found = curves([reader], names) if names else []
     if not found or window_of(found) is None:
         return []
-    return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only())
+    returns = names[0].partition("/")[0] == "return"
+    window = without_the_beginning(found) if returns else None
+    return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only(), window=window)

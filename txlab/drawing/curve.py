@@ -99,6 +99,18 @@ def window_of(
     return Window(left, right, low, high, log_x, log_y)
 
 
+def without_the_beginning(curves: Sequence[Curve], share: float = 0.1) -> Window | None:
+    """The window of all points, but as high as those need that come after the first `share` of the steps.
+
+    For curves that begin far off (the returns of a learner that knows nothing yet) and would else lie flat on an edge.
+    """
+    whole = window_of(curves)
+    if whole is None:
+        return None
+    rest = window_of(curves, left=whole.left + share * (whole.right - whole.left), right=whole.right)
+    return whole if rest is None else replace(whole, low=rest.low, high=rest.high)
+
+
 TINY = 1e-300  # what is smaller is 0 to an axis: below 2.2e-308 numbers lose their digits, and halves of them vanish
 
 

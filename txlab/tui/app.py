@@ -30,7 +30,7 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui import garbage
-from txlab.tui.rooms import ROOMS
+from txlab.tui.rooms import ROOMS, room_of
 from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.theme import DARK, THEMES
 
@@ -162,10 +162,10 @@ class TxlabApp(App[None]):
             self.last_input = time.monotonic()
         await super().on_event(event)
 
-    def look_at(self, run: Path, room: str = "train") -> None:
-        """Make `run` the one that is looked at, and go where it is shown."""
+    def look_at(self, run: Path, room: str = "") -> None:
+        """Make `run` the one that is looked at, and go to that screen, or to the one that is best for its kind."""
         self.current_run = Path(run).absolute()
-        self.action_room(room)
+        self.action_room(room or room_of(self.current_run))
 
     def action_room(self, name: str) -> None:
         """Switch to a screen; an open dialog keeps the keys to itself."""

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -39,3 +42,16 @@ ROOMS = [
     Room("6", "arena", "Arena", "txlab.tui.screens.arena:ArenaScreen", "learners of decisions in their worlds"),
     Room("", "play", "Tic-tac-toe", "txlab.tui.screens.play:PlayScreen", "a game against a learner", within="arena"),
 ]
+
+SHOWN_IN = {"planning": "arena", "prediction": "arena", "control": "arena"}
+"""kind of experiment → the screen that shows what a run of it is about; Train where none is named."""
+
+
+def room_of(run: Path) -> str:
+    """The screen that a run is best looked at on."""
+    from txlab.runs.directory import RunDirectory, RunInfo
+
+    try:
+        return SHOWN_IN.get(RunInfo.load(RunDirectory(run)).kind, "train")
+    except (LabError, OSError):
+        return "train"
