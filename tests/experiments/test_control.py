@@ -22,6 +22,7 @@ from txlab.experiments.control import build, resolve
 from txlab.experiments.control.experiment import ControlExperiment
 from txlab.experiments.control.schema import ControlScenario
 from txlab.experiments.decisions.bands import band, growing
+from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.published import control as published
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
@@ -353,3 +354,33 @@ def test_the_cliff_comes_out_with_fewer_runs() -> None:
 def test_the_wind_and_the_bias_come_out_with_fewer_runs() -> None:
     held("windy", published.measure_windy(lambda text: None, runs=100))
     held("bias", published.measure_bias(lambda text: None, runs=1500))
+
+
+# Why
+
+
+def test_metrics_are_explained_by_what_they_are_made_of() -> None:
+    made = scenario()
+    experiment = build(made)
+    values = {**ran(experiment)[-1], **experiment.evaluate()}
+    for name, value in values.items():
+        said = explain_metric(made.model_dump(), name, 12, values)
+        assert said is not None
+        assert said.result == value
+        assert said.steps[-1].result == pytest.approx(value) or name.startswith(("return/", "greedy/"))
+    band_of = explain_metric(made.model_dump(), "return/sarsa", 12, values)
+    assert band_of is not None
+    last = build(made)
+    ran(last)
+    deviation = last.returns[0, 0, :, -1].std(ddof=1)
+    assert band_of.steps[1].result == pytest.approx(deviation)
+    assert explain_metric(made.model_dump(), "return/nobody", 12, {"return/nobody": 1.0}) is None
+    nothing = {"return/sarsa": float("nan")}
+    assert explain_metric(made.model_dump(), "return/sarsa", 12, nothing) is None
+
+
+def test_values_of_a_frame_are_explained_from_the_frame() -> None:
+    experiment = build(scenario())
+    ran(experiment)
+    assert explain(experiment.frame(), "1/q", (36, 0)).operands
+    assert explain(experiment.frame(), "0/v", (36,)).operands

@@ -83,6 +83,27 @@ def test_other_policies_are_too(rule: Rule, policy: PolicyName) -> None:
     assert_alone(WORLDS["lake"], settings(rule, policy), exact=policy == "greedy")
 
 
+@pytest.mark.parametrize("rule", WHOLE)
+@pytest.mark.parametrize("name", ["corridor", "frozen-lake", "cliff"])
+def test_rules_of_whole_episodes_are_too(rule: Rule, name: str) -> None:
+    process, exact = replace(world_named(name).process, limit=60), rule == "monte-carlo"
+    first = Settings(rule=rule, alpha=0.01, epsilon=0.3, beta=0.05)
+    told, seeds = [first, replace(first, alpha=0.02, gamma=0.9, initial=0.5, decay=0.8)], [5, 6]
+    sweep = Sweep(process, told, seeds)
+    returns, lengths = sweep.run_episodes(9)
+    for m, seed in enumerate(seeds):
+        agent = make_agent(process, told[m], seed)
+        agent.run(int(lengths[m].sum()))
+        assert agent.lengths == list(lengths[m])
+        assert agent.returns == list(returns[m])
+        assert agent.state == sweep.states[m]
+        table = agent.q() if exact else agent.preferences()  # type: ignore[attr-defined]
+        same = np.array_equal if exact else np.allclose  # numpy's exp may round otherwise than Python's
+        assert same(np.asarray(table)[process.allowed], sweep.q()[m][process.allowed])
+        if not exact:
+            assert np.allclose(sweep.w(np.array([m]))[0], agent.v())
+
+
 # Against loops that were written for these tests, from the boxes of Sutton and Barto
 
 

@@ -5,9 +5,10 @@ Notable: no torch, unless the scenario asks for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from txlab.engine.explain import Explanation
 from txlab.experiments.control.schema import ControlScenario
 
 if TYPE_CHECKING:
@@ -33,3 +34,12 @@ def build(scenario: ControlScenario) -> ControlExperiment:
     from txlab.experiments.control.experiment import ControlExperiment
 
     return ControlExperiment(resolve(scenario))
+
+
+def explain_metric(
+    scenario: ControlScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """Why a metric of a row is what it is; None where there is no more to say than the number."""
+    from txlab.experiments.control.measures import explain_metric as explain
+
+    return explain(scenario, name, step, values)

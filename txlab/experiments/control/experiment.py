@@ -21,6 +21,7 @@ from txlab.engine.rl.sweeps.rules import RULES
 from txlab.errors import LabError
 from txlab.experiments.control.schema import ControlScenario
 from txlab.experiments.decisions.bands import spread
+from txlab.experiments.decisions.match import limited
 from txlab.experiments.decisions.world import world_of
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 
@@ -35,7 +36,7 @@ class ControlExperiment:
 
     def __init__(self, scenario: ControlScenario) -> None:
         self.scenario = scenario
-        self.world = world_of(scenario.world)
+        self.world = limited(world_of(scenario.world))  # or a run whose agent goes in circles would never go on
         self.process = self.world.process
         control = scenario.control
         self.runs = control.runs
@@ -158,7 +159,8 @@ class ControlExperiment:
 
     def frame(self) -> Frame:
         """One side a learner, in its best setting: i/q the mean over the runs of their tables, i/v its maxima, i/policy
-        the mean of their policies, i/path where the likeliest action of that one leads.
+        the mean of their policies, i/path where the likeliest action of that one leads. Of learners of preferences
+        i/preferences in place of i/q, and i/v is what visits have been followed by.
 
         In a sweep: sweep/score (learners, …axes) the mean over the runs of a score, and sweep/error its standard error.
         """
@@ -170,8 +172,10 @@ class ControlExperiment:
             q = tables.mean(axis=0)
             by: PolicyName = "softmax" if RULES[settings.rule].prefers else settings.policy
             policy = policies(self.process, tables, self.sweep.heats[members], by).mean(axis=0)
-            tensors[f"{i}/q"] = q.astype(np.float32)
-            tensors[f"{i}/v"] = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1)).astype(np.float32)
+            best = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1))
+            v = self.sweep.w(members).mean(axis=0) if RULES[settings.rule].prefers else best
+            tensors[f"{i}/preferences" if RULES[settings.rule].prefers else f"{i}/q"] = q.astype(np.float32)
+            tensors[f"{i}/v"] = v.astype(np.float32)
             tensors[f"{i}/policy"] = policy.astype(np.float32)
             tensors[f"{i}/path"] = path(self.process, policy)
             sides.append(self.side(label, settings, float(self.sweep.heats[members[0]])))

@@ -13,6 +13,7 @@ import numpy as np
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Cancelled, Sweep
 from txlab.engine.rl.world import World
+from txlab.experiments.decisions.match import limited
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 """mean, low, high: (episodes) each, of the returns under the policy that explores (trap: not the greedy one's)."""
@@ -42,7 +43,7 @@ def growing(
     parts: int = 10,
 ) -> Iterator[Band]:
     """The same band, given as it grows: about so many times, each time with all episodes so far."""
-    sweep = Sweep(world.process, [settings] * len(seeds), seeds)
+    sweep = Sweep(limited(world).process, [settings] * len(seeds), seeds)
     returns = np.zeros((len(seeds), 0))
     stride = max(1, -(-episodes // parts))
     while returns.shape[1] < episodes:

@@ -145,7 +145,7 @@ RULES: dict[Rule, Learns] = {
     "sarsa": Learns(("q",), sarsa, ahead=True),
     "expected-sarsa": Learns(("q",), expected_sarsa),
     "monte-carlo": Learns(("q",), None),
-    "reinforce": Learns(("q",), None, prefers=True),
+    "reinforce": Learns(("q", "w"), None, prefers=True),
     "reinforce-baseline": Learns(("q", "w"), None, prefers=True),
     "double-q": Learns(("q", "q2"), double_q, coin=True),
     "watkins-q-lambda": Learns(("q", "e"), watkins, ahead=True, traces=("e",)),

@@ -151,9 +151,21 @@ class Sweep:
             if "q2" in block.table:
                 found = (found + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
             out[here] = found.transpose(1, 2, 0)
-            if block.learns.prefers and self.process.observation is not None:
-                out[here] = out[here][:, self.process.observation]  # what looks the same has the same preferences
+            if block.learns.prefers and self.tables.looks is not None:
+                out[here] = out[here][:, self.tables.looks]  # what looks the same has the same preferences
         out[:, ~self.process.allowed] = np.nan
+        return out
+
+    def w(self, members: np.ndarray) -> np.ndarray:
+        """(n, S): what visits of each state have been followed by, of agents that learn preferences; else NaN."""
+        out = np.full((len(members), self.tables.S), np.nan)
+        for present, block in self.blocks:
+            for place, m in enumerate(members):
+                lane = int(np.searchsorted(present, m))
+                if "w" in block.table and lane < len(present) and present[lane] == m:
+                    found = self.arrays.numpy(block.table["w"][0, lane])
+                    looks = np.arange(len(found)) if self.tables.looks is None else self.tables.looks
+                    out[place] = np.where(self.process.terminal, 0.0, found[looks])
         return out
 
     # Putting back

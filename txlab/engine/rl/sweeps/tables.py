@@ -45,12 +45,16 @@ class Tables:
         self.first_start = int(np.flatnonzero(process.start)[0])
         self.one_start = bool((process.start > 0).sum() == 1)
         noise, told = process.noise, process.observation
+        if told is not None:  # the first state that looks so has the row of all of them
+            _, first, which = np.unique(told, return_index=True, return_inverse=True)
+            told = first[which.reshape(-1)]
         self.noise = None if noise is None or not np.any(noise) else xp.array(noise)
+        self.looks: np.ndarray | None = told
         self.observation = None if told is None else xp.array(told, int)
         self.every_draw = not self.single or not self.one_start or self.noise is not None
 
     def seen(self, states: Array) -> Array:
-        """(n): what a learner of preferences is told of these states."""
+        """(n): whose rows a learner of preferences uses in these states."""
         return states if self.observation is None else self.xp.take(self.observation, states)
 
     def outcome(self, pair: Array, u: Array) -> Array:

@@ -68,17 +68,15 @@ def teach(block: Block, trail: Trail, lengths: Array) -> None:
 def preferences(
     block: Block, seen: Array, stride: int, action: Array, returned: Array, here: Array, fade: Array
 ) -> None:
-    """θ ← θ + α γᵗ (G − b) ∇ ln π(a|s), with b = 0, or b = w(s) and w(s) ← w(s) + β (G − w(s)).
+    """θ ← θ + α γᵗ (G − b) ∇ ln π(a|s), with b = 0, or b = w(s); w(s) ← w(s) + β (G − w(s)) either way, to be seen.
 
     For softmax preferences ∇ ln π(a|s) is 1 − π(a|s) at a and −π(a′|s) at the others.   (Williams 1992; MATH M7)
     """
     xp, own, theta = block.xp, block.own, block.table["q"]
-    error = returned
-    if "w" in block.table:
-        w = block.table["w"]
-        known = xp.take(w, seen)
-        error = returned - known
-        xp.put(w, seen, known + xp.where(here, own["beta"], 0.0) * error)
+    w = block.table["w"]
+    known = xp.take(w, seen)
+    xp.put(w, seen, known + xp.where(here, own["beta"], 0.0) * (returned - known))
+    error = returned - (known if block.rule == "reinforce-baseline" else 0.0)
     rows = xp.rows(theta, seen)
     raw = xp.exp(rows - xp.top(rows))
     chances = raw / xp.total(raw)
