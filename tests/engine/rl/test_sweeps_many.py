@@ -123,6 +123,13 @@ def test_an_end_that_leads_to_a_state_in_which_one_could_go_on_has_no_bootstrap_
     assert sweep.q()[0, 0, 0] == 3.0
 
 
+def test_where_nothing_can_be_done_an_episode_has_ended_though_the_outcome_does_not_say_so() -> None:
+    process = compiled(["on"], ["a", "end"], {(0, 0): [Outcome(1.0, 1, 3.0)]}, start=0)
+    sweep = Sweep(process, [Settings(alpha=1.0, initial=100.0)], [1])
+    assert sweep.run_episodes(2)[1].tolist() == [[1, 1]]
+    assert sweep.q()[0, 0, 0] == 3.0
+
+
 @pytest.mark.parametrize("rule", ["sarsa-lambda", "watkins-q-lambda"])
 def test_traces_are_cleared_at_each_episode(rule: Any) -> None:
     sweep = Sweep(CLIFF, [Settings(rule=rule, alpha=0.1, epsilon=0.3)] * 3, range(3))
