@@ -235,16 +235,13 @@ class Agent:
 
         If the state it stood in is gone, or over, the episode is begun anew and does not count.
         """
-        if isinstance(self.model, SteppedModel):
-            raise LabError(f"{self.model.environment.name} can only be stepped: there is nothing in it to edit")
+        self.check_adoptable(process)
         olds = [int(s) for s in states]
         if len(olds) != process.size or max(olds, default=-1) >= self.model.size:
             raise LabError(f"{process.size} states need as many old numbers, each below {self.model.size}")
         news = {old: new for new, old in enumerate(olds) if old >= 0}
-        before, actions = self.model, self.model.actions
+        actions = self.model.actions
         self.live_in(process)
-        if tuple(before.process.actions) != tuple(process.actions):
-            raise LabError("the edited world has other actions: begin a new learner")
 
         def carried(table: list[list[Any]], empty: Any) -> list[list[Any]]:
             rows = []
@@ -266,6 +263,13 @@ class Agent:
             self.restart()
         self.note()
         self.prepare()
+
+    def check_adoptable(self, process: Process) -> None:
+        """LabError if `adopt` is not possible; nothing is changed."""
+        if isinstance(self.model, SteppedModel):
+            raise LabError(f"{self.model.environment.name} can only be stepped: there is nothing in it to edit")
+        if tuple(self.process.actions) != tuple(process.actions):
+            raise LabError("the edited world has other actions: begin a new learner")
 
     def renumbered(self, record: Any, news: dict[int, int]) -> Any:
         """A record in the new numbering; None where the state that it led to is no more, or is another."""

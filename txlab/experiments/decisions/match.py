@@ -37,6 +37,7 @@ class Match:
         self.world = limited(world)
         self.table = dict(table or {"name": world.name})
         self.agents: list[Agent] = [make_agent(self.world.process, each, seed) for each in sides]
+        self.asked = list(sides)  # as a person said it: a rule may have a policy of its own, and another has not
         self.changes: list[dict[str, Any]] = []
 
     @property
@@ -65,6 +66,7 @@ class Match:
         """Turn numbers of a side while it learns; LabError with what is allowed."""
         before = self.agents[side].settings
         self.agents[side].set(**changes)
+        self.asked[side] = replace(self.asked[side], **changes)
         for name, value in changes.items():
             self.changes.append(
                 {"update": self.updates, "side": side, "key": name, "from": getattr(before, name), "to": value}
@@ -73,12 +75,19 @@ class Match:
     def rule(self, side: int, rule: Rule) -> None:
         """Another rule, which begins with empty tables: those of one rule mean nothing to another."""
         old = self.agents[side]
-        self.agents[side] = make_agent(self.world.process, replace(old.settings, rule=rule), self.seed)
+        asked = replace(self.asked[side], rule=rule)
+        if asked.traces == "true-online" and rule != "td-lambda":
+            asked = replace(asked, traces="accumulating")
+        self.agents[side] = make_agent(self.world.process, asked, self.seed)
+        self.asked[side] = asked
         self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule, "to": rule})
 
     def edited(self, world: World) -> None:
-        """Go on in a changed world: what was learnt stays where the cell is still there."""
+        """Go on in a changed world: what was learnt stays where the cell is still there. LabError, and nothing is
+        changed, where a learner cannot live in it."""
         world = limited(world)
+        for agent in self.agents:
+            agent.check_adoptable(world.process)
         states = carried(self.world, world)
         for agent in self.agents:
             agent.adopt(world.process, states)
@@ -135,15 +144,16 @@ class Match:
         return {
             "table": self.table,
             "changes": self.changes,
-            "rules": [agent.rule for agent in self.agents],
+            "asked": [vars(each) for each in self.asked],
             "agents": [agent.state_dict() for agent in self.agents],
         }
 
     def load_state_dict(self, state: State) -> None:
         """Go back to a state of a match in the same world."""
-        rules = state["rules"]
+        self.table = dict(state["table"])
         self.changes = [dict(change) for change in state["changes"]]
-        self.agents = [make_agent(self.world.process, Settings(rule=rule), self.seed) for rule in rules]
+        self.asked = [Settings(**each) for each in state["asked"]]
+        self.agents = [make_agent(self.world.process, each, self.seed) for each in self.asked]
         for agent, saved in zip(self.agents, state["agents"], strict=True):
             agent.load(saved)
 

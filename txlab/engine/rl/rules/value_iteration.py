@@ -120,6 +120,11 @@ class ValueIteration(Agent):
             explanation=why_value(process, v, state, action, gamma),
         )
 
+    def check_adoptable(self, process: Process) -> None:
+        super().check_adoptable(process)
+        gamma = process.discount if self.settings.gamma is None else self.settings.gamma
+        undiscounted.check(process, gamma)
+
     def renumbered(self, record: Any, news: dict[int, int]) -> Any:
         """In an edited world other things may follow: what an update was made of is not known there."""
         return None
