@@ -10,6 +10,7 @@ import pytest
 from picture import strips_of, text_of
 from play_screen import answered, app_on, choose, opened, put, type_on, walk
 from recorded import settle
+from textual import events
 
 from txlab.drawing.tictactoe_words import hints
 from txlab.engine.games import tictactoe
@@ -378,10 +379,13 @@ async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:
         await pilot.pause()
         dialog = app.screen
         assert isinstance(dialog, LearnDialog)
-        await pilot.press("right", "down", "left")
+        for key in ("right", "down", "left"):  # in one burst, as a fast hand or a slow line sends them
+            app.post_message(events.Key(key, None))
+        await pilot.pause(0.1)
         assert dialog.lesson.settings.rule == "td-lambda"
         assert dialog.lesson.settings.alpha == 0.05
-        await pilot.press(*"1.5", "down")
+        for key in ("1", "full_stop", "5", "down"):
+            app.post_message(events.Key(key, {"full_stop": "."}.get(key)))
         await pilot.pause()
         assert "alpha must be from 0 to 1" in text_of(app)
         await pilot.press("backspace", "backspace", "backspace", *".25", "down", "up")

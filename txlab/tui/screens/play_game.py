@@ -19,6 +19,7 @@ from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.tui.lane import Lane
 from txlab.tui.screens.bench import BenchScreen
 from txlab.tui.screens.play_players import PERSON, Seat
+from txlab.tui.screens.play_words import title_of
 from txlab.tui.widgets.board import Board
 
 ANSWER = 0.3  # seconds until an agent answers a person
@@ -168,17 +169,12 @@ class GameScreen(BenchScreen):
             self.action_new()
         elif not self.your_move:
             words = "a makes you one of them" if self.watching else "one moment"
-            self.tell(f"{self.name_of(self.mover)} is to move; {words}")
+            self.tell(f"{title_of(self.seats, self.mover)} is to move; {words}")
         elif self.position[event.square]:
             free = ", ".join(tictactoe.MOVES[square] for square in tictactoe.legal(self.position))
             self.tell(f"{tictactoe.MOVES[event.square]} is taken; free are {free}")
         else:
             self.move(event.square)
-
-    def name_of(self, side: int) -> str:
-        """`perfect (O)`"""
-        seat = self.seats[side]
-        return f"{seat.title} ({tictactoe.SIGNS[0 if side == FIRST else 1]})"
 
     def action_undo(self) -> None:
         """Take back what was moved since the person's last move, and that move."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -83,10 +82,9 @@ def written(value: object) -> str:
 
 def parsed(name: str, text: str) -> object:
     """A typed number. LabError says what it should be."""
-    plain = text.replace(" ", "").replace(",", ".")
     whole = name in ("games", "seed")
     try:
-        value: object = int(plain) if whole else float(plain)
+        value: object = int(text) if whole else float(text)
     except ValueError:
         raise LabError(f"{name} is {'a whole number' if whole else 'a number'}; {text!r} is none") from None
     if whole and not (1 if name == "games" else 0) <= value <= MOST_GAMES:  # type: ignore[operator]
@@ -107,6 +105,9 @@ class LearnDialog(Dialog[Lesson]):
         Binding("left", "turn(-1)", "less", id="learn.less"),
         Binding("right", "turn(1)", "more", id="learn.more"),
         Binding("backspace", "rub", "take a digit back", id="learn.rub"),
+        # Bindings, and not a look at every key: those go another way, and would overtake an arrow typed before them.
+        *(Binding(digit, f"type('{digit}')", digit, id=f"learn.{digit}", show=False) for digit in "0123456789"),
+        Binding("full_stop,comma", "type('.')", "point", id="learn.point", show=False),
     ]
 
     def __init__(self, lesson: Lesson) -> None:
@@ -165,11 +166,9 @@ class LearnDialog(Dialog[Lesson]):
         self.typed, self.complaint = "", ""
         return True
 
-    def on_key(self, event: events.Key) -> None:
-        """Digits and a point begin a number of one's own."""
-        sign = event.character or ""
-        if sign and sign in "0123456789.," and self.knobs()[self.row].name not in ("rule", "exploring"):
-            event.stop()
+    def action_type(self, sign: str) -> None:
+        """A digit or a point begins a number of one's own."""
+        if self.knobs()[self.row].name not in ("rule", "exploring"):
             self.typed, self.complaint = (self.typed + sign)[:LONGEST], ""
             self.draw()
 

@@ -154,7 +154,7 @@ class LearningScreen(SeatingScreen):
         title = course.title
         settings = look.lesson.settings
         about = formula(f"α {settings.alpha:g}, ε {settings.epsilon:g}, seed {look.lesson.seed}", self.ascii)
-        seats = [Seat(title, title, f"{count(look.games)} games, {about}", look.player, learning=True)]
+        seats = [Seat(title, title, f"{count(look.games)} games, {about}", look.player)]
         for games, player in look.kept:
             if games < look.games or not games:
                 about = f"what it was after {count(games)} games" if games else "what it was before it learnt"

@@ -12,14 +12,12 @@ from txlab.engine.games.players import MaskPlayer
 
 @dataclass(frozen=True)
 class Seat:
-    """`player` is None for the person; `about` stands beside the title where players are chosen. `learning`: it is the
-    learner itself, not what it was at some time."""
+    """`player` is None for the person; `about` stands beside the title where players are chosen."""
 
     key: str
     title: str
     about: str = ""
     player: MaskPlayer | None = None
-    learning: bool = False
 
     @property
     def person(self) -> bool:
