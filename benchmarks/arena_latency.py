@@ -1,11 +1,11 @@
 """How quickly the arena answers while two learners run as fast as they can: python benchmarks/arena_latency.py
 
-The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA beside Q-learning. Printed, alone and with what the
-same keys cost while it is paused:
+The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA beside Q-learning. Printed, beside what the same
+keys cost while it is paused:
 
-    key → painted    milliseconds from writing a key to the last byte of the change that it paints: p50 and p95. While it
-                     runs, pictures of the learners come all the time, so a key is known by the line it changes: the one
-                     above the worlds, or the sides' (the time line and the worlds are left out of it)
+    key → painted    milliseconds from writing a key to the last byte of the change that it paints: p50 and p95. While
+                     it runs, pictures of the learners come all the time, so a key is known by the line it changes: the
+                     one above the worlds, or the sides' (the time line and the worlds are left out of it)
     pictures         changes of the worlds' lines a second, that reach the terminal
     updates          a second, as the screen says; and of the same loop without a screen
     leaving          seconds from ctrl+q to the end of the process
@@ -42,33 +42,46 @@ class Arena(Console):
         text = "\n".join(self.screen.display[HEADS])
         return re.sub(r"[\d−.]+ updates/s|episode [\d ]+|on-line [−\d.]+|greedy [−\d.]+| {2,}", " ", text)
 
-    def press(self, key: str, longest: float = 2.0) -> float | None:
-        """Milliseconds until a line that only keys change has changed."""
+    def press(self, key: str, longest: float = 0.6) -> float | None:
+        """Milliseconds until a line that only keys change has changed.
+
+        What comes is only collected while the clock runs, for making a screen of it takes longer than painting it.
+        """
         self.drain(0.0, 0.02)
         before = self.heads()
         begun = time.perf_counter()
         os.write(self.fd, key.encode())
-        while time.perf_counter() - begun < longest:
-            burst, painted = b"", 0.0
-            wait = 0.2
-            while select.select([self.fd], [], [], wait)[0]:
-                burst += os.read(self.fd, 65536)
-                painted, wait = time.perf_counter(), BURST / 4
+        came: list[tuple[float, bytes]] = []
+        while (left := begun + longest - time.perf_counter()) > 0:
+            if select.select([self.fd], [], [], left)[0]:
+                came.append((time.perf_counter(), os.read(self.fd, 65536)))
+        found = None
+        for at, data in came:
             with contextlib.suppress(Exception):
-                self.stream.feed(burst)
-            if self.heads() != before:
-                return 1000 * (painted - begun)
-        return None
+                self.stream.feed(data)
+            if found is None and self.heads() != before:
+                found = 1000 * (at - begun)
+        return found
 
     def pictures(self, seconds: float) -> float:
         """Changes of the worlds' lines a second."""
-        seen, changes, begun = "", 0, time.perf_counter()
-        while time.perf_counter() - begun < seconds:
-            self.read(0.02)
-            now = "\n".join(self.screen.display[WORLDS])
-            changes += now != seen
-            seen = now
-        return changes / (time.perf_counter() - begun)
+        came: list[bytes] = []
+        last, begun = 0.0, time.perf_counter()
+        while (now := time.perf_counter()) - begun < seconds:
+            if select.select([self.fd], [], [], 0.05)[0]:
+                data = os.read(self.fd, 65536)
+                if now - last > BURST or not came:
+                    came.append(data)
+                else:
+                    came[-1] += data
+                last = time.perf_counter()
+        seen, changes = "", 0
+        for data in came:
+            with contextlib.suppress(Exception):
+                self.stream.feed(data)
+            drawn = "\n".join(self.screen.display[WORLDS])
+            changes, seen = changes + (drawn != seen), drawn
+        return changes / seconds
 
     def speed(self) -> float:
         found = re.search(r"([\d ]+) updates/s", "\n".join(self.screen.display[HEADS]))
@@ -113,9 +126,6 @@ def main() -> None:
                 times = []
                 for index in range(options.keys):
                     times.append(arena.press(keys[index % len(keys)]))
-                    end = time.perf_counter() + 0.08
-                    while time.perf_counter() < end:
-                        arena.read(0.01)
                 found = [each for each in times if each is not None]
                 every += found
                 os.write(arena.fd, b"\x1b")
@@ -134,7 +144,8 @@ def main() -> None:
 def percentiles(values: list[float]) -> str:
     if len(values) < 2:
         return "no answer"
-    return f"p50 {statistics.median(values):6.1f} ms   p95 {statistics.quantiles(values, n=20)[18]:6.1f} ms   ({len(values)})"
+    high = statistics.quantiles(values, n=20)[18]
+    return f"p50 {statistics.median(values):6.1f} ms   p95 {high:6.1f} ms   ({len(values)})"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Worlds as cells: scales that hold their numbers and hold still, all best actions shown, numbers that fit, any size."""
+"""Worlds as cells: scales that hold their numbers and hold still, all best actions shown, numbers that fit."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_where_nothing_is_known_no_action_is_best() -> None:
     assert scene.best(1, ("left", "right")) == [0]
 
 
-@pytest.mark.parametrize("wide, tall", [(2, 1), (6, 1), (4, 2), (5, 2), (7, 3), (13, 5)])
+@pytest.mark.parametrize(("wide", "tall"), [(2, 1), (6, 1), (4, 2), (5, 2), (7, 3), (13, 5)])
 def test_every_value_can_be_read_where_there_is_room_for_a_number(wide: int, tall: int) -> None:
     world = world_named("cliff")
     size = Size(wide, tall)

@@ -306,3 +306,33 @@ async def test_leaving_ends_the_learning_at_once(tmp_path: Path) -> None:
     time.sleep(0.1)
     assert learning.updates == stood
     assert threading.active_count() <= alive
+
+
+async def test_the_other_room_is_behind_t_under_the_same_name(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.press("t")
+        await settle(pilot, lambda: app.current_mode == "play", 300)
+        assert "6 Arena" in text_of(app)
+        await pilot.press("t")
+        await settle(pilot, lambda: app.current_mode == "arena", 300)
+
+
+async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 5000)
+        await pilot.press("b")
+        await settle(pilot, lambda: screen.banding.idle and len(screen.bands) == 2, 600)
+        mean, low, high = screen.bands[0]
+        assert len(mean) >= 200
+        assert (low <= mean).all()
+        assert (mean <= high).all()
+        assert "30 seeds" in text_of(app)
+        await order(pilot, screen, "less_than_sign")  # another α: other bands
+        await settle(pilot, lambda: screen.banding.idle and len(screen.bands) == 2, 600)
+        assert (screen.bands[0][0] != mean[: len(screen.bands[0][0])]).any()
+        await pilot.press("b")
+        assert not screen.bands

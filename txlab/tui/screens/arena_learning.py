@@ -207,7 +207,10 @@ class Learning:
             self.chunk = max(1, min(200_000, round(self.chunk * min(2.0, max(0.5, SLICE / max(took, 1e-5))))))
         else:
             self.running = False
-        if self.taken and (pace <= SEEN or time.monotonic() - self.shown >= 1 / PICTURES):
+        now = time.monotonic()
+        # A picture takes as long to paint as what a key changes, so that goes first, unless keys are held down.
+        rest = STAND_BACK if now - self.screen.app.last_input < STAND_BACK else 0.0
+        if self.taken and (pace <= SEEN or now - self.shown >= 1 / PICTURES + 3 * rest):
             self.publish()
         else:
             time.sleep(0)

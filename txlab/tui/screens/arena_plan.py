@@ -39,13 +39,9 @@ def plan(
     beside, stacked = (candidate(layout, sides, columns, lines, curves, rule, below) for below in (False, True))
     if sides == 1:
         return beside
-    better = worth(stacked, show) > worth(beside, show)
-    return stacked if better and worth(beside, show) < NUMBERS + (show in ("actions", "policy")) * 2 else beside
-
-
-def worth(found: Plan, show: Show) -> int:
-    """What its cells say; a number in each direction only counts where it is asked for."""
-    return found.cell.rank - (found.cell.quad and show not in ("actions", "policy"))
+    if show in ("actions", "policy") and stacked.cell.quad and not beside.cell.quad:
+        return stacked
+    return stacked if beside.cell.rank < min(NUMBERS, stacked.cell.rank) else beside
 
 
 def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool, rule: int, stacked: bool) -> Plan:

@@ -204,7 +204,7 @@ def facts_panel(facts: Mapping[str, Any], curves: Sequence[Curves], speed: float
                 [
                     ("greedy return  ", "$quiet"),
                     (compact(float(each.greedy_returns[-1])), "bold"),
-                    (f" in {each.path} steps" if each.path else "", "$quiet"),
+                    (f" in {count(each.path)} steps" if each.path else "", "$quiet"),
                 ]
             )
         rows.append([])
