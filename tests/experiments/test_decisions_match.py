@@ -196,3 +196,17 @@ def test_the_traces_of_an_update_are_those_it_used(rule: Rule) -> None:
         assert np.array_equal(after, expected)
         several += len(update.trace) > 3
     assert several > 20
+
+
+def test_no_learner_moves_where_one_of_them_cannot() -> None:
+    """A cell that pays for staying is endless riches without discount, which value iteration refuses."""
+    sides = [Settings(rule="q-learning"), Settings(rule="value-iteration")]
+    found, kept = match(sides), match(sides)
+    for each in (found, kept):
+        each.run(300)
+    assert found.world.map is not None
+    with pytest.raises(LabError):
+        found.edited(compile_map(found.world.map.with_reward(1, 4, 5.0)))
+    for each in (found, kept):
+        each.run(300)
+    same_frames(found, kept)

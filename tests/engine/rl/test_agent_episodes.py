@@ -1,0 +1,100 @@
+"""Where an episode ends, and what a learner keeps beside its tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rules.one_step import OneStep
+from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.worlds.catalogue import world_named
+
+CONTROL: tuple[Rule, ...] = (
+    "sarsa", "expected-sarsa", "q-learning", "double-q", "sarsa-lambda", "watkins-q-lambda",
+)  # fmt: skip
+TRACED: tuple[Rule, ...] = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
+
+
+def ends_where_it_began() -> Process:
+    """One state, one action that pays 1 and ends the episode in the very state it began in."""
+    return compiled(["stay"], ["here"], {(0, 0): [Outcome(1.0, 0, 1.0, True)]}, 0)
+
+
+def ends_unsaid() -> Process:
+    """The outcome does not say that it ends; but nothing can be done where it leads."""
+    return compiled(["go"], ["here", "end"], {(0, 0): [Outcome(1.0, 1, 1.0, False)]}, 0)
+
+
+@pytest.mark.parametrize("rule", [*CONTROL, "td-lambda"])
+@pytest.mark.parametrize("process", [ends_where_it_began(), ends_unsaid()])
+def test_nothing_follows_an_end_wherever_it_is(rule: Rule, process: Process) -> None:
+    agent = make_agent(process, Settings(rule=rule, alpha=1.0, initial=100.0, lam=0.0), 0)
+    agent.run(8)
+    assert agent.v()[0] == 1.0
+    assert agent.lengths == [1] * 8
+    assert agent.last is not None
+    assert agent.last.done
+    assert not agent.last.truncated
+
+
+@pytest.mark.parametrize("rule", ["sarsa", "expected-sarsa", "q-learning"])
+@pytest.mark.parametrize("name", ["gridworld-corners", "cliff"])
+def test_the_best_of_every_row_is_known_though_it_is_not_looked_for(rule: Rule, name: str) -> None:
+    """With α = 1 rewards are whole numbers, and equally good actions come and go."""
+    process = replace(world_named(name).process, limit=50)
+    agent = make_agent(process, Settings(rule=rule, alpha=1.0, gamma=1.0, epsilon=0.4), 2)
+    assert isinstance(agent, OneStep)
+    ties = 0
+    for _ in range(500):
+        agent.run(1)
+        for row, top, pick in zip(agent.rows, agent.tops, agent.picks, strict=True):
+            best = [k for k, value in enumerate(row) if value == max(row)]
+            assert top == max(row, default=0.0)
+            assert pick == (best[0] if len(best) == 1 else -1)
+            ties += 1 < len(best) < len(row)
+    assert ties > 50
+
+
+@pytest.mark.parametrize("rule", TRACED)
+def test_a_new_episode_remembers_nothing_of_the_old(rule: Rule) -> None:
+    agent = make_agent(replace(world_named("frozen-lake").process, limit=20), Settings(rule=rule, lam=1.0), 1)
+    begun = 0
+    while begun < 20:
+        before = agent.episode
+        agent.run(1)
+        trace = agent.trace()
+        assert trace is not None
+        if agent.episode > before:
+            assert not trace.any()
+            agent.run(1)
+            assert agent.last is not None
+            assert len(agent.last.trace) == 1
+            begun += 1
+
+
+@pytest.mark.parametrize("rule", ["monte-carlo", "reinforce", "reinforce-baseline"])
+def test_who_learns_from_whole_episodes_begins_again_in_an_edited_world(rule: Rule) -> None:
+    process = world_named("cliff").process
+    agent = make_agent(process, Settings(rule=rule, alpha=0.01), 1)
+    start = agent.state
+    agent.run(57)
+    while agent.state == start or agent.updates == agent.began:
+        agent.run(1)
+    agent.adopt(process, np.arange(process.size))
+    assert (agent.state, agent.began, agent.total) == (start, agent.updates, 0.0)
+
+
+def test_true_online_td_goes_on_in_an_edited_world_with_the_value_of_where_it_stands() -> None:
+    """The world is edited into itself, and V(s) is not late: nothing changed it."""
+    process = world_named("walk-5").process
+    agent = make_agent(process, Settings(rule="td-lambda", traces="true-online", alpha=0.5, initial=0.5), 4)
+    for _ in range(50):
+        agent.run(1)
+        agent.adopt(process, np.arange(process.size))
+        agent.run(1)
+        if agent.last is not None:
+            assert all(term.letters != "late" for term in agent.last.terms)
