@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,13 @@ def test_ci_takes_the_test_command_word_for_word() -> None:
     )
     assert said.stdout.strip() in README
     assert said.stdout.strip().endswith("-m pytest")
+
+
+def test_the_world_that_is_drawn_there_is_one() -> None:
+    from txlab.experiments.decisions.world import WorldSection, world_of
+
+    drawn = re.search(r"```toml\n(\[world\].+?)```", README, re.DOTALL)
+    assert drawn
+    world = world_of(WorldSection.model_validate(tomllib.loads(drawn[1])["world"]))
+    assert world.process.size == 23
+    assert not world.notes
