@@ -63,7 +63,10 @@ def test_three_axes_are_a_chart_for_each_value_of_the_first(tmp_path: Path) -> N
     assert text.count("λ = 0.5  best") == 2
     assert "\x1b" not in text
     out = draw_sweep(surface_of(three), 2, tmp_path / "three.svg", title="three")
-    assert out.read_text().count("λ = 0.5") >= 2
+    drawn = out.read_text()
+    assert drawn.count("λ = 0.5") == 1  # one legend for all
+    assert "<!-- mc -->" in drawn
+    assert "\x1b" not in drawn
 
 
 def test_one_axis_and_one_value_can_be_drawn(tmp_path: Path) -> None:

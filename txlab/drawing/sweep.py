@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from txlab.drawing.axis import Window
-from txlab.drawing.curve import Curve, text_chart
+from txlab.drawing.curve import ASCII_MARKS, MARKS, Curve, text_chart
 from txlab.drawing.numerals import number, plain
 from txlab.drawing.picture import COLOURS, Theme, checked, drawing, plain_numbers, save
 from txlab.drawing.text import visible
@@ -183,8 +183,9 @@ def text_sweep(surface: Surface, x: int, width: int, height: int, ascii: bool = 
             window = Window(window.left - 0.5, window.right + 0.5, low, high, False, False)
         out += text_chart(curves, width, height, ascii=ascii, x_label=letter, window=window)
         size = max(len(line.name) for line in lines)
-        for line in lines:
-            out.append(f"  {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}")
+        for i, line in enumerate(lines):  # with its mark, for a long legend is cut
+            mark = ASCII_MARKS[i % len(ASCII_MARKS)] if ascii else "⠤" if not i else MARKS[i % len(MARKS)]
+            out.append(f"  {mark} {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}")
     outside = int((~((surface.score >= low) & (surface.score <= high))).sum())
     if outside:
         out.append(f"{outside} of {surface.score.size} settings lie outside the picture; --table has them all")
@@ -195,7 +196,9 @@ def scored(line: Line, letter: str, ascii: bool) -> str:
     """ "−67.5 ± .8 at α = .8" """
     if line.best < 0:
         return "unknown"
-    text = f"{number(float(line.y[line.best]))} ± {number(float(line.error[line.best]), 2)} at {letter} = "
+    score, error = float(line.y[line.best]), float(line.error[line.best])
+    error = 0.0 if error < 1e-12 * abs(score) else error  # what rounding leaves of equal numbers
+    text = f"{number(score)} ± {number(error, 2)} at {letter} = "
     text += f"{line.x[line.best]:g}"
     return plain(text).replace("±", "+-") if ascii else text
 
@@ -216,7 +219,8 @@ def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", th
             best = part.best()
             for i, line in enumerate(lines_of(part, axis)):
                 colour, style = colours[i % len(colours)], ["-", "--", ":", "-."][i // len(colours) % 4]
-                bars = np.where(np.isfinite(line.error), line.error, 0.0)
+                seen = np.isfinite(line.error) & (line.y >= low) & (line.y <= high)
+                bars = np.where(seen, line.error, 0.0)  # the bar of a point outside would cross the picture
                 axes.errorbar(
                     line.x, line.y, yerr=bars, color=colour, linestyle=style, marker="o", markersize=3, capsize=2,
                     label=visible(line.name),
@@ -230,9 +234,12 @@ def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", th
             axes.set_xlabel(LETTERS.get(surface.axes[x][0], visible(surface.axes[x][0])))
             axes.set_title(visible(part_title or title), loc="left")
             axes.grid(True, which="major")
-            axes.legend(fontsize=8)
+            if len(parts) == 1:
+                axes.legend(fontsize=8)
             plain_numbers(axes, False, False)
         shown[0].set_ylabel(visible(surface.title) + ", ± one standard error")
+        if len(parts) > 1:
+            figure.legend(*shown[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
         if len(parts) > 1 and title:
             figure.suptitle(visible(title), x=0.01, ha="left", weight="bold", size=11)
         save(figure, path)
