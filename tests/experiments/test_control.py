@@ -130,6 +130,13 @@ def test_looking_changes_nothing() -> None:
         assert watched.step() == alone.step()
 
 
+def test_a_greedy_walk_in_circles_is_cut_off_after_as_many_steps_as_there_are_pairs() -> None:
+    experiment = build(scenario())
+    for _, block in experiment.sweep.blocks:
+        block.table["q"][0] = 1.0  # up, against the wall
+    assert experiment.evaluate()["greedy/sarsa"] == -experiment.process.size * 4
+
+
 # Sweeps
 
 

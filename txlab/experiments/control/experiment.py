@@ -36,8 +36,10 @@ class ControlExperiment:
 
     def __init__(self, scenario: ControlScenario) -> None:
         self.scenario = scenario
-        self.world = limited(world_of(scenario.world))  # or a run whose agent goes in circles would never go on
+        world = world_of(scenario.world)
+        self.world = limited(world)  # or a run whose agent goes in circles would never go on
         self.process = self.world.process
+        self.walk = world.process.limit or self.process.size * self.process.choices  # longest greedy episode
         control = scenario.control
         self.runs = control.runs
         self.axes = control.axes()
@@ -142,7 +144,8 @@ class ControlExperiment:
     def evaluate(self) -> Mapping[str, float]:
         """greedy/LABEL: mean over the runs of what one episode earns when each acts greedily and learns nothing.
 
-        Ties are broken by chance; an episode that does not end is cut off, after as many steps as there are pairs.
+        Ties are broken by chance. A walk that does not end is cut off where the world does that, or after as many steps
+        as there are pairs.
         A learner of preferences has none: its policy is to choose by chance.
         """
         found = {}
@@ -150,7 +153,8 @@ class ControlExperiment:
             if RULES[self.scenario.learners[i].rule].prefers:
                 continue
             members = self.members(i, self.shown()[i])
-            returns, _, _ = greedy_returns(self.process, self.sweep.q(members), [self.sweep.seeds[m] for m in members])
+            q, seeds = self.sweep.q(members), [self.sweep.seeds[m] for m in members]
+            returns, _, _ = greedy_returns(self.process, q, seeds, self.walk)
             found[f"greedy/{label}"] = float(returns.mean())
         return found
 

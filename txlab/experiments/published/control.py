@@ -7,6 +7,7 @@ is that of the mean over the runs. Only the values of the corridor are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import sqrt
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measure
     counts = np.bincount(sweep.advance(steps).agent, minlength=runs).astype(np.float64)
     # The standard error of a deviation s over n runs is s / √(2 (n − 1)), where they are about normal.
     deviation = float(counts.std(ddof=1))
-    return [mean_of(counts), Measured(deviation, deviation / np.sqrt(2 * (runs - 1)), runs)]
+    return [mean_of(counts), Measured(deviation, deviation / sqrt(2 * (runs - 1)), runs)]
 
 
 def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
