@@ -43,13 +43,14 @@ def test_nothing_follows_an_end_wherever_it_is(rule: Rule, process: Process) -> 
 
 @pytest.mark.parametrize("rule", ["sarsa", "expected-sarsa", "q-learning"])
 @pytest.mark.parametrize("name", ["gridworld-corners", "cliff"])
-def test_the_best_of_every_row_is_known_though_it_is_not_looked_for(rule: Rule, name: str) -> None:
-    """With α = 1 rewards are whole numbers, and equally good actions come and go."""
+@pytest.mark.parametrize("initial", [0.0, -30.0])
+def test_the_best_of_every_row_is_known_though_it_is_not_looked_for(rule: Rule, name: str, initial: float) -> None:
+    """With α = 1 values are whole numbers, and equally good actions come and go: from above, and from below."""
     process = replace(world_named(name).process, limit=50)
-    agent = make_agent(process, Settings(rule=rule, alpha=1.0, gamma=1.0, epsilon=0.4), 2)
+    agent = make_agent(process, Settings(rule=rule, alpha=1.0, gamma=1.0, epsilon=0.4, initial=initial), 2)
     assert isinstance(agent, OneStep)
     ties = 0
-    for _ in range(500):
+    for _ in range(900):
         agent.run(1)
         for row, top, pick in zip(agent.rows, agent.tops, agent.picks, strict=True):
             best = [k for k, value in enumerate(row) if value == max(row)]
