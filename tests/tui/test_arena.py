@@ -257,7 +257,7 @@ async def test_other_worlds_are_opened_and_bad_ones_are_one_sentence(tmp_path: P
         assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning"]
 
 
-@pytest.mark.parametrize("name", ["taxi", "gambler", "walk-19", "car-rental", "baird", "bias"])
+@pytest.mark.parametrize("name", ["taxi", "gambler", "car-rental", "bias"])
 async def test_worlds_that_are_no_maps_are_drawn_and_not_edited(tmp_path: Path, name: str) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -280,9 +280,9 @@ async def test_no_size_breaks_it(tmp_path: Path, ascii: bool) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await learn(pilot, screen, 2000)
-        for keys in ([], ["v"], ["c"], ["p"], ["m"], ["down"]):
+        for keys in ([], ["v", "c", "p"], ["p", "m"]):
             await pilot.press(*keys)
-            for size in ((20, 5), (59, 19), (80, 24), (200, 60), (1, 1), (120, 40)):
+            for size in ((20, 5), (59, 19), (200, 60), (1, 1), (120, 40)):
                 await pilot.resize_terminal(*size)
                 await pilot.pause()
                 text = text_of(app)

@@ -132,3 +132,16 @@ def test_a_signal_ends_it_and_the_terminal_is_as_before(terminal: Terminal, numb
     os.kill(terminal.pid, number)
     terminal.wait()
     left_as_it_was(terminal)
+
+
+def test_the_arena_learns_in_a_terminal_and_leaving_ends_it(terminal: Terminal) -> None:
+    terminal.until("gpt-tiny")
+    terminal.type("6")
+    terminal.until("Q-learning")
+    terminal.type(".")
+    terminal.until("Q(s,a) ←")
+    terminal.type(" ")
+    terminal.until("updates/s")
+    terminal.type("\x11")
+    assert terminal.wait() == 0
+    left_as_it_was(terminal)

@@ -228,7 +228,7 @@ class Brush:
         table = self.scene.q if view.show == "actions" else self.scene.policy
         if table is None or any(way is None or 0 not in way or way == (0, 0) for way in self.ways):
             return False
-        cells = 5
+        cells = 5 if size.wide >= 14 else 4
         middle = y + (size.tall - 1) // 2
         decimals = decimals_for(view.scale.size, cells, view.scale.low < 0)
         if self.bare:

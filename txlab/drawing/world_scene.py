@@ -118,7 +118,7 @@ class Size:
         return {"sign": 0, "line": 2, "stacked": 1 if self.wide < 4 else 3, "compass": 4}[self.kind] + self.quad
 
 
-MOST = Size(13, 5)
+MOST = Size(14, 5)
 
 
 def cell_size(height: int, width: int, columns: int, rows: int) -> Size:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from textual.worker import get_current_worker
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.tui.screens.arena_memory import Points, Recording, Returns
+from txlab.tui.screens.arena_memory import Curves, Recording, Side
 
 if TYPE_CHECKING:
     from txlab.engine.rl.settings import Rule, Settings
@@ -55,36 +55,6 @@ class Look:
     speed: float
     running: bool
     match: int
-
-
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have.
-
-    label       of another number that a recorded run has in place of returns
-    low, high   the band that it was recorded with
-    """
-
-    episodes: np.ndarray
-    returns: np.ndarray
-    block: int
-    greedy_episodes: np.ndarray
-    greedy_returns: np.ndarray
-    latest: tuple[float, ...] = ()
-    path: int = 0
-    label: str = ""
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
-
-
-@dataclass
-class Side:
-    """What is remembered of one learner."""
-
-    returns: Returns = field(default_factory=Returns)
-    greedy: Points = field(default_factory=Points)
-    known: int = 0
-    path: tuple[int, ...] = ()
 
 
 class Learning:

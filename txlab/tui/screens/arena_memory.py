@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -100,3 +101,33 @@ class Points:
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(self.steps, np.int64), np.asarray(self.values, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have.
+
+    label       of another number that a recorded run has in place of returns
+    low, high   the band that it was recorded with
+    """
+
+    episodes: np.ndarray
+    returns: np.ndarray
+    block: int
+    greedy_episodes: np.ndarray
+    greedy_returns: np.ndarray
+    latest: tuple[float, ...] = ()
+    path: int = 0
+    label: str = ""
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+
+@dataclass
+class Side:
+    """What is remembered of one learner."""
+
+    returns: Returns = field(default_factory=Returns)
+    greedy: Points = field(default_factory=Points)
+    known: int = 0
+    path: tuple[int, ...] = ()

@@ -19,7 +19,8 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.tui.glance import GOING
 from txlab.tui.screens.arena_editing import EditingScreen
-from txlab.tui.screens.arena_learning import Curves, told_of
+from txlab.tui.screens.arena_learning import told_of
+from txlab.tui.screens.arena_memory import Curves
 from txlab.tui.widgets.timeline import TimeLine
 
 if TYPE_CHECKING:

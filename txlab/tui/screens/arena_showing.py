@@ -7,7 +7,7 @@ beside, is looked at again on the time line, or was read from a run. Colours of 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,18 +21,18 @@ from txlab.drawing.diverging import Scale
 from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
 from txlab.engine.rl.world import World
 from txlab.experiments.protocol import Frame
-from txlab.tui.screens.arena_learning import PACES, Curves, Learning, Look, told_of
+from txlab.tui.screens.arena_learning import PACES, Learning, Look, told_of
+from txlab.tui.screens.arena_memory import Curves
 from txlab.tui.screens.arena_plan import RULE_LINES, Plan, plan
 from txlab.tui.screens.arena_words import NAMES, facts_panel, header, live_groups, run_groups, side_head, update_lines
 from txlab.tui.screens.bench import Rule, RunScreen
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import ChartSeries
-from txlab.tui.widgets.returns import ReturnsChart
+from txlab.tui.widgets.returns import ReturnsChart, banded
 from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.world import WorldView
 
 CURVES_EVERY = 0.6  # seconds between two drawings of the curves while one learns
-BAND_POINTS = 50
 AROUND = 5  # lines that are not between the header and the time line: those two, navigation, its rule, the keys
 
 
@@ -339,21 +339,3 @@ class ShowingScreen(RunScreen):
 
     def pace_index(self) -> int:
         return PACES.index(self.learning.pace)
-
-
-def banded(
-    title: str, colour: int, steps: np.ndarray, mean: np.ndarray, edges: Sequence[np.ndarray]
-) -> list[ChartSeries]:
-    """A curve, and as points the edges of its band, all as means over blocks of at most BAND_POINTS."""
-    block = max(1, -(-len(mean) // BAND_POINTS))
-    whole = len(mean) // block * block
-    if not whole:
-        return []
-
-    def thinned(values: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.asarray(values, np.float64)[:whole].reshape(-1, block).mean(axis=1)
-        return found
-
-    ends = np.asarray(steps)[block - 1 : whole : block]
-    found = [ChartSeries(title, ends, thinned(mean), colour=colour)]
-    return found + [ChartSeries("", ends, thinned(edge), colour=colour, style="points") for edge in edges]

@@ -12,7 +12,8 @@ from txlab.drawing.numerals import count
 from txlab.drawing.text import visible, width
 from txlab.drawing.update_lines import compact, term_lines
 from txlab.engine.rl.world import World
-from txlab.tui.screens.arena_learning import PACES, Curves, told_of
+from txlab.tui.screens.arena_learning import PACES, told_of
+from txlab.tui.screens.arena_memory import Curves
 from txlab.tui.screens.arena_turning import parameters
 from txlab.tui.theme import glyphs
 from txlab.tui.words import STATES

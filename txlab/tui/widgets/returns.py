@@ -12,9 +12,10 @@ import numpy as np
 
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
-from txlab.tui.widgets.chart import Chart
+from txlab.tui.widgets.chart import Chart, ChartSeries
 
 MOST = 0.93  # of the points are inside
+BAND_POINTS = 50  # across a chart
 OUTLYING = 2.5  # times the height of the rest; less than that is not cut off
 
 
@@ -32,3 +33,21 @@ class ReturnsChart(Chart, inherit_css=True):
         if found.low < low - OUTLYING * room:
             return replace(found, low=float(low - 0.25 * room))
         return found
+
+
+def banded(
+    title: str, colour: int, steps: np.ndarray, mean: np.ndarray, edges: Sequence[np.ndarray]
+) -> list[ChartSeries]:
+    """A curve, and as points the edges of its band, all as means over blocks of at most BAND_POINTS."""
+    block = max(1, -(-len(mean) // BAND_POINTS))
+    whole = len(mean) // block * block
+    if not whole:
+        return []
+
+    def thinned(values: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.asarray(values, np.float64)[:whole].reshape(-1, block).mean(axis=1)
+        return found
+
+    ends = np.asarray(steps)[block - 1 : whole : block]
+    found = [ChartSeries(title, ends, thinned(mean), colour=colour)]
+    return found + [ChartSeries("", ends, thinned(edge), colour=colour, style="points") for edge in edges]
