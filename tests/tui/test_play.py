@@ -413,8 +413,11 @@ async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await learnt(pilot, screen, Lesson(Settings(rule="td-lambda"), games=30))
-        await put(pilot, 4)
-        await answered(pilot)
+        screen.action_tournament()
+        await settle(pilot, lambda: not screen.contest, 400)
+        screen.view = "perfect"
+        screen.moves = [3, 6, 0, 8]  # every square loses
+        screen.proceed()
         for key in ("h", "tab", "tab", "l") if ascii else ("h", "tab"):
             await pilot.press(key)
             for size in ((20, 5), (59, 19), (200, 60), (1, 1), (80, 24)):

@@ -185,15 +185,13 @@ class AtTerminal(OnPipe):
 
         from txlab.cli.terminal import ascii_only
         from txlab.drawing.board import lines_of_board
-        from txlab.drawing.numerals import plain
         from txlab.drawing.tictactoe_words import squares_of
 
         squares = squares_of(moves, values)
         for place, square in enumerate(squares):
             if not square.sign:
-                number = plain(square.number) if ascii_only() else square.number
                 digit = str(place + 1)
-                squares[place] = replace(square, number=number or digit, order=digit if number else "")
+                squares[place] = replace(square, number=square.number or digit, order=digit if square.number else "")
         print()
         for line in lines_of_board(squares, CELL, ascii_only()):
             print("  " + "".join(self.painted(piece, squares) for piece in line).rstrip())

@@ -13,6 +13,7 @@ from functools import cache
 from math import cos, hypot, radians, sin
 from typing import Literal
 
+from txlab.drawing.numerals import plain
 from txlab.drawing.palette import BLUE, BRIGHT_BLUE, BRIGHT_YELLOW, RED, RGB, Colours, contrast, cube, oklab_to_rgb
 from txlab.drawing.text import fit
 
@@ -151,7 +152,7 @@ def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) 
     elif square.sign:
         centre(square.sign, middle, "mark")
     elif square.number:
-        centre(square.number, middle, "number")
+        centre(plain(square.number) if ascii else square.number, middle, "number")
         if square.note and high >= 3 and len(square.note) <= wide:
             centre(square.note, middle + 1, "note")
     if square.won and high >= 3:

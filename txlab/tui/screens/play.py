@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
-from txlab.drawing.text import visible
+from txlab.drawing.text import formula
 from txlab.drawing.tictactoe_words import SIGN, note_of, squares_of
 from txlab.engine.explain import Explanation
 from txlab.engine.games.exact_match import chances
@@ -151,7 +151,7 @@ class PlayScreen(RatingScreen):
         """`TD(0), 1 480 ± 21`"""
         seat = self.seats[side]
         rating = self.rating_of(seat)
-        return f"{visible(seat.title, self.ascii)}{f', rating {rating}' if rating else ''}"
+        return formula(f"{seat.title}, rating {rating}" if rating else seat.title, self.ascii)
 
     @property
     def told(self) -> bool:
