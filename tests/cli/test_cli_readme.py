@@ -70,5 +70,5 @@ def test_the_world_that_is_drawn_there_is_one() -> None:
     drawn = re.search(r"```toml\n(\[world\].+?)```", README, re.DOTALL)
     assert drawn
     world = world_of(WorldSection.model_validate(tomllib.loads(drawn[1])["world"]))
-    assert world.process.size == 23
+    assert world.process.size == 24
     assert not world.notes

@@ -18,6 +18,7 @@ UNITS = {
     "return/": "return of an episode",
     "length/": "steps of an episode",
     "rms/": "RMS error",
+    "left/": "share that went left",
 }
 
 

@@ -236,7 +236,7 @@ class ControlExperiment:
             "actions": list(self.process.actions),
             "world": self.world.title,
             "notes": list(self.world.notes),
-            "headline": [f"return/{label}" for label in self.labels],
+            "headline": [f"{'left' if self.world.name == 'bias' else 'return'}/{label}" for label in self.labels],
             "band": "one standard error of the mean over the runs, below and above",
             "compute": compute,
         }

@@ -127,7 +127,7 @@ class Match:
             q, trace = agent.q(), agent.trace()
             if q is not None:
                 tensors[f"{i}/q"] = q.astype(np.float32)
-                tensors[f"{i}/policy"] = agent.policy().astype(np.float32)
+            tensors[f"{i}/policy"] = agent.policy().astype(np.float32)
             tensors[f"{i}/v"] = agent.v().astype(np.float32)
             if trace is not None:
                 tensors[f"{i}/trace"] = trace.astype(np.float32)
