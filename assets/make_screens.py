@@ -7,6 +7,8 @@
     copying.png     that head switched off, and what comes next then
     tokens.png      a text by the byte pair encoding learnt here and by bytes, beside each other
     training.png    that encoding, as it is learnt
+    arena.png       SARSA and Q-learning on the cliff, after some hundred thousand updates
+    play.png        tic-tac-toe against a learner of 30 000 games, with what it sees on the squares
 
 They are written to assets/screens (a second argument names another folder).
 Notable: they are drawn from the program itself on runs that exist, so a picture cannot show what is not there.
@@ -27,14 +29,18 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
 
 from picture import picture  # noqa: E402
 
+from txlab.engine.games.settings import Settings as Rules  # noqa: E402
 from txlab.engine.tokenizers.trees import merge_tree  # noqa: E402
 from txlab.errors import LabError  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402
 from txlab.runs.finding import list_runs  # noqa: E402
 from txlab.tui.app import TxlabApp  # noqa: E402
+from txlab.tui.screens.arena import ArenaScreen  # noqa: E402
 from txlab.tui.screens.attention import AttentionScreen  # noqa: E402
 from txlab.tui.screens.attention_source import strongest  # noqa: E402
 from txlab.tui.screens.lab import LabScreen  # noqa: E402
+from txlab.tui.screens.play import PlayScreen  # noqa: E402
+from txlab.tui.screens.play_knobs import Lesson  # noqa: E402
 from txlab.tui.screens.rows import Rows  # noqa: E402
 from txlab.tui.screens.tokens import TokensScreen  # noqa: E402
 from txlab.tui.screens.train import TrainScreen  # noqa: E402
@@ -104,6 +110,8 @@ async def draw(root: Path, folder: Path) -> None:
         await draw_translation(app, pilot, newest(root, "translate"), folder)
         await draw_copying(app, pilot, newest(root, "gpt-copy"), folder)
         await draw_tokens(app, pilot, folder)
+        await draw_arena(app, pilot, folder)
+        await draw_play(app, pilot, folder)
 
 
 async def attention_on(app: TxlabApp, pilot: Pilot[None], run: Path) -> AttentionScreen:
@@ -169,6 +177,30 @@ async def draw_tokens(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     await pilot.press("t")
     await pilot.pause(1.0)
     save(app, folder, "training")
+
+
+async def draw_arena(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
+    await pilot.press("6")
+    screen = app.screen
+    assert isinstance(screen, ArenaScreen)
+    await until(pilot, lambda: screen.learning.match is not None)
+    await pilot.press("space")
+    await until(pilot, lambda: screen.learning.updates > 300_000)
+    await pilot.press("space", "full_stop")
+    await pilot.pause(0.5)
+    save(app, folder, "arena")
+
+
+async def draw_play(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
+    """It learns, sits down as O, and its values stand on the squares after two moves of each."""
+    await pilot.press("t")
+    screen = app.screen
+    assert isinstance(screen, PlayScreen)
+    screen.learn(Lesson(Rules(), games=30_000, seed=1))
+    await until(pilot, lambda: screen.look is not None and screen.look.done and not screen.learning)
+    await pilot.press("enter")
+    await until(pilot, lambda: len(screen.moves) == 2)
+    save(app, folder, "play")
 
 
 if __name__ == "__main__":
