@@ -67,8 +67,9 @@ class Arena(Console):
         """Changes of the worlds' lines a second."""
         came: list[bytes] = []
         last, begun = 0.0, time.perf_counter()
-        while (now := time.perf_counter()) - begun < seconds:
+        while time.perf_counter() - begun < seconds:
             if select.select([self.fd], [], [], 0.05)[0]:
+                now = time.perf_counter()  # a pause since the last bytes: another picture begins
                 data = os.read(self.fd, 65536)
                 if now - last > BURST or not came:
                     came.append(data)
