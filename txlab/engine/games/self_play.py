@@ -14,7 +14,7 @@ from txlab.engine.games.game import Position
 from txlab.engine.games.graph import Graph
 from txlab.engine.games.learner import Learner
 from txlab.engine.games.settings import OF_POSITIONS, Settings
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 
 SOURCE = {
     "td": "Sutton and Barto 2018, sections 1.5 and 6.8",
@@ -96,9 +96,8 @@ def last_update(learner: Learner, cell: int) -> Update | None:
     graph, ended = learner.graph, not learner.after[found.to]
     own, compared, drawn_to = letters(learner, found.to)
     of_positions, shared = learner.settings.rule in OF_POSITIONS, learner.settings.rule == "td-lambda"
-    terms = [Term(own, found.after), Term("←"), Term(own, found.before), Term("+"), Term("α", found.alpha)]
-    terms += [Term("e(x)", found.e)] if shared else []
-    terms += [Term("["), Term(drawn_to, found.target), Term("−"), Term(compared, found.target - found.delta), Term("]")]
+    by_trace = [("e(x)", found.e)] if shared else []
+    error = ("[", (drawn_to, found.target), "−", (compared, found.target - found.delta), "]")
     return Update(
         number=found.ply,
         episode=found.game,
@@ -112,7 +111,7 @@ def last_update(learner: Learner, cell: int) -> Update | None:
         before=found.before,
         after=found.after,
         delta=found.delta,
-        terms=terms,
+        terms=terms((own, found.after), "←", (own, found.before), "+", ("α", found.alpha), *by_trace, *error),
         explanation=told(learner, cell),
         trace={cell: found.e} if shared else {},
     )

@@ -15,16 +15,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from txlab.engine.explain import Explanation
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.checking import checked
 from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
-from txlab.engine.rl.rules.model import Block, Model
+from txlab.engine.rl.rules.model import ENDED, Block, Happening, Model
 from txlab.engine.rl.rules.moment import Moment
 from txlab.engine.rl.rules.stepped import SteppedModel, shell
 from txlab.engine.rl.settings import TITLES, Rule, Settings
-from txlab.engine.rl.update import Update
+from txlab.engine.rl.update import Term, Update
 from txlab.errors import LabError, nearest
 
 NEVER = 1 << 62
@@ -177,6 +178,42 @@ class Agent:
         _, settings, gamma = self.told_when[bisect_right(self.told_when, t, key=lambda each: each[0]) - 1]
         episode = bisect_right(self.ends, t)
         return Moment(t, episode, settings, gamma, self.seed, self.model)
+
+    def account(
+        self,
+        moment: Moment,
+        pair: tuple[int, int],
+        happening: Happening,
+        *,
+        before: float,
+        after: float,
+        delta: float,
+        terms: Sequence[Term],
+        explanation: Explanation,
+        ahead: int = -1,
+        trace: dict[int, float] | None = None,
+    ) -> Update:
+        """What a loop's record of a step comes to, for all rules that make one: `pair` is (s, k) and what happened
+        there, `ahead` the k of a′ in the next state; the rest is the rule's own."""
+        (s, k), (reward, then, end) = pair, happening
+        actions = self.model.actions
+        return Update(
+            number=moment.t + 1,
+            episode=moment.episode,
+            state=s,
+            action=actions[s][k] if k >= 0 else -1,
+            reward=reward,
+            next=then,
+            done=end == ENDED,
+            truncated=end != ENDED and self.closed(moment.t),
+            next_action=actions[then][ahead] if ahead >= 0 else -1,
+            before=before,
+            after=after,
+            delta=delta,
+            terms=terms,
+            explanation=explanation,
+            trace=trace or {},
+        )
 
     def set(self, **changes: Any) -> None:
         """Turn numbers while it learns; LabError for what cannot be, or cannot be turned."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.prediction import Learned, TraceKind
-from txlab.engine.rl.update import Term
+from txlab.engine.rl.update import Term, terms
 
 FORMULAS: dict[TraceKind, str] = {
     "accumulating": "V(s) ← V(s) + α [ r + γ V(s′) − V(s) ] e(s),  e ← γλ e, then e(s) ← e(s) + 1",
@@ -23,45 +23,15 @@ SOURCES: dict[TraceKind, str] = {
 }
 
 
-def terms(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[Term]:
+def terms_of(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[Term]:
     """The rule piece by piece, for a table: V(s) stands for O(s)."""
-
-    def signs(*letters: str) -> list[Term]:
-        return [Term(each) for each in letters]
-
-    head = [Term("V(s)", update.after), Term("←"), Term("V(s)", update.here), Term("+"), Term("α", alpha)]
+    here, by_trace = ("V(s)", update.here), ("e(s)", update.trace)
+    head = (("V(s)", update.after), "←", here, "+", ("α", alpha))
     if kind == "true-online":
-        return [
-            *head,
-            *signs("("),
-            Term("δ", update.delta),
-            *signs("+"),
-            Term("V(s)", update.here),
-            *signs("−"),
-            Term("V_old", update.old),
-            *signs(")"),
-            Term("e(s)", update.trace),
-            *signs("−"),
-            Term("α", alpha),
-            *signs("("),
-            Term("V(s)", update.here),
-            *signs("−"),
-            Term("V_old", update.old),
-            *signs(")"),
-        ]
-    return [
-        *head,
-        *signs("["),
-        Term("r", update.reward),
-        *signs("+"),
-        Term("γ", gamma),
-        *signs("·"),
-        Term("V(s′)", update.there),
-        *signs("−"),
-        Term("V(s)", update.here),
-        *signs("]"),
-        Term("e(s)", update.trace),
-    ]
+        moved = (here, "−", ("V_old", update.old))
+        return terms(*head, "(", ("δ", update.delta), "+", *moved, ")", by_trace, "−", ("α", alpha), "(", *moved, ")")
+    error = (("r", update.reward), "+", ("γ", gamma), "·", ("V(s′)", update.there), "−", here)
+    return terms(*head, "[", *error, "]", by_trace)
 
 
 def why_update(

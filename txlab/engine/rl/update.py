@@ -20,6 +20,15 @@ class Term:
     value: float | None = None
 
 
+def terms(*pieces: str | tuple[str, float]) -> list[Term]:
+    """A rule piece by piece: a sign stands alone, letters have their number beside them.
+
+    >>> terms(("V", 0.5), "←", ("V", 0.0))
+    [Term(letters='V', value=0.5), Term(letters='←', value=None), Term(letters='V', value=0.0)]
+    """
+    return [Term(piece) if isinstance(piece, str) else Term(*piece) for piece in pieces]
+
+
 @dataclass(frozen=True)
 class Update:
     """number     which update of the learner this was, from 1; `episode` from 0

@@ -13,6 +13,7 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import backup_of, values
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.process import Outcome, Process
 from txlab.errors import LabError
 
@@ -52,7 +53,7 @@ def why_value(
     v = values(shown, policy) if shown.ndim == 2 else shown
     if action is not None:
         return _of_action(process, shown, v, state, action, gamma, policy)
-    return _of_state(process, shown, v, state, gamma, policy)
+    return _of_state(process, v, state, gamma, policy)
 
 
 def _of_action(
@@ -70,7 +71,7 @@ def _of_action(
         steps.append(_residual(total, result))
     follows = "maxₐ′ Q(s′,a′)" if policy is None else "Σₐ′ π(a′|s′) Q(s′,a′)"
     return Explanation(
-        question=f"why {_plain(result)} for {a} in {s}?",
+        question=f"why {said(result)} for {a} in {s}?",
         equation=f"Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)],  V(s′) = {follows}",
         math="M1" if policy is not None else "M1, M2",
         source=SOURCE,
@@ -80,9 +81,7 @@ def _of_action(
     )
 
 
-def _of_state(
-    process: Process, shown: np.ndarray, v: np.ndarray, state: int, gamma: float, policy: np.ndarray | None
-) -> Explanation:
+def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy: np.ndarray | None) -> Explanation:
     s, result = process.states[state], float(v[state])
     letters = "maxₐ Q(s,a)" if policy is None else "Σₐ π(a|s) Q(s,a)"
     q = backup_of(process, v, gamma, state)
@@ -101,7 +100,7 @@ def _of_state(
         steps.append(Step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}"))
         steps.append(_residual(total, result))
     return Explanation(
-        question=f"why {_plain(result)} in {s}?",
+        question=f"why {said(result)} in {s}?",
         equation=f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]",
         math="M1" if policy is not None else "M1, M2",
         source=SOURCE,
@@ -115,7 +114,7 @@ def _of_state(
 def _residual(total: float, result: float) -> Step:
     holds = abs(total - result) <= 1e-12 * max(1.0, abs(total))
     note = "the equation holds" if holds else "what the number shown still has to move to agree with it"
-    return Step("residual", f"{_number(total, 9)} − {_number(result, 9)}", total - result, note)
+    return Step("residual", f"{bracketed(total, 9)} − {bracketed(result, 9)}", total - result, note)
 
 
 def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:
@@ -143,8 +142,7 @@ def over(process: Process, each: Outcome) -> bool:
 
 def _bracket(process: Process, each: Outcome, v: np.ndarray, gamma: float) -> str:
     """r + γ · V(s′) in numbers."""
-    reward = f"{each.reward:.6g}".replace("-", "−")
-    return reward + ("" if over(process, each) else f" + {gamma:g} · {_number(float(v[each.next]))}")
+    return said(each.reward, 6) + ("" if over(process, each) else f" + {gamma:g} · {bracketed(float(v[each.next]), 6)}")
 
 
 def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> str:
@@ -169,14 +167,6 @@ def _likeliest(process: Process, state: int, action: int) -> list[Outcome]:
     """The outcomes as they are, or the likeliest first where there are too many for a line each."""
     found = process.outcomes(state, action)
     return found if len(found) <= MOST_LINES else sorted(found, key=lambda each: -each.probability)
-
-
-def _number(value: float, digits: int = 6) -> str:
-    return f"{value:.{digits}g}" if value >= 0 else f"(−{-value:.{digits}g})"
-
-
-def _plain(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
 
 
 def _small(number: int) -> str:

@@ -16,7 +16,7 @@ from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.prediction import Learned, OnlineTD
 from txlab.engine.rl.prediction_sweep import rms_error
-from txlab.engine.rl.prediction_why import terms
+from txlab.engine.rl.prediction_why import terms_of
 from txlab.errors import LabError, nearest
 from txlab.experiments.decisions.world import world_of
 from txlab.experiments.prediction.episodes import seeds_of, side_of, title_of
@@ -144,7 +144,7 @@ class TransitionExperiment:
         update, learner = self.last[side], self.learners[side]
         if update is None:
             return None
-        written = terms(update, learner.kind, learner.alpha, learner.gamma)
+        written = terms_of(update, learner.kind, learner.alpha, learner.gamma)
         return {
             "state": update.state,
             "action": -1,

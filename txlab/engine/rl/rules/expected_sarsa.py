@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.explain import Step
+from txlab.engine.rl.numerals import said
 from txlab.engine.rl.rules.choosing import exploring, soft, tied, weights
 from txlab.engine.rl.rules.model import ENDED, Block
-from txlab.engine.rl.rules.moment import Moment, said
+from txlab.engine.rl.rules.moment import Moment
 from txlab.engine.rl.rules.one_step import OneStep
 
 

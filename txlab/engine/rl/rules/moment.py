@@ -5,6 +5,7 @@ Notable: draws are a pure function of (seed, step), so whether a step explored i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,14 +13,10 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.numerals import said
 from txlab.engine.rl.rules.choosing import exploring
-from txlab.engine.rl.rules.model import CUT_OFF, ENDED, Model
+from txlab.engine.rl.rules.model import ENDED, Model
 from txlab.engine.rl.settings import Settings
-
-
-def said(value: float) -> str:
-    """A number in a line of a computation: four significant digits, and .5 rather than 0.5 as the screens have it."""
-    return f"{value:.4g}".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,6 @@ class Moment:
     def action(self, s: int, k: int) -> str:
         return self.actions(s)[k]
 
-    def truncated(self, end: int) -> bool:
-        """Whether the episode was cut off after this step: by the world's limit, or by the world itself."""
-        return end == CUT_OFF
-
     def how(self) -> str:
         """In words, how the action was chosen."""
         if self.settings.policy == "softmax":
@@ -81,19 +74,18 @@ class Moment:
             return f"{self.state(s)} ends the episode: nothing follows it, so it counts as 0"
         return f"s′ = {self.state(s)}"
 
-
-def told_of(
-    moment: Moment,
-    question: str,
-    equation: str,
-    math: str,
-    source: str,
-    operands: list[Operand],
-    steps: list[Step],
-    result: float,
-    labels: list[str],
-    asked: int | None,
-) -> Explanation:
-    """An Explanation in which how the action was chosen comes first among the steps."""
-    first = Step("chosen", f"{moment.settings.policy}", 1.0 if moment.explored else 0.0, moment.how())
-    return Explanation(question, equation, math, source, operands, [first, *steps], result, labels, asked)
+    def explanation(
+        self,
+        question: str,
+        equation: str,
+        math: str,
+        source: str,
+        operands: list[Operand],
+        steps: list[Step],
+        result: float,
+        labels: Sequence[str] = (),
+        asked: int | None = None,
+    ) -> Explanation:
+        """An Explanation in which how the action was chosen comes first among the steps."""
+        chosen = Step("chosen", self.settings.policy, 1.0 if self.explored else 0.0, self.how())
+        return Explanation(question, equation, math, source, operands, [chosen, *steps], result, list(labels), asked)

@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.rules.episodes import Episodic, Lived
-from txlab.engine.rl.rules.model import ENDED
-from txlab.engine.rl.rules.moment import said, told_of
-from txlab.engine.rl.rules.one_step import bracketed
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 
 
 class MonteCarlo(Episodic):
@@ -34,13 +32,12 @@ class MonteCarlo(Episodic):
         self.latest = trail[0][:2]
 
     def told(self, state: int, k: int, record: Any) -> Update:
-        t, (reward, then, end), before, returned = record
+        t, happening, before, returned = record
         moment = self.moment(t)
         alpha, delta = moment.settings.alpha, returned - before
         new = before + alpha * delta
         s, a = moment.state(state), moment.action(state, k)
-        explanation = told_of(
-            moment,
+        explanation = moment.explanation(
             f"why {said(new)} for {a} in {s}?",
             "Q(s,a) ← Q(s,a) + α [ Gₜ − Q(s,a) ],  Gₜ = Σ γᵏ rₜ₊ₖ₊₁",
             "M3, M5",
@@ -56,24 +53,15 @@ class MonteCarlo(Episodic):
                 Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
             ],
             new,
-            [],
-            None,
         )
-        signs = [("Q(s,a)", new), ("←", None), ("Q(s,a)", before), ("+", None), ("α", alpha), ("[", None)]
-        signs += [("G", returned), ("−", None), ("Q(s,a)", before), ("]", None)]
-        return Update(
-            number=t + 1,
-            episode=moment.episode,
-            state=state,
-            action=self.model.actions[state][k],
-            reward=reward,
-            next=then,
-            done=end == ENDED,
-            truncated=end != ENDED and self.closed(t),
-            next_action=-1,
+        q, known = ("Q(s,a)", new), ("Q(s,a)", before)
+        return self.account(
+            moment,
+            (state, k),
+            happening,
             before=before,
             after=new,
             delta=delta,
-            terms=[Term(*sign) for sign in signs],
+            terms=terms(q, "←", known, "+", ("α", alpha), "[", ("G", returned), "−", known, "]"),
             explanation=explanation,
         )

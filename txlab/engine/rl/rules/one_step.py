@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.rules.model import ENDED
-from txlab.engine.rl.rules.moment import Moment, said, told_of
+from txlab.engine.rl.rules.moment import Moment
 from txlab.engine.rl.settings import TITLES
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 
 
 class OneStep(Agent):
@@ -63,8 +64,7 @@ class OneStep(Agent):
             Step("δ", f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(before)}", delta, "the error"),
             Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
         ]
-        explanation = told_of(
-            moment,
+        explanation = moment.explanation(
             f"why {said(new)} for {a} in {s}?",
             f"Q(s,a) ← Q(s,a) + α [ r + γ {self.letters} − Q(s,a) ]",
             self.math,
@@ -75,38 +75,16 @@ class OneStep(Agent):
             labels,
             ahead if 0 <= ahead < len(labels) and not ended else None,
         )
-        return Update(
-            number=t + 1,
-            episode=moment.episode,
-            state=state,
-            action=self.model.actions[state][k],
-            reward=reward,
-            next=then,
-            done=ended,
-            truncated=not ended and self.closed(t),
-            next_action=self.model.actions[then][ahead] if ahead >= 0 and not ended else -1,
+        q, known = ("Q(s,a)", new), ("Q(s,a)", before)
+        bracket = (("r", reward), "+", ("γ", gamma), (self.letters, value), "−", known)
+        return self.account(
+            moment,
+            (state, k),
+            (reward, then, end),
             before=before,
             after=new,
             delta=delta,
-            terms=[
-                Term("Q(s,a)", new),
-                Term("←"),
-                Term("Q(s,a)", before),
-                Term("+"),
-                Term("α", alpha),
-                Term("["),
-                Term("r", reward),
-                Term("+"),
-                Term("γ", gamma),
-                Term(self.letters, value),
-                Term("−"),
-                Term("Q(s,a)", before),
-                Term("]"),
-            ],
+            terms=terms(q, "←", known, "+", ("α", alpha), "[", *bracket, "]"),
             explanation=explanation,
+            ahead=-1 if ended else ahead,
         )
-
-
-def bracketed(value: float) -> str:
-    """A number that may follow a sign: (−7.5), 3."""
-    return f"({said(value)})" if value < 0 else said(value)

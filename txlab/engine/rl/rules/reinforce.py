@@ -17,14 +17,12 @@ import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.choosing import probabilities, weights
 from txlab.engine.rl.rules.episodes import Episodic, Lived
-from txlab.engine.rl.rules.model import ENDED
-from txlab.engine.rl.rules.moment import said, told_of
-from txlab.engine.rl.rules.one_step import bracketed
 from txlab.engine.rl.settings import TITLES, Rule, Settings
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 
 
 class Reinforce(Episodic):
@@ -114,7 +112,7 @@ class Reinforce(Episodic):
         super().load(state)
 
     def told(self, state: int, k: int, record: Any) -> Update:
-        t, (reward, then, end), before, (row, taken, where), returned, b, fade = record
+        t, happening, before, (row, taken, where), returned, b, fade = record
         moment = self.moment(t)
         alpha = moment.settings.alpha
         pi = weights(list(row), 1.0)
@@ -123,8 +121,7 @@ class Reinforce(Episodic):
         new = before + alpha * fade * delta * slope
         s, a, did = moment.state(where), moment.action(state, k), moment.action(state, taken)
         gap = "1 − " if k == taken else "−"
-        explanation = told_of(
-            moment,
+        explanation = moment.explanation(
             f"why a preference of {said(new)} for {a} in {s}?",
             "θ(s,·) ← θ(s,·) + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s)",
             "M7",
@@ -148,22 +145,16 @@ class Reinforce(Episodic):
             moment.actions(state),
             taken,
         )
-        signs = [("θ(s,a)", new), ("←", None), ("θ(s,a)", before), ("+", None), ("α", alpha), ("γᵗ", fade)]
-        signs += [("[", None), ("G", returned), ("−", None), ("b(s)", b), ("]", None), ("∇ ln π", slope)]
-        return Update(
-            number=t + 1,
-            episode=moment.episode,
-            state=where,
-            action=self.model.actions[state][k],
-            reward=reward,
-            next=then,
-            done=end == ENDED,
-            truncated=end != ENDED and self.closed(t),
-            next_action=-1,
+        theta, known = ("θ(s,a)", new), ("θ(s,a)", before)
+        error = ("[", ("G", returned), "−", ("b(s)", b), "]")
+        return self.account(
+            moment,
+            (where, k),
+            happening,
             before=before,
             after=new,
             delta=delta,
-            terms=[Term(*sign) for sign in signs],
+            terms=terms(theta, "←", known, "+", ("α", alpha), ("γᵗ", fade), *error, ("∇ ln π", slope)),
             explanation=explanation,
         )
 

@@ -18,11 +18,10 @@ import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.model import ENDED, Block
-from txlab.engine.rl.rules.moment import said, told_of
-from txlab.engine.rl.rules.one_step import bracketed
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 
 
 class TdLambda(Agent):
@@ -152,8 +151,7 @@ class TdLambda(Agent):
         steps.append(
             Step("V", f"{said(old)} + {said(alpha)} · {bracketed(delta + late)} · {said(e)}", new, f"{s}, after")
         )
-        explanation = told_of(
-            moment,
+        explanation = moment.explanation(
             f"why {said(new)} in {s}?",
             "V ← V + α δ e,  δ = r + γ V(s′) − V(s),  e ← γ λ e",
             "M4",
@@ -168,27 +166,17 @@ class TdLambda(Agent):
             ],
             steps,
             new,
-            [],
-            None,
         )
-        signs = [("V", new), ("←", None), ("V", old), ("+", None), ("α", alpha), ("[", None), ("r", reward)]
-        signs += [("+", None), ("γ", gamma), ("V(s′)", value), ("−", None), ("V(s)", error), ("]", None), ("e", e)]
-        if late:
-            signs += [("+", None), ("late", alpha * late * e - correction)]
-        return Update(
-            number=t + 1,
-            episode=moment.episode,
-            state=state,
-            action=-1,
-            reward=reward,
-            next=then,
-            done=ended,
-            truncated=not ended and self.closed(t),
-            next_action=-1,
+        bracket = (("r", reward), "+", ("γ", gamma), ("V(s′)", value), "−", ("V(s)", error))
+        corrected = ("+", ("late", alpha * late * e - correction)) if late else ()
+        return self.account(
+            moment,
+            (state, -1),
+            (reward, then, end),
             before=old,
             after=new,
             delta=delta,
-            terms=[Term(*sign) for sign in signs],
+            terms=terms(("V", new), "←", ("V", old), "+", ("α", alpha), "[", *bracket, "]", ("e", e), *corrected),
             explanation=explanation,
             trace={s: row[0][5] for s, row in enumerate(self.records) if row and row[0] and row[0][0] == t},
         )

@@ -19,7 +19,7 @@ from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.model import Block
 from txlab.engine.rl.settings import Rule, Settings
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 from txlab.engine.rl.why import why_value
 
 
@@ -109,14 +109,7 @@ class ValueIteration(Agent):
             before=before,
             after=after,
             delta=after - before,
-            terms=(
-                Term("Q(s,a)", after),
-                Term("←"),
-                Term("r(s,a)", reward),
-                Term("+"),
-                Term("γ", gamma),
-                Term("Σ p V(s′)", worth),
-            ),
+            terms=terms(("Q(s,a)", after), "←", ("r(s,a)", reward), "+", ("γ", gamma), ("Σ p V(s′)", worth)),
             explanation=why_value(process, v, state, action, gamma),
         )
 

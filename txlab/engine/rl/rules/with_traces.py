@@ -17,12 +17,11 @@ import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
 from txlab.engine.rl.rules.model import ENDED, Block
-from txlab.engine.rl.rules.moment import said, told_of
-from txlab.engine.rl.rules.one_step import bracketed
 from txlab.engine.rl.settings import TITLES
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.update import Update, terms
 
 
 class WithTraces(Agent):
@@ -138,8 +137,7 @@ class WithTraces(Agent):
             Step("δ", f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(error)}", delta, there),
             Step("Q(s,a)", f"{said(old)} + {said(alpha)} · {bracketed(delta)} · {said(e)}", new, f"{a} in {s}, after"),
         ]
-        explanation = told_of(
-            moment,
+        explanation = moment.explanation(
             f"why {said(new)} for {a} in {s}?",
             f"Q ← Q + α δ e,  δ = r + γ {self.letters} − Q(s,a),  e ← γ λ e",
             self.math,
@@ -156,36 +154,17 @@ class WithTraces(Agent):
             for y, shared in enumerate(row)
             if shared and shared[0] == t
         }
-        return Update(
-            number=t + 1,
-            episode=moment.episode,
-            state=state,
-            action=self.model.actions[state][k],
-            reward=reward,
-            next=then,
-            done=ended,
-            truncated=not ended and self.closed(t),
-            next_action=self.model.actions[then][ahead] if ahead >= 0 else -1,
+        bracket = (("r", reward), "+", ("γ", gamma), (self.letters, value), "−", ("Q", error))
+        return self.account(
+            moment,
+            (state, k),
+            (reward, then, end),
             before=old,
             after=new,
             delta=delta,
-            terms=[
-                Term("Q(s,a)", new),
-                Term("←"),
-                Term("Q(s,a)", old),
-                Term("+"),
-                Term("α", alpha),
-                Term("["),
-                Term("r", reward),
-                Term("+"),
-                Term("γ", gamma),
-                Term(self.letters, value),
-                Term("−"),
-                Term("Q", error),
-                Term("]"),
-                Term("e(s,a)", e),
-            ],
+            terms=terms(("Q(s,a)", new), "←", ("Q(s,a)", old), "+", ("α", alpha), "[", *bracket, "]", ("e(s,a)", e)),
             explanation=explanation,
+            ahead=ahead,
             trace=pairs,
         )
 

@@ -34,7 +34,6 @@ class Tables:
         self.first = xp.array(process.first[:-1], int)
         self.cumulative = None if self.single else xp.array(process.cumulative)
         self.ends = bool(process.terminal[process.next[over]].all())
-        self.never_over = not over.any()
         # The k-th action that can be chosen in s is listed[s · A + k].
         order = np.argsort(~allowed, axis=1, kind="stable")
         self.listed = xp.array(order.reshape(-1), int)
