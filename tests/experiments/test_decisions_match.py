@@ -11,7 +11,8 @@ from txlab.engine.rl.settings import RULES, Rule, Settings
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.engine.rl.worlds.maps import compile_map
 from txlab.errors import LabError
-from txlab.experiments.decisions.match import ENDLESS, Match
+from txlab.experiments.decisions.match import Match
+from txlab.experiments.decisions.world import ENDLESS
 from txlab.runs.checkpoints import put_together, take_apart
 
 PAIR = [Settings(rule="sarsa", alpha=0.5), Settings(rule="q-learning", alpha=0.5)]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from txlab.engine.rl.worlds.catalogue import WORLDS, worlds
 from txlab.errors import LabError
-from txlab.experiments.decisions.world import MOST_BYTES, WorldSection, environment_of, settled, world_of
+from txlab.experiments.decisions.world import MOST_BYTES, WorldSection, environment_of, with_its_map, world_of
 from txlab.runs.scenario import dump_scenario, load_scenario
 
 MAP = "title: Mine\nslip: 0.1\n\nS..\n.#G\n"
@@ -39,11 +39,11 @@ def test_a_map_and_a_file_with_it_are_the_same_world(tmp_path: Path) -> None:
 def test_a_file_is_written_down_as_what_was_in_it(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text(MAP)
-    kept = settled(section(file=str(file), discount=0.9))
+    kept = with_its_map(section(file=str(file), discount=0.9))
     file.unlink()
     assert kept == section(map=MAP, discount=0.9)
     assert world_of(kept).process.discount == 0.9
-    assert settled(kept) is kept
+    assert with_its_map(kept) is kept
 
 
 def test_what_is_otherwise_than_in_the_world() -> None:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.prediction import METHODS
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain_metric
+from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.prediction import build, explain_frame, resolve
 from txlab.experiments.prediction.episodes import EpisodeExperiment, seeds_of
 from txlab.experiments.prediction.schema import PredictionScenario
@@ -367,6 +367,16 @@ def test_a_value_is_explained_by_its_last_update_or_beside_the_true_one() -> Non
     assert explain_frame(frame, "0/trace", (3,)).steps[0].result == pytest.approx(0.8)
     with pytest.raises(LabError, match="no explanation"):
         explain_frame(frame, "true/v", (3,))
+
+
+def test_the_door_of_all_answers_knows_a_prediction_from_the_best_choice() -> None:
+    experiment = build(scenario(WATCHED))
+    recorded(experiment, 30)
+    frame = experiment.frame()
+    state = frame.facts["last"][0]["state"]
+    assert explain(frame, "0/v", (state,)) == explain_frame(frame, "0/v", (state,))
+    assert explain(frame, "0/v", (state,)).math == "M4"  # not the Bellman equation with a maximum
+    assert explain(frame, "0/trace", (state,)) == explain_frame(frame, "0/trace", (state,))
 
 
 def test_one_run_has_no_standard_error() -> None:

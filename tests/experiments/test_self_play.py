@@ -17,7 +17,7 @@ from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import Population
 from txlab.engine.games.settings import RULES, Settings
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain_metric
+from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import kind_named
 from txlab.experiments.schema import Record
@@ -245,6 +245,29 @@ def test_a_training_stops_when_it_is_told_to_and_goes_on_when_it_is_asked() -> N
     whole.run(1000)
     assert np.array_equal(whole.learner.values(), training.learner.values())
     assert training.explain(tictactoe.start(), 4).math == "G1"
+
+
+@pytest.mark.parametrize("rule", ["td", "q-learning"])
+def test_a_move_in_a_frame_is_explained_by_the_table_in_the_mover_s_view(rule: str) -> None:
+    experiment = build(made(rule=rule))
+    experiment.step()
+    frame = experiment.frame()
+    openings, shown = np.asarray(frame.tensors["openings"]), np.asarray(frame.tensors["shown"])
+    why = explain(frame, "openings", (4,))
+    assert np.float32(why.result) == openings[4]
+    assert why.steps[0].result == why.result  # X moves, and the table is told from X's view
+    assert why.steps[2].result == "a draw with best play"
+    assert tictactoe.mover(tictactoe.read(frame.tokens["shown"][0])) < 0
+    move = int(np.flatnonzero(~np.isnan(shown[0]))[0])
+    why = explain(frame, "shown", (0, move))
+    assert np.float32(why.result) == shown[0, move]
+    assert why.steps[0].result == -why.result
+    assert why.asked is not None
+    assert why.labels[why.asked] == tictactoe.MOVES[move]
+    with pytest.raises(LabError, match="no move"):
+        explain(frame, "shown", (0, int(np.flatnonzero(np.isnan(shown[0]))[0])))
+    with pytest.raises(LabError, match="no explanation"):
+        explain(frame, "values", (0,))
 
 
 def test_every_metric_that_is_judged_is_explained_by_its_own_number() -> None:

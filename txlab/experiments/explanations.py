@@ -17,11 +17,10 @@ import numpy as np
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.decisions.frame_why import explain_value, is_value
+from txlab.experiments.decisions.frames import kind_of
 from txlab.experiments.language_model.measures import explain_epochs, explain_few_shot, explain_part_loss
 from txlab.experiments.learning.schedule import clip_factor, factor
 from txlab.experiments.learning.schema import Train
-from txlab.experiments.planning.measures import explain_metric as explain_planning
-from txlab.experiments.planning.schema import PlanningScenario
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import KINDS
 from txlab.experiments.translation.judging import explain_exact_match
@@ -45,7 +44,13 @@ def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
     attention/pattern   (layer, head, i, j): the row's softmax, from its q and k
     next/probability    (i, rank): what the probability means in nats and bits
     0/v, 0/q            (state,), (state, action): the Bellman equation over the values of that side
+    0/v, 0/trace        of a prediction (state,): its last update, or how far it is from the true value
+    openings, shown     of self-play (move,), (position, move): what the table holds, beside perfect play
     """
+    own = {"prediction": "txlab.experiments.prediction", "self-play": "txlab.experiments.self_play"}.get(kind_of(frame))
+    if own is not None:  # a kind that answers for its own frames
+        said: Explanation = import_module(own).explain_frame(frame, tensor, index)
+        return said
     if is_value(tensor):
         return explain_value(frame, tensor, index)
     if tensor not in EXPLAINED:
@@ -122,8 +127,6 @@ def explain_metric(
     scenario  the run's scenario.toml as a dict     values  the latest metrics at that step, this one among them
     facts     run.json's facts, for what only the machine or the corpus knows
     """
-    if scenario.get("kind") == "planning":
-        return explain_planning(PlanningScenario.model_validate(dict(scenario)), name, step, values)
     kind = KINDS.get(str(scenario.get("kind")))
     own = None if kind is None else getattr(import_module(kind.module), "explain_metric", None)
     if kind is not None and own is not None:  # a kind that answers for its own metrics

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from txlab.engine.rl.likely_path import likely_path
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Cancelled, Sweep, sweep_on
 from txlab.engine.rl.sweeps.arrays import Numpy
-from txlab.engine.rl.sweeps.greedy import greedy_returns, path, policies
+from txlab.engine.rl.sweeps.greedy import greedy_returns, policies
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.errors import LabError, RunFailed
 
@@ -170,7 +171,7 @@ def test_q_learning_finds_the_edge_of_the_cliff() -> None:
     chances = policies(CLIFF, sweep.q(), sweep.heats, "epsilon-greedy")
     live = ~CLIFF.terminal
     assert np.allclose(chances[:, live].sum(axis=2), 1)
-    way = path(CLIFF, chances.mean(axis=0))
+    way = likely_path(CLIFF, chances.mean(axis=0))
     assert len(way) == 14
     assert CLIFF.terminal[way[-1]]
 

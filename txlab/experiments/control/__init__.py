@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.engine.explain import Explanation
 from txlab.experiments.control.schema import ControlScenario
+from txlab.experiments.decisions.compute import for_tables
 
 if TYPE_CHECKING:
     from txlab.experiments.control.experiment import ControlExperiment
 
 
 def resolve(scenario: ControlScenario, say: Callable[[str], None] = lambda text: None) -> ControlScenario:
-    """The same scenario with [compute] as it is for tables, and the text of a map's file in its place.
+    """The same scenario with [compute] as it is for tables, and the text of a map's file in its place."""
+    from txlab.experiments.decisions.world import with_its_map
 
-    A device that is left open is the CPU: below some 100 000 agents it is faster than launching a GPU's kernels.
-    """
-    from txlab.experiments.decisions.world import settled as with_its_map
-
-    compute = scenario.compute
-    settled = {"device": "cpu", "dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
-    chosen = {name: value for name, value in settled.items() if getattr(compute, name) == "auto"}
-    compute = compute.model_copy(update={"threads": compute.threads or 1, **chosen})
+    compute = for_tables(scenario.compute)
     return scenario.model_copy(update={"compute": compute, "world": with_its_map(scenario.world)})
 
 

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.settings import TITLES, PolicyName, Settings
+from txlab.engine.rl.likely_path import likely_path
+from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps import sweep_on
-from txlab.engine.rl.sweeps.greedy import greedy_returns, path, policies
+from txlab.engine.rl.sweeps.greedy import greedy_returns, policies
 from txlab.engine.rl.sweeps.rules import RULES
 from txlab.errors import LabError
 from txlab.experiments.control.schema import ControlScenario
 from txlab.experiments.decisions.bands import spread
-from txlab.experiments.decisions.match import limited
-from txlab.experiments.decisions.world import world_of
+from txlab.experiments.decisions.frames import facts_of, learner_side
+from txlab.experiments.decisions.world import limited, world_of
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 
 MOST_BYTES = 8 << 30
@@ -181,19 +182,15 @@ class ControlExperiment:
             tensors[f"{i}/preferences" if RULES[settings.rule].prefers else f"{i}/q"] = q.astype(np.float32)
             tensors[f"{i}/v"] = v.astype(np.float32)
             tensors[f"{i}/policy"] = policy.astype(np.float32)
-            tensors[f"{i}/path"] = path(self.process, policy)
-            sides.append(self.side(label, settings, float(self.sweep.heats[members[0]])))
+            tensors[f"{i}/path"] = likely_path(self.process, policy)
+            gamma = self.process.discount if settings.gamma is None else settings.gamma
+            heat = float(self.sweep.heats[members[0]])
+            sides.append(learner_side(settings, gamma, heat, label=label))
             states.append(int(self.sweep.states[members[0]]))
             updates.append(int(self.sweep.steps[members].mean()))
-        facts: dict[str, Any] = {
-            "world": self.scenario.world.model_dump(),
-            "sides": sides,
-            "states": states,
-            "episodes": [self.learnt] * len(sides),
-            "updates": updates,
-            "last": [None] * len(sides),
-            "table": f"mean of {self.runs} runs" if self.runs > 1 else "of one run",
-        }
+        learnt = [self.learnt] * len(sides)
+        facts = facts_of(self.scenario.world.model_dump(), sides, states, learnt, updates)
+        facts["table"] = f"mean of {self.runs} runs" if self.runs > 1 else "of one run"
         if self.axes:
             window = self.window() if self.step_count else np.full(self.shape, np.nan)
             shape = (len(self.labels), *(len(values) for _, values in self.axes))
@@ -207,21 +204,6 @@ class ControlExperiment:
                 "better": "high",
             }
         return Frame(self.step_count, tensors, facts=facts)
-
-    def side(self, label: str, settings: Settings, heat: float) -> dict[str, Any]:
-        soft = settings.policy == "softmax"
-        return {
-            "rule": settings.rule,
-            "title": TITLES[settings.rule],
-            "label": label,
-            "alpha": settings.alpha,
-            "beta": settings.beta,
-            "lam": settings.lam,
-            "gamma": self.process.discount if settings.gamma is None else settings.gamma,
-            "policy": settings.policy,
-            "epsilon": settings.epsilon if soft else heat,
-            "temperature": heat if soft else settings.temperature,
-        }
 
     def samples(self) -> Sequence[Sample]:
         return ()

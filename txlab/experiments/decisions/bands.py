@@ -13,7 +13,7 @@ import numpy as np
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Cancelled, Sweep
 from txlab.engine.rl.world import World
-from txlab.experiments.decisions.match import limited
+from txlab.experiments.decisions.world import limited
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 """mean, low, high: (episodes) each, of the returns under the policy that explores (trap: not the greedy one's)."""

@@ -14,15 +14,15 @@ import numpy as np
 
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.agent import Agent, make_agent
-from txlab.engine.rl.settings import TITLES, Rule, Settings
+from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.update import Update
 from txlab.engine.rl.why import why_value
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.maps import carried
 from txlab.errors import LabError
+from txlab.experiments.decisions.frames import facts_of, last_of, learner_side
+from txlab.experiments.decisions.world import limited
 from txlab.experiments.protocol import Frame, State
-
-ENDLESS = 10_000
-"""Steps after which an episode is cut off in a world without a limit: a learner may go to and fro for ever."""
 
 
 class Match:
@@ -119,10 +119,8 @@ class Match:
         return why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
 
     def frame(self) -> Frame:
-        """What there is to see now; see experiments/decisions for the names."""
+        """What there is to see now; the names are those of frames.py."""
         tensors: dict[str, np.ndarray] = {}
-        facts: dict[str, Any] = {"world": self.table, "sides": [], "states": [], "episodes": [], "updates": []}
-        facts["last"] = []
         for i, agent in enumerate(self.agents):
             q, trace = agent.q(), agent.trace()
             if q is not None:
@@ -131,11 +129,14 @@ class Match:
             tensors[f"{i}/v"] = agent.v().astype(np.float32)
             if trace is not None:
                 tensors[f"{i}/trace"] = trace.astype(np.float32)
-            facts["sides"].append(side_facts(agent))
-            facts["states"].append(agent.state)
-            facts["episodes"].append(agent.episode)
-            facts["updates"].append(agent.updates)
-            facts["last"].append(last_facts(agent))
+        facts = facts_of(
+            self.table,
+            [learner_side(agent.settings, agent.gamma) for agent in self.agents],
+            [agent.state for agent in self.agents],
+            [agent.episode for agent in self.agents],
+            [agent.updates for agent in self.agents],
+            [None if agent.last is None else last_facts(agent.last) for agent in self.agents],
+        )
         return Frame(step=self.updates, tensors=tensors, facts=facts)
 
     # Being put back
@@ -158,44 +159,15 @@ class Match:
             agent.load(saved)
 
 
-def limited(world: World) -> World:
-    """The world with a limit of steps where it has none, and a note that says so."""
-    if world.process.limit:
-        return world
-    note = f"An episode is cut off after {ENDLESS} steps."
-    return replace(world, process=replace(world.process, limit=ENDLESS), notes=(*world.notes, note))
-
-
-def side_facts(agent: Agent) -> dict[str, Any]:
-    """What is said of a side: its rule and numbers."""
-    settings = agent.settings
-    return {
-        "rule": agent.rule,
-        "title": TITLES[agent.rule],
-        "alpha": settings.alpha,
-        "beta": settings.beta,
-        "gamma": agent.gamma,
-        "lam": settings.lam,
-        "traces": settings.traces,
-        "policy": settings.policy,
-        "epsilon": settings.epsilon,
-        "temperature": settings.temperature,
-        "decay": settings.decay,
-    }
-
-
-def last_facts(agent: Agent) -> dict[str, Any] | None:
-    """The last update in words that a file can hold; None where there was none."""
-    last = agent.last
-    if last is None:
-        return None
-    return {
-        "state": last.state,
-        "action": last.action,
-        "reward": last.reward,
-        "next": last.next,
-        "done": last.done,
-        "truncated": last.truncated,
-        "delta": last.delta,
-        "terms": [[term.letters, term.value] for term in last.terms],
-    }
+def last_facts(last: Update) -> dict[str, Any]:
+    """The last update of a learner that steers, as a frame says it."""
+    return last_of(
+        last.state,
+        last.reward,
+        last.next,
+        last.done,
+        last.delta,
+        last.terms,
+        last.action,
+        truncated=last.truncated,
+    )

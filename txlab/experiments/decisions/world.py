@@ -1,12 +1,13 @@
 """The table [world] of a scenario: a world of the catalogue, a map, a file with a map, or one of Gymnasium's.
 
 Notable: what only some worlds have (slippery, size, seed …) is None where nothing was said, is not written down then,
-and is refused by a world that does not have it. `settled` puts a file's text into the table, so that a run can be
+and is refused by a world that does not have it. `with_its_map` puts a file's text into the table, so that a run can be
 repeated and looked at where that file is not.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,8 @@ MOST_BYTES = 4 * MOST_CHARACTERS  # of UTF-8
 
 Share = Annotated[float, Field(ge=0, le=1)]
 GYMNASIUM = "gymnasium:"
+ENDLESS = 10_000
+"""Steps after which an episode of a learner is cut off in a world without a limit: it may go to and fro for ever."""
 SHARED = ("name", "map", "file", "discount", "limit", "slip")
 
 
@@ -105,6 +108,14 @@ def environment_of(section: WorldSection) -> Environment:
         raise LabError(f"world.name: {error}") from None
 
 
+def limited(world: World) -> World:
+    """The world with a limit of steps where it has none, and a note that says so."""
+    if world.process.limit:
+        return world
+    note = f"An episode is cut off after {ENDLESS} steps."
+    return replace(world, process=replace(world.process, limit=ENDLESS), notes=(*world.notes, note))
+
+
 def is_world(name: str) -> bool:
     return name.removeprefix("maps/") in worlds()
 
@@ -144,7 +155,7 @@ def text_of(file: str, place: str) -> str:
         raise LabError(f"{place} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def settled(section: WorldSection) -> WorldSection:
+def with_its_map(section: WorldSection) -> WorldSection:
     """The same table with the text of its file in it, as a run writes it down."""
     if not section.file:
         return section

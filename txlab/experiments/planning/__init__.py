@@ -5,13 +5,14 @@ Notable: NumPy alone, so nothing here or below imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError
+from txlab.experiments.decisions.compute import on_the_cpu
 from txlab.experiments.planning.schema import PlanningScenario
 
 if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
     from txlab.experiments.planning.experiment import PlanningExperiment
 
 
@@ -20,15 +21,9 @@ def resolve(scenario: PlanningScenario, say: Callable[[str], None] = lambda text
 
     LabError for another device than the CPU.
     """
-    from txlab.experiments.decisions.world import settled as with_its_map
+    from txlab.experiments.decisions.world import with_its_map
 
-    compute = scenario.compute
-    if compute.device not in ("auto", "cpu"):
-        raise LabError(f"compute.device = {compute.device!r}: planning is computed on the CPU; allowed: auto, cpu")
-    # What the rest of [compute] decides is for networks; a value for each, so that nothing is left open.
-    settled = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
-    chosen = {name: value for name, value in settled.items() if getattr(compute, name) == "auto"}
-    compute = compute.model_copy(update={"device": "cpu", "threads": compute.threads or 1, **chosen})
+    compute = on_the_cpu(scenario.compute, "planning")
     return scenario.model_copy(update={"compute": compute, "world": with_its_map(scenario.world)})
 
 
@@ -37,3 +32,12 @@ def build(scenario: PlanningScenario) -> PlanningExperiment:
     from txlab.experiments.planning.experiment import PlanningExperiment
 
     return PlanningExperiment(resolve(scenario))
+
+
+def explain_metric(
+    scenario: PlanningScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """Why a metric of a row is what it is; None where there is no more to say than the number."""
+    from txlab.experiments.planning.measures import explain_metric as explain
+
+    return explain(scenario, name, step, values)

@@ -16,8 +16,9 @@ import numpy as np
 from txlab.engine.rl import undiscounted
 from txlab.engine.rl.dynamic_programming import backup, changed, constant, even, greedy, settled, sweep, sweeps, values
 from txlab.engine.rl.finite_horizon import from_start
-from txlab.engine.rl.process import Process
+from txlab.engine.rl.likely_path import likely_path
 from txlab.errors import LabError, nearest
+from txlab.experiments.decisions.frames import facts_of, side_of
 from txlab.experiments.decisions.world import world_of
 from txlab.experiments.planning.schema import TITLES, PlanningScenario
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
@@ -148,38 +149,25 @@ class PlanningExperiment:
         q = backup(self.process, self.v, self.gamma)
         best = greedy(q, self.numbers["epsilon"])
         policy = best if self.policy is None else self.policy
-        side = {
-            "rule": plan.method,
-            "title": TITLES[plan.method],
-            "alpha": None,
-            "lam": None,
-            "epsilon": self.numbers["epsilon"],
-            "gamma": self.gamma,
-            "sweep": plan.sweep,
-            "policy": plan.policy,
-            "improvements": self.improvements,
-        }
+        side = side_of(
+            plan.method,
+            TITLES[plan.method],
+            self.gamma,
+            epsilon=self.numbers["epsilon"],
+            sweep=plan.sweep,
+            policy=plan.policy,
+            improvements=self.improvements,
+        )
         tensors: dict[str, np.ndarray] = {
             "0/q": q.astype(np.float32),
             "0/v": self.v.copy(),  # float64: asked why, it says exactly what is left over
             "0/policy": policy.astype(np.float32),
-            "0/path": path(self.process, best),
+            "0/path": likely_path(self.process, best),
         }
         if self.policy is not None:
             tensors["0/greedy"] = best.astype(np.float32)
-        return Frame(
-            self.step_count,
-            tensors,
-            facts={
-                "world": self.scenario.world.model_dump(),
-                "sides": [side],
-                "states": [-1],
-                "episodes": [0],
-                "updates": [self.step_count],
-                "last": [None],
-                "finished": self.finished,
-            },
-        )
+        facts = facts_of(self.scenario.world.model_dump(), [side], updates=[self.step_count])
+        return Frame(self.step_count, tensors, facts=facts | {"finished": self.finished})
 
     def samples(self) -> Sequence[Sample]:
         return ()
@@ -243,22 +231,3 @@ class PlanningExperiment:
         self.numbers = {name: float(state["numbers"][name]) for name in self.numbers}
         self.step_count, self.improvements, self.since = state["step"], state["improvements"], state["since"]
         self.judged, self.finished = state["judged"], state["finished"]
-
-
-def path(process: Process, policy: np.ndarray) -> np.ndarray:
-    """(n) int64: the states that the policy leads through from where episodes most probably begin, as far as one can
-    say: each step takes the likeliest action and its likeliest outcome, until the end, a state that was passed before,
-    or an outcome no likelier than not."""
-    state = int(process.start.argmax())
-    passed = [state]
-    while not process.terminal[state]:
-        outcomes = process.outcomes(state, int(policy[state].argmax()))
-        likeliest = max(outcomes, key=lambda each: each.probability)
-        if likeliest.probability <= 0.5:
-            break
-        state = likeliest.next
-        again = state in passed
-        passed.append(state)
-        if likeliest.done or again:
-            break
-    return np.array(passed, dtype=np.int64)

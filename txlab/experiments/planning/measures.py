@@ -36,7 +36,10 @@ def explain_metric(scenario: PlanningScenario, name: str, step: int, values: Map
         "changed": (
             f"what changed in {value:.0f} states at step {step}?",
             "π′(s) = argmaxₐ Q(s,a),  equals sharing;  changed = |{s : π′(s) ≠ π(s)}|",
-            "of policy iteration the policy itself; else the one that goes where the values are best",
+            (
+                "of policy iteration the policy itself, improved with its own Q^π (Wang §6.1 writes V*, with which "
+                "nothing would be left to improve: erratum of M2); else the one that goes where the values are best"
+            ),
         ),
     }.get(name)
     if told is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError
+from txlab.experiments.decisions.compute import on_the_cpu
 from txlab.experiments.prediction.schema import PredictionScenario
 
 if TYPE_CHECKING:
@@ -22,14 +22,9 @@ def resolve(scenario: PredictionScenario, say: Callable[[str], None] = lambda te
 
     LabError for another device than the CPU.
     """
-    from txlab.experiments.decisions.world import settled as with_its_map
+    from txlab.experiments.decisions.world import with_its_map
 
-    compute = scenario.compute
-    if compute.device not in ("auto", "cpu"):
-        raise LabError(f"compute.device = {compute.device!r}: prediction is computed on the CPU; allowed: auto, cpu")
-    settled = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
-    chosen = {name: value for name, value in settled.items() if getattr(compute, name) == "auto"}
-    compute = compute.model_copy(update={"device": "cpu", "threads": compute.threads or 1, **chosen})
+    compute = on_the_cpu(scenario.compute, "prediction")
     return scenario.model_copy(update={"compute": compute, "world": with_its_map(scenario.world)})
 
 

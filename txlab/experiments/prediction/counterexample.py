@@ -24,8 +24,9 @@ from txlab.engine.rl.off_policy import (
 )
 from txlab.engine.rl.worlds import baird
 from txlab.errors import LabError, nearest
+from txlab.experiments.decisions.frames import facts_of
 from txlab.experiments.decisions.world import world_of
-from txlab.experiments.prediction.episodes import seeds_of, side_of
+from txlab.experiments.prediction.episodes import curve_side, seeds_of
 from txlab.experiments.prediction.schema import PredictionScenario
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 from txlab.experiments.randomness import generator
@@ -97,25 +98,14 @@ class CounterexampleExperiment:
             for i, at in enumerate(self.at):
                 tensors[f"{i}/v"] = (self.problem.features @ at.w).astype(np.float32)
                 tensors[f"{i}/weights"] = at.w.astype(np.float32)
-        many = len(self.curves)
         sides = [
-            side_of(curve, self.problem.gamma, TITLES[curve.method]) | {"alpha": alpha, "beta": self.beta}
+            curve_side(curve, self.problem.gamma, TITLES[curve.method], alpha=alpha, beta=self.beta)
             for curve, alpha in zip(self.curves, self.alpha, strict=True)
         ]
         lives = [curve.method == "semi-gradient-td" for curve in self.curves]
-        return Frame(
-            self.step_count,
-            tensors,
-            facts={
-                "world": self.scenario.world.model_dump(),
-                "sides": sides,
-                "states": [state if alive else -1 for state, alive in zip(self.stands, lives, strict=True)],
-                "episodes": [0] * many,
-                "updates": [self.step_count] * many,
-                "last": [None] * many,
-                "values": "w · x(s)",
-            },
-        )
+        states = [state if alive else -1 for state, alive in zip(self.stands, lives, strict=True)]
+        facts = facts_of(self.scenario.world.model_dump(), sides, states, updates=[self.step_count] * len(sides))
+        return Frame(self.step_count, tensors, facts=facts | {"values": "w · x(s)"})
 
     def samples(self) -> Sequence[Sample]:
         return ()

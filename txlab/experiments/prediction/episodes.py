@@ -18,6 +18,7 @@ from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSweep
 from txlab.errors import LabError
+from txlab.experiments.decisions.frames import facts_of, side_of
 from txlab.experiments.decisions.world import world_of
 from txlab.experiments.prediction.schema import Curve, Method, PredictionScenario
 from txlab.experiments.prediction.settings import check_size, features_of, learnt
@@ -143,15 +144,11 @@ class EpisodeExperiment:
                 values = np.where(self.process.terminal, 0.0, values)
                 tensors[f"{i}/v"] = values.mean(axis=0).astype(np.float32)
                 tensors[f"{i}/spread"] = values.std(axis=0).astype(np.float32)
-        facts: dict[str, Any] = {
-            "world": self.scenario.world.model_dump(),
-            "sides": [side_of(curve, self.gamma, title_of(curve.method)) for curve in curves],
-            "states": [-1] * len(curves),
-            "episodes": [self.step_count] * len(curves),
-            "updates": [int(self.lives.begin.sum())] * len(curves),
-            "last": [None] * len(curves),
-            "values": f"mean over {self.scenario.predict.runs} runs",
-        }
+        sides = [curve_side(curve, self.gamma, title_of(curve.method)) for curve in curves]
+        lived, many = int(self.lives.begin.sum()), len(curves)
+        world = self.scenario.world.model_dump()
+        facts = facts_of(world, sides, episodes=[self.step_count] * many, updates=[lived] * many)
+        facts["values"] = f"mean over {self.scenario.predict.runs} runs"
         gridded = [method for method, each in self.learnt.items() if each.grid is not None]
         if gridded:
             scores = {method: self.scores(method) for method in gridded}
@@ -221,14 +218,7 @@ def over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
-def side_of(curve: Curve, gamma: float, title: str) -> dict[str, Any]:
-    """What a frame says of one side."""
-    return {
-        "rule": curve.method,
-        "title": title,
-        "label": curve.name,
-        "alpha": curve.alpha,
-        "lam": curve.lam,
-        "epsilon": None,
-        "gamma": gamma,
-    }
+def curve_side(curve: Curve, gamma: float, title: str, **now: Any) -> dict[str, Any]:
+    """What a frame says of one curve; `now` are the numbers that a person has turned since."""
+    numbers: dict[str, Any] = {"alpha": curve.alpha, "lam": curve.lam, "label": curve.name}
+    return side_of(curve.method, title, gamma, **(numbers | now))

@@ -18,8 +18,9 @@ from txlab.engine.rl.prediction import Learned, OnlineTD
 from txlab.engine.rl.prediction_sweep import rms_error
 from txlab.engine.rl.prediction_why import terms_of
 from txlab.errors import LabError, nearest
+from txlab.experiments.decisions.frames import facts_of, last_of
 from txlab.experiments.decisions.world import world_of
-from txlab.experiments.prediction.episodes import seeds_of, side_of, title_of
+from txlab.experiments.prediction.episodes import curve_side, seeds_of, title_of
 from txlab.experiments.prediction.schema import KINDS, PredictionScenario
 from txlab.experiments.prediction.settings import features_of
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
@@ -121,23 +122,19 @@ class TransitionExperiment:
                 tensors[f"{i}/trace"] = self.features.values(learner.trace[:, None])[:, 0].astype(np.float32)
                 last.append(self.told(i))
         sides = [
-            side_of(curve, self.gamma, title_of(curve.method)) | {"alpha": learner.alpha, "lam": learner.lam}
+            curve_side(curve, self.gamma, title_of(curve.method), alpha=learner.alpha, lam=learner.lam)
             for curve, learner in zip(self.curves, self.learners, strict=True)
         ]
-        many = len(self.curves)
-        return Frame(
-            self.step_count,
-            tensors,
-            facts={
-                "world": self.scenario.world.model_dump(),
-                "sides": sides,
-                "states": [int(self.episode.states[self.place])] * many,
-                "episodes": [self.number] * many,
-                "updates": [self.step_count] * many,
-                "last": last,
-                "values": "of one run",
-            },
+        many = len(sides)
+        facts = facts_of(
+            self.scenario.world.model_dump(),
+            sides,
+            states=[int(self.episode.states[self.place])] * many,
+            episodes=[self.number] * many,
+            updates=[self.step_count] * many,
+            last=last,
         )
+        return Frame(self.step_count, tensors, facts=facts | {"values": "of one run"})
 
     def told(self, side: int) -> dict[str, Any] | None:
         """The last update of a side, as a frame says it."""
@@ -145,16 +142,15 @@ class TransitionExperiment:
         if update is None:
             return None
         written = terms_of(update, learner.kind, learner.alpha, learner.gamma)
-        return {
-            "state": update.state,
-            "action": -1,
-            "reward": update.reward,
-            "next": update.following,
-            "done": update.ended,
-            "delta": update.delta,
-            "terms": [[term.letters, term.value] for term in written],
-            "learned": vars(update).copy(),
-        }
+        return last_of(
+            update.state,
+            update.reward,
+            update.following,
+            update.ended,
+            update.delta,
+            written,
+            learned=vars(update).copy(),
+        )
 
     def samples(self) -> Sequence[Sample]:
         return ()

@@ -5,10 +5,10 @@ Notable: NumPy alone, so nothing here or below imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError
+from txlab.experiments.decisions.compute import on_the_cpu
 from txlab.experiments.self_play.schema import SelfPlayScenario
 
 if TYPE_CHECKING:
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 
 def resolve(scenario: SelfPlayScenario, say: Callable[[str], None] = lambda text: None) -> SelfPlayScenario:
     """The same scenario with [compute] as it is for NumPy, on one thread. LabError for another device than the CPU."""
-    compute = scenario.compute
-    if compute.device not in ("auto", "cpu"):
-        raise LabError(f"compute.device = {compute.device!r}: self-play is computed on the CPU; allowed: auto, cpu")
-    # What the rest of [compute] decides is for networks; a value for each, so that nothing is left open.
-    settled = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
-    chosen = {name: value for name, value in settled.items() if getattr(compute, name) == "auto"}
-    compute = compute.model_copy(update={"device": "cpu", "threads": compute.threads or 1, **chosen})
-    return scenario.model_copy(update={"compute": compute})
+    return scenario.model_copy(update={"compute": on_the_cpu(scenario.compute, "self-play")})
 
 
 def build(scenario: SelfPlayScenario) -> SelfPlay:
@@ -44,6 +37,13 @@ def explain_metric(
     from txlab.experiments.self_play.measures import explain_metric as explain
 
     return explain(scenario, name, step, values)
+
+
+def explain_frame(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+    """Why a move in a frame has the value it has. LabError for what has none."""
+    from txlab.experiments.self_play.frame_why import explain_move
+
+    return explain_move(frame, tensor, index)
 
 
 def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:

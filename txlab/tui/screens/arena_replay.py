@@ -202,12 +202,11 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
 
 
 def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
-    """Why V(state), else the best Q(state, a), of a recorded frame is what it is: the Bellman equation with the frame's
-    own numbers."""
-    from txlab.experiments.decisions.frame_why import explain_value
+    """Why V(state), else the best Q(state, a), of a recorded frame is what it is, by the frame's own numbers."""
+    from txlab.experiments.explanations import explain
 
     if f"{side}/q" in frame.tensors and "sweep" not in told_of(frame.facts, side):
         row = np.asarray(frame.tensors[f"{side}/q"], np.float64)[state]
         if not np.isnan(row).all():
-            return explain_value(frame, f"{side}/q", (state, int(np.nanargmax(row))))
-    return explain_value(frame, f"{side}/v", (state,))
+            return explain(frame, f"{side}/q", (state, int(np.nanargmax(row))))
+    return explain(frame, f"{side}/v", (state,))

@@ -1,7 +1,7 @@
 """Q-learning: Q(s,a) ← Q(s,a) + α [ r + γ maxₐ′ Q(s′,a′) − Q(s,a) ]   (MATH M6; Watkins 1989)
 
 Notable: the action that is *taken* next does not enter, so it estimates Q* whatever it does meanwhile: off-policy.
-Mehlig calls it an approximation to SARSA, which it is not (erratum of M6).
+Mehlig calls it an approximation to SARSA, which it is not (erratum of M6); its answer to "why?" says so.
 """
 
 from __future__ import annotations
@@ -58,4 +58,4 @@ class QLearning(OneStep):
         after, value = record[3], record[4]
         labels = moment.actions(record[1][1])
         best = ", ".join(label for label, one in zip(labels, after, strict=True) if one == value)
-        return [Step("argmaxₐ′", best, value, "whatever is done next")]
+        return [Step("argmaxₐ′", best, value, "whatever is done next: off-policy, and no approximation to SARSA")]

@@ -1,4 +1,4 @@
-"""What tables would do without exploring: one greedy episode of each, their policies, the path of a policy.
+"""What tables would do without exploring: one greedy episode of each, and their policies.
 
 Notable: the return under ε > 0 is not the greedy policy's (Q-learning on the cliff earns −50 and knows the path of
 −13), so both are measured, and named apart.
@@ -67,21 +67,3 @@ def policies(process: Process, q: np.ndarray, heat: np.ndarray, policy: PolicyNa
     share = ties / np.maximum(ties.sum(axis=2, keepdims=True), 1)
     even = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
     return share if policy == "greedy" else np.asarray((1 - warm) * share + warm * even)
-
-
-def path(process: Process, policy: np.ndarray) -> np.ndarray:
-    """(n) int64: the states that a policy (S, A) leads through from where episodes most probably begin, as far as one
-    can say: each step takes the likeliest action and its likeliest outcome, until the end, a state that was passed
-    before, or an outcome no likelier than not."""
-    state = int(process.start.argmax())
-    passed = [state]
-    while not process.terminal[state]:
-        likeliest = max(process.outcomes(state, int(policy[state].argmax())), key=lambda each: each.probability)
-        if likeliest.probability <= 0.5:
-            break
-        state = likeliest.next
-        again = state in passed
-        passed.append(state)
-        if likeliest.done or again:
-            break
-    return np.array(passed, dtype=np.int64)

@@ -1,0 +1,102 @@
+"""Frames of decisions: under which names planning, prediction, control and the arena's matches show what there is.
+
+A side is one learner, or one setting of one; i is its number from 0.
+
+    tensors   i/q (S, A), NaN where an action is not allowed      i/v (S)      i/policy (S, A), what it would act by now
+              i/trace (S, A), or (S) of rules of V alone          i/path (n), the states that its policy leads through
+              i/preferences (S, A) in place of i/q, of REINFORCE  i/greedy (S, A), planning: where another is evaluated
+              i/spread (S), the deviation over the runs           i/weights (D), Baird's
+              true/v (S), prediction: the values that are looked for; no other kind has it
+              sweep/score, sweep/error (sides, …axes): a sweep of settings; facts["sweep"] names the axes
+    facts     world      the table [world], from which the process can be compiled again
+              sides      [{rule, title, gamma, alpha, lam, epsilon, …}]; None for a number that the rule has not
+              states     where each stands, −1 for nowhere         episodes, updates   how many each has finished, made
+              last       the last update of each, as `last_of` writes it, or None
+
+Notable: whoever reads a frame needs no run, no scenario and no learner beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from txlab.engine.rl.settings import TITLES, Settings
+from txlab.engine.rl.update import Term
+from txlab.experiments.protocol import Frame
+
+
+def kind_of(frame: Frame) -> str:
+    """Which kind of decisions a frame is of, told by what it alone has; "" for all others."""
+    if "true/v" in frame.tensors:
+        return "prediction"
+    return "self-play" if "game" in frame.facts else ""
+
+
+def facts_of(
+    world: Mapping[str, Any],
+    sides: Sequence[Mapping[str, Any]],
+    states: Sequence[int] | None = None,
+    episodes: Sequence[int] | None = None,
+    updates: Sequence[int] | None = None,
+    last: Sequence[Mapping[str, Any] | None] | None = None,
+) -> dict[str, Any]:
+    """The facts that every frame has, one entry a side; what is not given has not happened."""
+    n = len(sides)
+    return {
+        "world": dict(world),
+        "sides": list(sides),
+        "states": [-1] * n if states is None else list(states),
+        "episodes": [0] * n if episodes is None else list(episodes),
+        "updates": [0] * n if updates is None else list(updates),
+        "last": [None] * n if last is None else list(last),
+    }
+
+
+def side_of(
+    rule: str,
+    title: str,
+    gamma: float,
+    alpha: float | None = None,
+    lam: float | None = None,
+    epsilon: float | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """One side: its rule and its numbers, and what only its kind has to say."""
+    return {"rule": rule, "title": title, "gamma": gamma, "alpha": alpha, "lam": lam, "epsilon": epsilon, **more}
+
+
+def learner_side(settings: Settings, gamma: float, heat: float | None = None, **more: Any) -> dict[str, Any]:
+    """A side that steers, with all its numbers. `heat`: ε, or τ of softmax, as it is by now; None = as it was set."""
+    if heat is not None:
+        soft = settings.policy == "softmax"
+        settings = replace(settings, temperature=heat) if soft else replace(settings, epsilon=heat)
+    numbers = ("beta", "traces", "policy", "temperature", "decay", "floor", "initial")
+    told = {name: getattr(settings, name) for name in numbers}
+    return side_of(
+        settings.rule, TITLES[settings.rule], gamma, settings.alpha, settings.lam, settings.epsilon, **told, **more
+    )
+
+
+def last_of(
+    state: int,
+    reward: float,
+    following: int,
+    done: bool,
+    delta: float,
+    terms: Iterable[Term],
+    action: int = -1,
+    **more: Any,
+) -> dict[str, Any]:
+    """An update as a file can hold it: the transition, the error, and the rule with the number under each letter."""
+    return {
+        "state": state,
+        "action": action,
+        "reward": reward,
+        "next": following,
+        "done": done,
+        "delta": delta,
+        "terms": [[term.letters, term.value] for term in terms],
+        **more,
+    }
