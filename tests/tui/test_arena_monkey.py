@@ -10,9 +10,9 @@ from recorded import app_on
 from test_monkey import BATCH, PRINTED, SIZES, Caged
 from textual import events
 
-ARENA_EVENTS = 500
+ARENA_EVENTS = 300
 KEYS = [
-    *"mmgghcsrpwoauvnbd<>", "number_sign", "full_stop", "full_stop", "space", "space", "minus", "plus", "tab", "up",
+    *"mmgghcsrpwoauvnbdtlyy<>", "number_sign", "full_stop", "full_stop", "space", "space", "minus", "plus", "tab", "up",
     "down", "left", "right", "enter", "escape", "escape", "left_square_bracket", "right_square_bracket", "backspace",
     "left_curly_bracket", "right_curly_bracket", "1", "0",
 ]  # fmt: skip

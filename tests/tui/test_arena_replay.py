@@ -6,15 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arena_screen import notices, opened, order
+from arena_screen import notices, opened, order, quiet
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
+from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.errors import LabError
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.arena import ArenaScreen
-from txlab.tui.screens.arena_memory import MOST_FRAMES, MOST_POINTS, Recording, Returns
+from txlab.tui.screens.arena_learning import expected_return
+from txlab.tui.screens.arena_live import learners_of
+from txlab.tui.screens.arena_memory import CIRCLES, LOST, MOST_FRAMES, MOST_POINTS, Recording, Returns, fate_of
 from txlab.tui.widgets.why import WhyScreen
+from txlab.tui.widgets.world import WorldView
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +31,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     execute(prepare(load_scenario("gridworld"), out=root / "planned"))
     small = ["control.runs=3", "control.episodes=40", "record.frame_every=10"]
     execute(prepare(load_scenario("cliff", small), out=root / "controlled"))
+    execute(prepare(load_scenario("maximisation-bias", small), out=root / "biased"))
+    execute(prepare(load_scenario("taxi-plan"), out=root / "taxi"))
     return root
 
 
@@ -49,9 +58,7 @@ async def test_a_planning_run_is_looked_at_sweep_by_sweep(root: Path, size: tupl
         await pilot.press("w")
         assert isinstance(app.screen, WhyScreen)
         await settle(pilot, lambda: "residual" in text_of(app) or "γ" in text_of(app), 300)
-        await pilot.press("escape", "m")
-        assert not screen.editing
-        await pilot.press("escape", "escape")
+        await pilot.press("escape", "escape", "escape")
         assert not screen.replaying
         assert "Cliff walking" in text_of(app)
 
@@ -78,6 +85,64 @@ async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) ->
         assert app._exception is None
 
 
+async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
+    """l makes its world and its learners live; what only a live match can do says so until then."""
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot, app, root / "controlled")
+        assert "l go on by hand" in text_of(app)
+        await pilot.press("space", "full_stop", "p", "u", "n")
+        assert screen.replaying
+        assert len(app.screen_stack) == 1
+        assert "l goes on" in notices(app)
+        await order(pilot, screen, "l")
+        assert not screen.replaying
+        assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning", "expected-sarsa"]
+        assert {each.alpha for each in screen.learning.settings_now()} == {0.5}
+        assert screen.learning.updates == 0
+        await order(pilot, screen, "full_stop")
+        assert screen.learning.updates == 1
+        await pilot.press("tab", "tab", "u")  # the third of three has rules, too
+        assert len(app.screen_stack) == 2
+        await pilot.press("escape")
+        await order(pilot, screen, "a")
+        assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning"]
+        app.current_run = root / "planned"
+        await settle(pilot, lambda: screen.replaying and screen.sides == 1, 300)
+        await pilot.press("m")
+        await settle(pilot, lambda: screen.editing and quiet(screen), 300)
+        assert [each.rule for each in screen.learning.settings_now()] == ["value-iteration"]
+        assert screen.learning.match is not None
+        assert screen.learning.match.world.name == "gridworld"
+        assert app._exception is None
+
+
+async def test_a_layer_in_which_something_can_be_done_is_shown_and_y_goes_on(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot, app, root / "taxi")
+        await pilot.pause()
+        assert screen.world is not None
+        view = screen.query_one("#world0", WorldView)
+        process, place = screen.world.process, screen.world.layout.place
+        assert not process.terminal[place[:, 0] == view.depth].all()
+        before = view.depth
+        assert screen.world.layout.layers[before] in text_of(app)
+        await pilot.press("y")
+        assert view.depth == before + 1
+        assert screen.world.layout.layers[before + 1] in text_of(app)
+        assert "even" not in heads(app)
+
+
+async def test_the_curve_is_what_the_run_is_looked_at_for(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot, app, root / "biased")
+        await settle(pilot, lambda: "share of runs that went left" in text_of(app), 300)
+        assert all(each.label == "left" for each in screen.curves)
+        assert all(((each.returns >= 0) & (each.returns <= 1)).all() for each in screen.curves)
+
+
 def heads(app: object) -> str:
     return "\n".join(text_of(app).splitlines()[3:5])  # type: ignore[arg-type]
 
@@ -92,6 +157,61 @@ async def test_a_run_of_another_kind_leaves_the_learners_alone(tmp_path: Path) -
         await order(pilot, screen, "full_stop")
         assert screen.learning.updates == 1
         assert not notices(app)
+
+
+def test_a_walk_that_does_not_arrive_says_so_and_earns_nothing() -> None:
+    cliff, lake = (world_named(name).process for name in ("cliff", "frozen-lake"))
+    there = int(np.flatnonzero(cliff.terminal)[0])
+    assert fate_of([0, 1, 2, there], cliff) == ""
+    assert fate_of([5, 6, 0, 1, 2] + [0, 1, 2] * 40, cliff) == CIRCLES
+    chance = np.random.default_rng(1)
+    assert fate_of(chance.integers(0, 30, 1001).tolist(), cliff) == LOST
+    assert fate_of([0, 4] * 50 + [0], lake) == ""  # cut off by the world's own limit: that is what it earns
+    assert fate_of([0, 4, 0], lake) == LOST
+    assert fate_of([0, 1] * 500, world_named("gridworld").process) == ""  # nothing there is an end
+
+
+def test_where_chance_decides_the_greedy_return_is_an_expected_one() -> None:
+    world = world_named("four-by-three")
+    agent = make_agent(world.process, Settings("value-iteration"), 0)
+    agent.run(4000)
+    expected = expected_return(world.process, agent)
+    assert expected is not None
+    again = np.random.default_rng(2)
+    earned = []
+    for _ in range(2000):  # independently: lived
+        state, total = int(again.choice(world.process.size, p=world.process.start)), 0.0
+        for _ in range(200):
+            action = int(again.choice(world.process.choices, p=agent.greedy()[state]))
+            first, end = world.process.first[state * world.process.choices + action :][:2]
+            outcome = first + again.choice(end - first, p=world.process.probability[first:end])
+            total += world.process.reward[outcome]
+            state = int(world.process.next[outcome])
+            if world.process.done[outcome]:
+                break
+        earned.append(total)
+    assert abs(np.mean(earned) - expected) < 4 * np.std(earned) / np.sqrt(len(earned))
+    cliff = world_named("cliff").process
+    assert expected_return(cliff, make_agent(cliff, Settings(), 0)) is None
+
+
+def test_learners_of_a_run_are_those_that_the_arena_has() -> None:
+    told = [
+        {"rule": "policy-iteration", "title": "policy iteration", "gamma": 0.9, "sweep": "in place"},
+        {"rule": "true-online", "title": "true on-line TD(λ)", "alpha": 0.25, "lam": 0.8, "gamma": 1.0},
+        {"rule": "offline-lambda-return", "title": "off-line", "alpha": 7.0, "lam": 0.5},
+        {"rule": "sarsa", "alpha": None, "epsilon": 0.02, "policy": "even", "traces": "true-online"},
+    ]
+    settings, said = learners_of({"sides": told})
+    assert [each.rule for each in settings] == ["value-iteration", "td-lambda", "td-lambda", "sarsa"]
+    assert [each.gamma for each in settings[:2]] == [0.9, 1.0]
+    assert (settings[1].traces, settings[1].alpha, settings[1].lam) == ("true-online", 0.25, 0.8)
+    assert settings[2].alpha == Settings().alpha  # 7 is no step size
+    assert settings[3].epsilon == 0.02
+    assert "policy iteration" in said
+    assert "true on-line" not in said
+    with pytest.raises(LabError):
+        learners_of({"sides": "none"})
 
 
 def test_a_long_learning_keeps_few_frames_of_all_of_it() -> None:

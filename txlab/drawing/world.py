@@ -199,7 +199,10 @@ class Brush:
         words = actions_sign([self.actions[a] for a in best], size.wide - 1, self.view.ascii)
         if len(best) > 2 and len(best) == len(self.actions):
             words = ""
-        self.canvas.write(x + (size.wide - len(words)) // 2, y, words, role)
+        begin = x + (size.wide - len(words)) // 2
+        if state == self.scene.agent and begin < x + 2:  # its sign stands there
+            begin, words = x + 2, words[: size.wide - 2]
+        self.canvas.write(begin, y, words, role)
         text = self.number(state, value, size.wide - 1)
         below = y + 1 + (size.tall > 3)
         if self.bare:

@@ -41,8 +41,8 @@ def direction(action: str) -> tuple[int, int] | None:
 def action_sign(action: str, cells: int, ascii: bool) -> str:
     """An arrow, or as much of an action's name as there is room for: of "move 3" the number.
 
-    >>> action_sign("up-left", 1, False), action_sign("pickup", 2, False), action_sign("move +3", 2, False)
-    ('↖', 'pi', '+3')
+    >>> action_sign("up-left", 1, False), action_sign("pick up", 5, False), action_sign("move +3", 2, False)
+    ('↖', 'pick', '+3')
     """
     way = direction(action)
     if way is not None:
@@ -51,7 +51,10 @@ def action_sign(action: str, cells: int, ascii: bool) -> str:
     last = words[-1] if words else ""
     if width(last) <= cells and last.strip("+-−").replace(".", "").isdigit():
         return last
-    return cut(visible(action, ascii), cells).strip() or "?"
+    name = visible(action, ascii)
+    if width(name) > cells and words and width(words[0]) <= cells:
+        return words[0]
+    return cut(name, cells).strip() or "?"
 
 
 def actions_sign(actions: Sequence[str], cells: int, ascii: bool) -> str:

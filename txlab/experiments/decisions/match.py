@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Explanation
+from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.update import Update
@@ -106,8 +106,9 @@ class Match:
         return self.agents[side].greedy_path(min(1000, self.world.process.limit or 1000))
 
     def explain(self, side: int, state: int, action: int | None = None) -> Explanation:
-        """Why the number in that cell is what it is: the last update that made it, or the Bellman equation where there
-        was none yet. Without an action that of the largest value is meant."""
+        """Why the number in that cell is what it is: the last update that made it; where there was none, that it stands
+        at its initial value, and what the Bellman equation says of it. Without an action that of the largest value is
+        meant."""
         agent = self.agents[side]
         q = agent.q()
         if action is None and q is not None and self.world.process.allowed[state].any():
@@ -116,7 +117,9 @@ class Match:
         if last is not None:
             return last.explanation
         shown = agent.v() if q is None else q
-        return why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
+        said = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
+        untouched = Step("begins at", "no update has touched it yet", said.result, "its initial value")
+        return replace(said, steps=[untouched, *said.steps])
 
     def frame(self) -> Frame:
         """What there is to see now; the names are those of frames.py."""

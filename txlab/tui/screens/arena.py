@@ -1,8 +1,8 @@
 """Screen 6, Arena: learners beside each other in one world, their values, their paths, and the rule with its numbers.
 
 Notable: this file has the keys. What is shown is in arena_showing.py, what a person does in arena_hands.py, the editor
-in arena_editing.py, recorded runs in arena_replay.py, other worlds in arena_choosing.py; learning is in a thread of its
-own (arena_learning.py).
+in arena_editing.py, recorded runs in arena_replay.py and on from them in arena_live.py, other worlds in
+arena_choosing.py; learning is in a thread of its own (arena_learning.py).
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from txlab.engine.rl.settings import Settings
+from txlab.tui.glance import GOING
 from txlab.tui.rooms import ROOMS
-from txlab.tui.screens.arena_bands import BandsScreen
 from txlab.tui.screens.arena_learning import Learning
+from txlab.tui.screens.arena_live import LiveScreen
 
-HANDS = {"pace", "forget", "turn_mode", "turn", "rule", "second", "greedy", "edit", "bands"}
+RUNS = {"run.pause", "run.step"}  # which act on a recorded run while it goes on
+HANDS = RUNS | {
+    *("arena.slower", "arena.new", "arena.turn", "arena.rule", "arena.second", "arena.greedy", "arena.bands"),
+    "arena.edit",
+}
 EDITS = {"put", "reward", "slip"}
 
 
-class ArenaScreen(BandsScreen):
+class ArenaScreen(LiveScreen):
     """Opens on the cliff, SARSA at the left, Q-learning at the right, ready to run."""
 
     CSS_PATH = "arena.tcss"
@@ -31,11 +36,14 @@ class ArenaScreen(BandsScreen):
         "makes one update, - and + change the speed. Below the worlds stands the rule with the numbers of the last "
         "update under its letters; w says the same of the cell under the cursor (arrows, or a click). p turns the "
         "numbers of a side: up and down choose, left and right turn, enter types. m changes the map while they learn "
-        "on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. On-line is what episodes earned "
-        "while exploring; greedy, what the best actions would earn without."
+        "on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. y goes through the layers of a "
+        "world that has several. On-line is what episodes earned while exploring; greedy, what the best actions would "
+        "earn without. Of a recorded run, l goes on by hand: its world, and its learners anew."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", "live", "go on by hand", id="arena.live"),
         Binding("space", "pause", "run", id="run.pause", key_display="space"),
+        Binding("escape", "leave", "done", id="arena.leave", key_display="esc"),
         Binding("number_sign", "put('#')", "wall", id="arena.wall", key_display="#"),
         Binding("full_stop", "put('.')", "floor", id="arena.floor", key_display="."),
         Binding("g", "put('G')", "goal", id="arena.goal"),
@@ -44,13 +52,14 @@ class ArenaScreen(BandsScreen):
         Binding("s", "put('S')", "start", id="arena.start"),
         Binding("r", "reward", "reward", id="arena.reward"),
         Binding("p", "slip", "slip", id="arena.slip"),
-        Binding("full_stop", "step", "one update", id="run.step", key_display="."),
+        Binding("full_stop", "step", "update", id="run.step", key_display="."),
         Binding("minus", "pace(-1)", "speed", id="arena.slower", key_display="- +"),
         Binding("plus,equals_sign", "pace(1)", "faster", id="arena.faster", key_display="+", show=False),
         Binding("tab", "side", "side", id="arena.side"),
-        Binding("g", "greedy", "greedy run", id="arena.greedy"),
-        Binding("w", "why", "why", id="screen.why"),
         Binding("m", "edit", "edit map", id="arena.edit"),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("y", "layer", "layer", id="arena.layer"),
+        Binding("g", "greedy", "greedy run", id="arena.greedy"),
         Binding("o", "open", "world", id="arena.open"),
         Binding("p", "turn_mode", "turn", id="arena.turn"),
         Binding("u,r", "rule", "rule", id="arena.rule", key_display="u"),
@@ -69,7 +78,6 @@ class ArenaScreen(BandsScreen):
         Binding("less_than_sign", "turn(-1)", "turn down", id="arena.turn-down", key_display="<", show=False),
         Binding("greater_than_sign", "turn(1)", "turn up", id="arena.turn-up", key_display=">", show=False),
         Binding("enter", "enter", "type it", id="arena.enter"),
-        Binding("escape", "leave", "done", id="arena.leave", key_display="esc"),
     ]
 
     def on_mount(self) -> None:
@@ -85,10 +93,12 @@ class ArenaScreen(BandsScreen):
             return False
         if action == "play":
             return any(room.name == "play" for room in ROOMS)
-        if action in HANDS:
-            return not self.replaying
-        if action in ("pause", "step", "stop") and self.replaying:
-            return self.status in ("running", "paused", "created")
+        if action == "live":
+            return self.replaying
+        if action == "stop":
+            return self.replaying and self.status in GOING
+        if action == "layer":
+            return self.world is not None and len(self.world.layout.layers) > 1
         if action == "side":
             return self.sides > 1
         if action == "enter":
@@ -101,19 +111,23 @@ class ArenaScreen(BandsScreen):
         """What a key would do now; a mode has only its own keys on the bottom line."""
         ident = binding.id or ""
         turning = self.turning is not None
+        if self.replaying and ident in HANDS and not (ident in RUNS and self.status in GOING):
+            return ""  # it only says what a recording is
         if ident == "run.pause":
             going = self.learning.running if not self.replaying else self.status == "running"
             return "pause" if going else "run"
-        if self.editing and ident not in ("arena.leave", "screen.help", "arena.slower", "screen.why"):
+        if self.editing and ident not in ("arena.leave", "screen.help"):
             return binding.description if ident in EDIT_KEYS else ""
         if ident == "arena.enter":
             return "type it" if turning else ""
+        if ident == "arena.edit" and self.world is not None and self.world.map is None:
+            return ""
         if ident == "arena.turn":
             return "done" if turning else binding.description
         if ident == "arena.leave":
             return "the learners" if self.replaying and not self.editing else binding.description
         if ident == "arena.second":
-            return "one side" if self.sides > 1 else binding.description
+            return ("one side" if self.sides < 3 else "without it") if self.sides > 1 else binding.description
         if ident == "arena.bands" and self.bands:
             return "no band"
         return binding.description

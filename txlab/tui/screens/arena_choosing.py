@@ -49,8 +49,8 @@ class ChoosingScreen(ReplayScreen):
             elif name == OTHERS:
                 question = AskValue(
                     "Which world?",
-                    "its name, then options: windy moves=king",
-                    "frozen-lake slippery=false",
+                    "its name, then options: windy moves=king, or gymnasium:Taxi-v3",
+                    "",
                     lambda text: str(told(text)["name"]),
                 )
                 self.app.push_screen(question, lambda text: self.open_world(told(text)) if text else None)

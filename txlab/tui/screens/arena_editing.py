@@ -15,6 +15,7 @@ from txlab.tui.screens.arena_learning import Learning
 from txlab.tui.screens.arena_turning import typed
 
 if TYPE_CHECKING:
+    from txlab.engine.rl.world import World
     from txlab.engine.rl.worlds.maps import Map
 
 Edit = Callable[["Map"], "Map"]
@@ -31,7 +32,7 @@ class EditingScreen(HandsScreen):
         if not self.live() or self.world is None:
             return
         if self.world.map is None:
-            self.tell(f"{self.world.name} is not drawn as a map and cannot be edited; o opens one that can")
+            self.refuse_to_edit(self.world)
             return
         self.end_walk()
         self.to_now()
@@ -42,6 +43,9 @@ class EditingScreen(HandsScreen):
             self.cursor = (int(place[0]), int(place[1]))
         self.refresh_bindings()
         self.show_all()
+
+    def refuse_to_edit(self, world: World) -> None:
+        self.tell(f"{world.name} is not drawn as a map and cannot be edited; o opens one that can")
 
     def end_editing(self) -> None:
         self.editing, self.cursor = False, None

@@ -7,13 +7,15 @@ from typing import Any
 from txlab.drawing.update_lines import compact
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.settings import RULES, TITLES, Settings
-from txlab.tui.screens.arena_learning import PACES, Learning, told_of
+from txlab.tui.glance import GOING
+from txlab.tui.screens.arena_learning import PACES, Learning, Walk, told_of
 from txlab.tui.screens.arena_showing import ShowingScreen
 from txlab.tui.screens.arena_turning import Parameter, parameters, typed
 from txlab.tui.widgets.why import WhyScreen
 
 WALK = 0.12  # seconds that a step of the greedy walk is seen
 LONGEST_WALK = 8.0  # seconds; longer ones go faster
+LOST_STEPS = 60  # that are seen of a walk that does not arrive
 
 
 class HandsScreen(ShowingScreen):
@@ -22,13 +24,13 @@ class HandsScreen(ShowingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.walk_timer: Any = None
-        self.walks: list[tuple[tuple[int, ...], float]] = []
+        self.walks: list[Walk] = []
         self.walk_at = 0
 
     def live(self) -> bool:
         """Whether there is a match to act on; says so where a recorded run is looked at."""
         if self.replaying:
-            self.tell("this is a recorded run; esc goes back to the learners of the arena")
+            self.tell("this is a recorded run: l goes on from its world with its learners, by hand")
             return False
         return self.learning.match is not None or self.learning.alive
 
@@ -36,11 +38,12 @@ class HandsScreen(ShowingScreen):
 
     def action_pause(self) -> None:
         """Run or pause; at the lowest speed, one update."""
-        if self.replaying:
+        if self.replaying and self.status in GOING:
             super().action_pause()
         elif self.live():
             self.end_walk()
             self.to_now()
+            self.storey = None
             if not self.learning.running and not self.learning.pace:
                 self.action_step()
             else:
@@ -48,15 +51,17 @@ class HandsScreen(ShowingScreen):
 
     def action_step(self) -> None:
         """One update of every learner."""
-        if self.replaying:
+        if self.replaying and self.status in GOING:
             super().action_step()
         elif self.live():
             self.end_walk()
             self.to_now()
-            self.learning.running = False
+            self.learning.running, self.storey = False, None
             self.learning.order(lambda learning: learning.match.run(1) if learning.match is not None else None)
 
     def action_pace(self, by: int) -> None:
+        if not self.live():
+            return
         at = max(0, min(self.pace_index() + by, len(PACES) - 1))
         self.learning.pace = PACES[at]
         if self.learning.running:
@@ -149,7 +154,8 @@ class HandsScreen(ShowingScreen):
 
         if not self.live():
             return
-        side, now = self.side, told_of(self.facts(), self.side).get("rule")
+        told = told_of(self.facts(), self.side)
+        side, now = self.side, told.get("rule")
         known = [rule for rule in RULES if rule in AGENTS]
         rows = [(TITLES[rule], rule, rule == now) for rule in known]
         names = {TITLES[rule]: rule for rule in known}
@@ -160,8 +166,8 @@ class HandsScreen(ShowingScreen):
                 self.learning.order(lambda learning: learning.change_rule(side, rule))
                 self.app.call_later(self.changed)
 
-        which = "" if self.sides == 1 else (" left", " right")[side]
-        self.app.push_screen(Choose(f"Which rule for the{which} side?", rows), choose)
+        which = "" if self.sides == 1 else f" in the place of {told.get('title', 'this one')}"
+        self.app.push_screen(Choose(f"Which rule{which}?", rows), choose)
 
     def action_second(self) -> None:
         """Add a second learner beside the first, or take the side that is chosen away."""
@@ -188,24 +194,25 @@ class HandsScreen(ShowingScreen):
         self.learning.go(False)
         self.learning.order(lambda learning: learning.then(self.begin_walk, learning.greedy_paths()), "greedy")
 
-    def begin_walk(self, walks: list[tuple[tuple[int, ...], float]]) -> None:
+    def begin_walk(self, walks: list[Walk]) -> None:
         if not walks or not self.is_attached:
             return
         self.end_walk()
-        self.walks, self.walk_at = walks, 0
-        longest = max(len(path) for path, _ in walks)
+        self.walks = [(path[:LOST_STEPS] if fate else path, value, fate) for path, value, fate in walks]
+        self.walk_at, longest = 0, max(len(path) for path, _, _ in self.walks)
         self.walk_timer = self.set_interval(min(WALK, LONGEST_WALK / max(1, longest)), self.walk_on)
         self.walk_on()
 
     def walk_on(self) -> None:
         self.walk_at += 1
-        self.walked = {side: path[: self.walk_at] for side, (path, _) in enumerate(self.walks)}
-        if all(self.walk_at > len(path) for path, _ in self.walks):
+        self.walked = {side: path[: self.walk_at] for side, (path, _, _) in enumerate(self.walks)}
+        if all(self.walk_at > len(path) for path, _, _ in self.walks):
             self.walk_timer.stop()
             said = []
-            for side, (path, value) in enumerate(self.walks):
+            for side, (path, value, fate) in enumerate(self.walks):
                 title = told_of(self.facts(), side).get("title", "")
-                said.append(f"{title}: greedy return {compact(value)} in {len(path) - 1} steps")
+                earned = f"greedy return {compact(value)} in {len(path) - 1} steps"
+                said.append(f"{title}: {f'the greedy walk {fate}' if fate else earned}")
             self.tell("   ".join(said))
             self.walks = []
         self.show_all()

@@ -19,9 +19,11 @@ from textual.worker import get_current_worker
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.tui.screens.arena_memory import Curves, Recording, Side
+from txlab.tui.screens.arena_memory import Curves, Recording, Side, fate_of
 
 if TYPE_CHECKING:
+    from txlab.engine.rl.agent import Agent
+    from txlab.engine.rl.process import Process
     from txlab.engine.rl.settings import Rule, Settings
     from txlab.engine.rl.world import World
     from txlab.engine.rl.worlds.maps import Map
@@ -32,12 +34,15 @@ STAND_BACK = 0.04  # seconds that a key has the processor nearly for itself
 SLOW = 60.0  # updates a second that keep nobody waiting
 SEEN = 15.0  # updates a second of which each is shown
 PICTURES = 18.0  # a second, at most
+LONGEST_HORIZON = 300  # steps for which the greedy policy's expected return is computed
+MOST_BACKUPS = 10_000_000  # of outcomes, for one such measurement
 GREEDY_SHARE = 0.05  # of the time, that measuring the greedy policies may take
 TAKE_TURNS = 0.001  # seconds that a thread keeps the interpreter while another wants it
 PACES = (0.0, 2.0, 5.0, 15.0, 60.0, 1000.0, 20_000.0, float("inf"))
 """Updates a second: 0 is one for each key, the last is as fast as it goes."""
 
 Order = Callable[["Learning"], None]
+Walk = tuple[tuple[int, ...], float, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,15 +227,20 @@ class Learning:
         begun = time.monotonic()
         for number, side in enumerate(self.sides):
             path, value = self.match.greedy(number)
-            side.greedy.add(side.known, value)
-            side.path = tuple(path)
+            process = self.match.world.process
+            expected = expected_return(process, self.match.agents[number])
+            side.path, side.fate, side.walked = tuple(path), fate_of(path, process), len(path) - 1
+            if expected is not None:
+                side.fate, side.walked = "", 0
+            if not side.fate:
+                side.greedy.add(side.known, value if expected is None else expected)
         self.measured, self.measuring = now, time.monotonic() - begun
 
     def curves_of(self, side: Side) -> Curves:
         episodes, returns = side.returns.curve()
         steps, values = side.greedy.curve()
         latest = tuple((side.returns.means[-6:] + side.returns.rest)[-6:]) if side.returns.block == 1 else ()
-        return Curves(episodes, returns, side.returns.block, steps, values, latest, max(0, len(side.path) - 1))
+        return Curves(episodes, returns, side.returns.block, steps, values, latest, max(0, side.walked), side.fate)
 
     # Orders.
 
@@ -258,6 +268,11 @@ class Learning:
         self.table = dict(table)
         self.match_of(self.settings_now() or self.settings, world)
 
+    def match_in(self, world: World, table: Mapping[str, Any], settings: list[Settings]) -> None:
+        """These learners, knowing nothing, in this world."""
+        self.table = dict(table)
+        self.match_of(settings, world)
+
     def anew(self) -> None:
         """Forget what was learnt; another seed, so that it is another life."""
         self.seed += 1
@@ -274,8 +289,8 @@ class Learning:
         self.match_of([*self.settings_now()[:1], settings])
 
     def without(self, side: int) -> None:
-        """The other one alone."""
-        self.match_of([each for place, each in enumerate(self.settings_now()) if place != side][:1])
+        """Those that are left."""
+        self.match_of([each for place, each in enumerate(self.settings_now()) if place != side])
 
     def edit(self, change: Callable[[Map], Map]) -> None:
         """The map changed under the learners' feet; LabError, and nothing is another, where the map is impossible."""
@@ -289,12 +304,12 @@ class Learning:
                 self.then(self.screen.tell, note)
         self.world, self.table, self.measured = self.match.world, dict(self.match.table), 0.0
 
-    def greedy_paths(self) -> list[tuple[tuple[int, ...], float]]:
-        """Per side: the states that its best actions go through, and what that earns."""
+    def greedy_paths(self) -> list[Walk]:
+        """Per side: the states that its best actions go through, what that earns, and how it fails to arrive."""
         if self.match is None:
             return []
         found = [self.match.greedy(side) for side in range(len(self.sides))]
-        return [(tuple(path), float(value)) for path, value in found]
+        return [(tuple(path), float(value), fate_of(path, self.match.world.process)) for path, value in found]
 
     def ask(self, question: Callable[[Learning], Any]) -> Any:
         """From another thread: the answer, worked out between two updates. LabError as the question raises it."""
@@ -316,6 +331,18 @@ class Learning:
         if isinstance(answer[0], Exception):
             raise answer[0]
         return answer[0]
+
+
+def expected_return(process: Process, agent: Agent) -> float | None:
+    """What the greedy policy earns on average until the world cuts it off, where one walk would be a matter of luck;
+    None where nothing is left to chance, or where that is too much to compute beside."""
+    from txlab.engine.rl.finite_horizon import from_start, value_within
+
+    certain = bool((np.diff(process.first) <= 1).all()) and process.start.max() == 1
+    steps = min(LONGEST_HORIZON, process.limit or LONGEST_HORIZON)
+    if certain or not process.done.any() or len(process.next) * steps > MOST_BACKUPS:
+        return None
+    return from_start(process, value_within(process, agent.greedy(), steps))
 
 
 def told_of(facts: Mapping[str, Any], side: int) -> Mapping[str, Any]:

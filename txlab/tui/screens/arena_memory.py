@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from txlab.engine.rl.process import Process
 from txlab.engine.rl.world import World
 from txlab.experiments.protocol import Frame
 
@@ -107,7 +108,8 @@ class Points:
 class Curves:
     """The returns of one side: what episodes earned while it explored, and what the greedy policy would have.
 
-    label       of another number that a recorded run has in place of returns
+    fate        of the greedy walk where it does not arrive, in words; its return then says only when it was cut off
+    label       of another number that a recorded run has in place of returns     across  what it is a number of
     low, high   the band that it was recorded with
     """
 
@@ -118,7 +120,9 @@ class Curves:
     greedy_returns: np.ndarray
     latest: tuple[float, ...] = ()
     path: int = 0
+    fate: str = ""
     label: str = ""
+    across: str = "episode"
     low: np.ndarray | None = None
     high: np.ndarray | None = None
 
@@ -131,3 +135,30 @@ class Side:
     greedy: Points = field(default_factory=Points)
     known: int = 0
     path: tuple[int, ...] = ()
+    fate: str = ""
+    walked: int = 0  # steps of the greedy walk, where there is but one
+
+
+CIRCLES, LOST = "goes in circles", "does not arrive"
+
+
+def fate_of(path: Sequence[int], process: Process) -> str:
+    """ "" where a greedy walk ended as the world ends it, or nothing in the world is an end; else how it did not."""
+    walked = len(path) - 1
+    if walked < 1 or process.terminal[path[-1]] or not process.done.any():
+        return ""
+    certain = bool((np.diff(process.first) <= 1).all())
+    if certain and repeats(path):
+        return CIRCLES
+    cut = walked >= (process.limit or walked)  # by the world itself: what chance does not bring home earns just that
+    return "" if cut and not certain else LOST
+
+
+def repeats(path: Sequence[int]) -> bool:
+    """Whether the last states are those before them once more."""
+    last = len(path) - 1
+    for before in range(last - 1, last // 2, -1):
+        if path[before] == path[last]:
+            circle = last - before
+            return list(path[last - circle + 1 :]) == list(path[last - 2 * circle + 1 : last - circle + 1])
+    return False

@@ -50,7 +50,6 @@ class ReplayScreen(EditingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.status = ""
         self.worlds: dict[str, World] = {}
         self.foreign = False  # the current run is none of decisions
         self.read_at: tuple[int, int] = (-1, -1)  # step and number of the frames when one was read last
@@ -131,10 +130,13 @@ class ReplayScreen(EditingScreen):
         self.begin_anew()
         self.bands.clear()
 
-    def back_to_the_learners(self) -> None:
-        """The match again, as it was left."""
+    def leave_replay(self) -> None:
         self.replaying, self.foreign = False, True
         self.begin_anew()
+
+    def back_to_the_learners(self) -> None:
+        """The match again, as it was left."""
+        self.leave_replay()
         if self.look is not None:
             look = self.look
             self.query_one(TimeLine).set_frames(np.asarray(look.steps, np.int64), edge=look.frame.step, ended=True)
@@ -164,15 +166,24 @@ def world_from(table: dict[str, Any]) -> World:
 
 
 def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
-    """The recorded returns of each side, by the label that it has in the metrics; where a run has none, the first of
-    INSTEAD that it has."""
+    """What the run is looked at for, of each side, by the label that it has in the metrics: the family of its headline,
+    as return/… or left/…; where it has neither that nor returns, the first of INSTEAD."""
     sides = frame.facts.get("sides")
     names = reader.names()
+    about = reader.info.facts
+    told = about.get("headline")
+    family = next((str(each).partition("/")[0] for each in told if "/" in str(each)), "") if type(told) is list else ""
+    across = {"episodes": "episode", "sweeps": "sweep"}.get(str(about.get("unit")), "step")
     nothing = np.empty(0)
     found = []
     for side in sides if isinstance(sides, (list, tuple)) else ():
         told = side if isinstance(side, dict) else {}
         labels = [str(told.get(key)) for key in ("label", "rule", "title") if told.get(key)]
+        label = next((label for label in labels if f"{family}/{label}" in names), "")
+        if label and family != "return":
+            series = reader.series(f"{family}/{label}")
+            found.append(Curves(series.steps, series.values, 1, nothing, nothing, label=family, across=across))
+            continue
         label = next((label for label in labels if f"return/{label}" in names), "")
         if label:
             series = reader.series(f"return/{label}")
@@ -195,7 +206,7 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
         name = next((name for name in kept if name in names), "")
         if name and not found:
             other = reader.series(name)
-            found.append(Curves(other.steps, other.values, 1, nothing, nothing, label=name))
+            found.append(Curves(other.steps, other.values, 1, nothing, nothing, label=name, across=across))
         else:
             found.append(Curves(nothing, nothing, 1, nothing, nothing))
     return tuple(found)

@@ -32,6 +32,7 @@ from txlab.tui.widgets.returns import ReturnsChart, banded
 from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.world import WorldView
 
+FAMILIES = {"left": "share of runs that went left", "rms": "root-mean-square error", "delta": "largest change"}
 CURVES_EVERY = 0.6  # seconds between two drawings of the curves while one learns
 AROUND = 5  # lines that are not between the header and the time line: those two, navigation, its rule, the keys
 
@@ -50,6 +51,7 @@ class ShowingScreen(RunScreen):
         self.showing: Show = "values"
         self.scale = Scale()
         self.cursor: tuple[int, int] | None = None
+        self.storey: int | None = None  # that the person has chosen; None: where the learner is
         self.turning: int | None = None  # which parameter the arrows turn
         self.editing = False
         self.walked: dict[int, tuple[int, ...]] = {}  # per side: the greedy path, as far as it was walked
@@ -57,7 +59,7 @@ class ShowingScreen(RunScreen):
         self.planned: Plan | None = None
         self.match_seen = -1
         self.curves_drawn = 0.0
-        self.replaying = False
+        self.replaying, self.status = False, ""
         self.standing: tuple[str, int, int] = ("", 0, 0)  # of a recorded run: status, step, steps in all
         self.bands: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         self.band_said = ""
@@ -112,7 +114,7 @@ class ShowingScreen(RunScreen):
 
     def begin_anew(self) -> None:
         """Another match: what was chosen and looked at in the old one means nothing in it."""
-        self.at, self.cursor, self.scale = None, None, Scale()
+        self.at, self.cursor, self.storey, self.scale = None, None, None, Scale()
         self.query_one(TimeLine).at = None
         self.walked = {}
 
@@ -178,7 +180,10 @@ class ShowingScreen(RunScreen):
         self.set_class(not found.updates, "-no-update")
         self.query_one("#update").styles.height = RULE_LINES * max(1, found.updates)
         each = found.head + found.world
-        self.query_one("#worlds").styles.height = each * (len(self.shown) if found.stacked else 1)
+        worlds = each * (len(self.shown) if found.stacked else 1)
+        self.query_one("#worlds").styles.height = worlds
+        rule = 1 + RULE_LINES * found.updates if found.updates else 0
+        self.query_one("#below").display = worlds + rule < lines  # or it would take a line that is not there
         for side in range(2):
             self.query_one(f"#side{side}").styles.height = each
             self.query_one(f"#head{side}").styles.height = found.head
@@ -214,7 +219,7 @@ class ShowingScreen(RunScreen):
             if side in scenes:
                 chosen = self.cursor if side == self.side or self.editing else None
                 view = self.query_one(f"#world{place}", WorldView)
-                view.show(world, scenes[side], self.scale, self.showing, chosen)
+                view.show(world, scenes[side], self.scale, self.showing, chosen, self.storey)
 
     def show_header(self) -> None:
         learning = self.learning
@@ -232,10 +237,19 @@ class ShowingScreen(RunScreen):
         if self.walked:
             return "the greedy policy walks"
         if self.replaying and self.run_path is not None:
-            return f"run {self.run_path.name}"
+            return f"run {self.run_path.name}  {self.layer_seen()}".rstrip()
         found = NAMES[self.showing] if self.showing != "values" else ""
+        layer = self.layer_seen()
+        if layer and (self.storey is not None or not self.learning.running):
+            found = f"{found}  {layer}".strip()
         cramped = self.planned is not None and not self.planned.cell.quad and self.showing == "actions"
         return f"{found}: no room, values" if cramped else found
+
+    def layer_seen(self) -> str:
+        """What the layer of the chosen side is; "" in a world that has but one."""
+        layers = self.world.layout.layers if self.world is not None else ()
+        view = self.query_one(f"#world{self.shown.index(self.side)}", WorldView)
+        return layers[view.depth] if len(layers) > 1 and view.depth < len(layers) else ""
 
     def facts(self) -> Mapping[str, Any]:
         return self.frame.facts if self.frame is not None else {}
@@ -290,7 +304,8 @@ class ShowingScreen(RunScreen):
                 greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="points")
                 drawn.append(greedy)
         chart.log_y = what == "delta"
-        chart.across = "episode" if what == "on-line return" else "step"
+        chart.across = self.curves[0].across if self.curves else "episode"
+        what = FAMILIES.get(what, what)
         chart.set_series(drawn, what + (f", mean of {blocks}" if blocks > 1 else ""), "no returns of episodes yet")
 
     def band_series(self) -> list[ChartSeries]:
@@ -323,6 +338,14 @@ class ShowingScreen(RunScreen):
         self.showing = known[(known.index(self.showing) + 1) % len(known)] if self.showing in known else "values"
         self.lay_out()
         self.show_all()
+
+    def action_layer(self) -> None:
+        """The next layer of a world that has several."""
+        layers = len(self.world.layout.layers) if self.world is not None else 1
+        if layers > 1:
+            view = self.query_one(f"#world{self.shown.index(self.side)}", WorldView)
+            self.storey = (view.depth + 1) % layers
+            self.show_all()
 
     def action_curves(self) -> None:
         """The curves in any case, on a small terminal in the place of the rule and of a part of the worlds."""

@@ -14,7 +14,7 @@ from txlab.drawing.update_lines import compact, term_lines
 from txlab.engine.rl.world import World
 from txlab.tui.screens.arena_learning import PACES, told_of
 from txlab.tui.screens.arena_memory import Curves
-from txlab.tui.screens.arena_turning import parameters
+from txlab.tui.screens.arena_turning import PLANNED, parameters
 from txlab.tui.theme import glyphs
 from txlab.tui.words import STATES
 
@@ -99,23 +99,33 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: b
         else:
             parts += [(f"  {letter} ", "$quiet"), (text, "")]
     policy = str(told.get("policy", "epsilon-greedy"))
-    if policy != "epsilon-greedy":
+    chosen_by = told.get("rule") not in PLANNED or told.get("rule") == "evaluation"  # else it is only where it begins
+    if policy != "epsilon-greedy" and chosen_by:
         parts.append((f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet"))
     return parts
 
 
 def score_groups(facts: Mapping[str, Any], side: int, curves: Curves | None, ascii: bool) -> list[Parts]:
     """episode 214   on-line −24.1   greedy −17: the returns, whose difference is what exploring costs."""
-    episodes = facts.get("episodes")
+    episodes = episodes_of(facts, side)
     groups: list[Parts] = []
-    if isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], int) and episodes[side]:
-        groups.append([("  episode ", "$quiet"), (count(episodes[side]), "")])
+    if episodes:
+        groups.append([("  episode ", "$quiet"), (count(episodes), "")])
     if curves is not None and len(curves.returns):
         name = visible(curves.label, ascii) or "on-line"
         groups.append([(f"  {name} ", "$quiet"), (compact(float(curves.returns[-1])), "")])
-    if curves is not None and len(curves.greedy_returns):
+    if curves is not None and curves.fate and episodes_of(facts, side):
+        groups.append([("  greedy ", "$quiet"), (curves.fate, "bold")])
+    elif curves is not None and len(curves.greedy_returns):
         groups.append([("  greedy ", "$quiet"), (compact(float(curves.greedy_returns[-1])), "bold")])
     return groups
+
+
+def episodes_of(facts: Mapping[str, Any], side: int) -> int:
+    """How many episodes it has ended; 0 where that is not known."""
+    episodes = facts.get("episodes")
+    known = isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], int)
+    return episodes[side] if known else 0  # type: ignore[index]
 
 
 def side_head(
@@ -127,6 +137,8 @@ def side_head(
     scores = score_groups(facts, side, curves, ascii)
     if lines < 2:
         return spread(names, scores, cells)
+    while len(scores) > 1 and sum(width(text) for group in scores for text, _ in group) > cells:
+        scores = scores[1:]  # the greedy return is what one looks for
     return Content("\n").join([styled(names), styled([part for group in scores for part in group])])
 
 
@@ -138,9 +150,9 @@ def update_lines(
     title = visible(str(told.get("title", "")), ascii)
     update = last[side] if isinstance(last, (list, tuple)) and side < len(last) else None
     if not isinstance(update, Mapping):
-        words = f"{title}: nothing learnt yet. space runs, . makes one update, whose numbers then stand here."
+        words = f"{title}: nothing learnt yet; space runs, . makes one update"
         if recorded:
-            words = f"{title}: the recording keeps values, not updates. w says what a value is made of."
+            words = f"{title}: a recording keeps values, not updates; w says what a value is made of"
         return Content("\n").join([Content.styled(words, "$quiet"), *[Content("")] * (lines - 1)])
     rows = [where_from(update, title, world, ascii)]
     terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]
@@ -200,12 +212,15 @@ def facts_panel(facts: Mapping[str, Any], curves: Sequence[Curves], speed: float
             rows.append([(name, "$quiet"), (compact(float(each.returns[-1])), ""), (over, "$quiet")])
         if each.latest:
             rows.append([("latest         ", "$quiet"), (" ".join(compact(value) for value in each.latest), "")])
-        if len(each.greedy_returns):
+        if each.fate and episodes_of(facts, side):
+            rows.append([("greedy         ", "$quiet"), (each.fate, "bold")])
+        elif not each.fate and len(each.greedy_returns):
+            steps = f" in {count(each.path)} steps" if each.path else ""
             rows.append(
                 [
                     ("greedy return  ", "$quiet"),
                     (compact(float(each.greedy_returns[-1])), "bold"),
-                    (f" in {count(each.path)} steps" if each.path else "", "$quiet"),
+                    (steps, "$quiet"),
                 ]
             )
         rows.append([])

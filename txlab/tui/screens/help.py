@@ -28,7 +28,8 @@ class HelpScreen(Dialog[None]):
         self.of = of
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """(keys, what it does, id), one row per action, as they stand after remapping."""
+        """(keys, what it does, id), one row per action, as they stand after remapping: the screen's own first, in the
+        order of its bottom line."""
         keys: dict[tuple[str, str], list[str]] = {}
         for active in self.of.active_bindings.values():
             binding = active.binding
@@ -37,7 +38,9 @@ class HelpScreen(Dialog[None]):
                 known = keys.setdefault((binding.id, binding.description), [])
                 if shown not in known:
                     known.append(shown)
-        return [(" ".join(shown), description, ident) for (ident, description), shown in keys.items()]
+        own = [binding.id for binding in type(self.of).__dict__.get("BINDINGS", [])]
+        found = [(" ".join(shown), description, ident) for (ident, description), shown in keys.items()]
+        return sorted(found, key=lambda row: own.index(row[2]) if row[2] in own else len(own))
 
     def text(self) -> Content:
         about = getattr(self.of, "HELP_ABOUT", "")

@@ -227,7 +227,8 @@ class PlayScreen(RatingScreen):
         folded = self.has_class("-tiny")
         names = ("board", *self.tabs) if folded else self.tabs
         now = "board" if folded and not self.has_class("-side") else self.tab
-        name = names[(names.index(now) + by) % len(names)]
+        at = names.index(now) if now in names else -by  # another size has put that one above the tabs
+        name = names[(at + by) % len(names)]
         self.set_class(name != "board", "-side")
         if name != "board":
             self.show_tab(name)

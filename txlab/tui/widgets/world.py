@@ -82,11 +82,32 @@ class WorldView(Painted, can_focus=False):
         self.inks: dict[tuple[Role, int], Style] = {}
 
     def show(
-        self, world: World, scene: Scene, scale: Scale, showing: Show = "values", chosen: Place | None = None
+        self,
+        world: World,
+        scene: Scene,
+        scale: Scale,
+        showing: Show = "values",
+        chosen: Place | None = None,
+        layer: int | None = None,
     ) -> None:
-        """Draw one learner in its world; `chosen` is the cell of the cursor."""
+        """Draw one learner in its world; `chosen` is the cell of the cursor, `layer` what is seen of a world that has
+        several: by itself that where the learner is, else the first in which something can be done."""
         self.world, self.scene, self.scale, self.showing, self.chosen = world, scene, scale, showing, chosen
+        self.depth = self.depth_of(world, scene, layer)
         self.redraw()
+
+    def depth_of(self, world: World, scene: Scene, layer: int | None) -> int:
+        layout = world.layout
+        if len(layout.layers) < 2:
+            return 0
+        if layer is not None:
+            return layer % len(layout.layers)
+        if 0 <= scene.agent < len(layout.place):
+            return int(layout.place[scene.agent, 0])
+        open_layers = layout.place[~world.process.terminal, 0]
+        if self.depth in open_layers and self.states_for[0] is world:
+            return self.depth
+        return int(open_layers.min()) if len(open_layers) else 0
 
     def say(self, waiting: str) -> None:
         """A sentence in place of a world."""
@@ -100,10 +121,6 @@ class WorldView(Painted, can_focus=False):
         if world is None or scene is None or not self.is_mounted or not self.size.width or not self.size.height:
             return
         layout = world.layout
-        if len(layout.layers) > 1 and 0 <= scene.agent < len(layout.place):
-            self.depth = int(layout.place[scene.agent, 0])
-        elif self.depth >= len(layout.layers):
-            self.depth = 0
         if self.states_for != (world, self.depth):
             self.states, self.states_for = states_of(world, self.depth), (world, self.depth)
         self.cell = cell_size(layout.height, layout.width, self.size.width, self.size.height)
