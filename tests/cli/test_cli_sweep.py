@@ -1,4 +1,4 @@
-"""`txlab plot RUN --sweep`: curves, table and picture of a sweep, and what is refused."""
+"""`txlab plot` of runs of decisions: what is drawn unasked; with `--sweep`: curves, table and picture of a sweep, and what is refused."""
 
 from __future__ import annotations
 
@@ -78,3 +78,20 @@ def test_what_is_wrong_is_said_in_one_line(said, words: list[str], sentence: str
     assert (status, out) == (2, "")
     assert sentence in error
     assert len(error.splitlines()) == 1
+
+
+def test_without_a_metric_the_curves_are_those_that_the_run_is_about(said, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    status, out, error = said("plain")
+    assert (status, error) == (0, "")
+    legend = out.splitlines()[0]
+    assert legend.split("return/")[1:] and all(name in legend for name in ("return/sarsa", "return/q-learning"))
+    assert not any(other in legend for other in ("loss", "length", "memory"))
+    assert said("plain", "swept")[0] == 0
+    assert said("plain", "--out", str(tmp_path / "curve.svg"))[0] == 0
+    assert "nearest: length/sarsa" in said("plain", "--metric", "lenght/sarsa")[2]
+
+
+def test_where_nothing_is_recorded_yet_that_is_said(said, runs: Path) -> None:  # type: ignore[no-untyped-def]
+    made = ControlScenario.model_validate({"control": {"runs": 1, "episodes": 1}})
+    prepare(LoadedScenario(made, "waiting", "a test"), out=runs / "waiting")
+    assert said("waiting")[::2] == (2, "txlab: waiting: nothing has been recorded yet\n")

@@ -22,7 +22,7 @@ import typer
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
-    from txlab.drawing.curve import Curve
+    from txlab.drawing.curve import Curve, Window
     from txlab.drawing.picture import Stroke
     from txlab.runs.reader import RunReader
 
@@ -37,7 +37,9 @@ class Format(StrEnum):
 
 def plot(
     names: Annotated[list[str], typer.Argument(metavar="RUN", help="runs' names or directories, or latest")],
-    metric: Annotated[str, typer.Option("--metric", metavar="A,B", help="which metrics")] = "loss,val_loss",
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="A,B", help="which metrics; else those that the runs are about")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
     ] = None,
@@ -68,7 +70,7 @@ def plot(
     if first is not None and last is not None and not first < last:
         raise LabError(f"--from {first:g} is not before --to {last:g}")
     readers = opened(names, whole=out is not None)
-    metrics = [m.strip() for m in metric.split(",") if m.strip()]
+    metrics = chosen(readers, metric)
     found = curves(readers, metrics)
     if out is not None:
         save_picture(readers, metrics, out, (log_x, log_y), smooth, (first, last))
@@ -77,6 +79,8 @@ def plot(
     from txlab.drawing.curve import text_chart, window_of
 
     window = window_of(found, log_x, log_y, first, last)
+    if metric is None and first is last is None and not (log_x or log_y):
+        window = window_unasked(found, metrics)
     if window is None:
         where = "" if first is last is None else " between these steps"
         raise LabError(f"{', '.join(metrics)}: no finite value to draw{where}")
@@ -206,6 +210,16 @@ def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
     return readers
 
 
+def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
+    """The metrics that were asked for; else those that the runs are about. LabError where nothing is recorded yet."""
+    if metric is not None:
+        return [m.strip() for m in metric.split(",") if m.strip()]
+    found = list(dict.fromkeys(name for reader in readers for name in foremost(reader)))
+    if not found:
+        raise LabError(f"{', '.join(reader.info.name for reader in readers)}: nothing has been recorded yet")
+    return found
+
+
 def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     """One curve for each metric of each run that has it; LabError where none has one of them."""
     from txlab.drawing.curve import Curve
@@ -213,8 +227,7 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     found = []
     for metric in metrics:
         having = [reader for reader in readers if len(reader.series(metric))]
-        optional = metric == "val_loss" and len(metrics) > 1  # the default asks for it, and short runs have none
-        if not having and not optional:
+        if not having:
             known = sorted({name for reader in readers for name in reader.names()})
             where = ", ".join(reader.info.name for reader in readers)
             listed = f"; recorded: {', '.join(known)}" if known else "; nothing has been recorded yet"
@@ -226,18 +239,34 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     return found
 
 
-def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
-    """The loss of a run as lines of text, for the end of `txlab run`; [] if there is nothing to draw."""
-    from txlab.cli.terminal import ascii_only, columns
-    from txlab.drawing.curve import text_chart, window_of, without_the_beginning
+def foremost(reader: RunReader) -> list[str]:
+    """The metrics that a run is about, as far as they share one scale; [] where nothing has been recorded."""
     from txlab.drawing.numerals import unit_of
     from txlab.runs.headline import headline
 
+    def scale(name: str) -> str:
+        return unit_of(name) or name.rpartition("/")[0]
+
     said = headline(reader.info.facts, [name for name in reader.names("metrics") if len(reader.series(name))])
-    names = said[:1] + [name for name in said[1:] if unit_of(name) and unit_of(name) == unit_of(said[0])]  # one scale
+    return said[:1] + [name for name in said[1:] if scale(name) and scale(name) == scale(said[0])]
+
+
+def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | None:
+    """Of curves that nobody chose: returns are shown without the first of them, which lie far below."""
+    from txlab.drawing.curve import window_of, without_the_beginning
+
+    returns = metrics[0].partition("/")[0] == "return"
+    return without_the_beginning(found) if returns else window_of(found)
+
+
+def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
+    """What a run is about as lines of text, for the end of `txlab run`; [] if there is nothing to draw."""
+    from txlab.cli.terminal import ascii_only, columns
+    from txlab.drawing.curve import text_chart
+
+    names = foremost(reader)
     found = curves([reader], names) if names else []
-    if not found or window_of(found) is None:
+    window = window_unasked(found, names) if found else None
+    if window is None:
         return []
-    returns = names[0].partition("/")[0] == "return"
-    window = without_the_beginning(found) if returns else None
     return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only(), window=window)

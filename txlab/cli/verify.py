@@ -6,7 +6,6 @@ show their standard error, and one that does not hold makes the exit status 1.
 
 from __future__ import annotations
 
-import json as json_
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +26,7 @@ def verify(
 ) -> None:
     """Published numbers beside ours."""
     from txlab.experiments.published.catalogue import figures
+    from txlab.runs.events import encode_row
 
     chosen = figures(area, [name.strip() for name in (only or "").split(",") if name.strip()])
     if listed:
@@ -43,7 +43,7 @@ def verify(
         numbers += len(rows)
         if json:
             for number, found in rows:
-                print(json_.dumps(as_json(figure, number, found)), flush=True)
+                print(encode_row(as_json(figure, number, found)).decode(), end="", flush=True)
         else:
             print_figure(figure, rows)
     if not json:
@@ -52,6 +52,7 @@ def verify(
 
 
 def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object]:
+    """A number as one object; one that is not finite is named, as in the log of a run, for JSON has none."""
     return {
         "figure": figure.name,
         "source": figure.source,

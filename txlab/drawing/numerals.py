@@ -7,6 +7,8 @@ has digits that are not there; the thin gap of thousands is a space, which every
 import math
 from collections.abc import Sequence
 
+SEATS = ("first", "second")  # of a game of two players
+
 # Units of the metrics that experiments and the loop record; what is not here has none, or names its own.
 UNITS = {
     "loss": "nats",
@@ -18,7 +20,9 @@ UNITS = {
     "return/": "return of an episode",
     "length/": "steps of an episode",
     "rms/": "RMS error",
+    "score/": "mean RMS error of the episodes",
     "left/": "share that went left",
+    **{f"{how}_{seat}": "share of games" for how in ("won", "drawn", "lost", "lost_to_perfect") for seat in SEATS},
 }
 
 

@@ -30,10 +30,8 @@ OTHERS_SHOWN = 8  # metrics that a recorded run named itself
 DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
 SPARK = 64  # values behind a small curve
 PAIRS = {"loss": "val_loss", "bits_per_byte": "val_bits_per_byte"}  # drawn together: training, validation
-FIRST = (
-    *("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy"),
-    *("tokens_per_second", "memory_mb", "share_of_peak"),
-)
+FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy")
+MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # asked for last
 
 
 # Metrics of one beginning, which are drawn together: what the chart is then called, and their name in the column.
@@ -53,6 +51,11 @@ def family(name: str) -> str:
     group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
     alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
     return group if (group in TOGETHER or "/" in name) and not alone else ""
+
+
+def machines(name: str) -> bool:
+    """Whether a metric is of the machine, and not of what is learnt on it."""
+    return name in MACHINE or name.endswith("_per_second")
 
 
 def relatives(name: str, names: Sequence[str]) -> list[str]:
@@ -129,6 +132,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     hidden = {val for train, val in PAIRS.items() if train in names}
     first = list(dict.fromkeys([*headline(info.facts, names), *FIRST]))
     metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
+    metrics.sort(key=machines)
     metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
     asked = relatives(look.metric, names)[0]
     metric = asked if asked in metrics else metrics[0] if metrics else ""
@@ -216,6 +220,22 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             curve = recent(reader.series(key), at) if spark else None
             facts.append(Fact(name, text or significant(value), note, key, curve, "bad" if bad else "plain"))
 
+    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm"}
+    known |= {"exact_match", "token_accuracy"}
+    others = [name for name in values if name not in known and not machines(name) and band_of(name) not in values]
+
+    def add_own(name: str) -> None:
+        group, band = family(name), band_note(name, values)
+        if group and len(relatives(name, list(values))) > 1:
+            said = TOGETHER[group][1] if group in TOGETHER else group.rstrip("/")
+            add(visible(f"{said} {name.removeprefix(group)}".replace("_", " "))[:24], name, band)
+        else:
+            add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
+
+    if isinstance(about.get("headline"), list):  # an experiment that says what one came for
+        for name in (foremost := headline(about, others)[:OTHERS_SHOWN]):
+            add_own(name)
+        others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
     add("loss", "loss", "nats")
     add("val", "val_loss", best_note(reader, at))
     add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
@@ -224,7 +244,8 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     add("tokens", "token_accuracy", "right, the ones before given")
     add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
     add("‖grad‖", "grad_norm", spark=True)
-    add(f"{visible(unit)}/s", "tokens_per_second", spark=True)
+    rates = (f"{unit}_per_second", "tokens_per_second")
+    add(f"{visible(unit)}/s", next((rate for rate in rates if rate in values), ""), spark=True)
     if "share_of_peak" in values:
         add("of peak", "share_of_peak", machine_note(compute), text=f"{100 * values['share_of_peak']:.0f} %")
     elif compute:
@@ -233,17 +254,27 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     frames = len(reader.frames)
     if frames:
         facts.append(Fact("frames", count(frames), megabytes(frames_size(reader)), "frames"))
-    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm", "memory_mb"}
-    known |= {"tokens_per_second", "share_of_peak", "seconds_left", "steps_per_second", "exact_match"}
-    known |= {"token_accuracy"}
-    for name in [name for name in values if name not in known][:OTHERS_SHOWN]:
-        group = family(name)
-        if group and len(relatives(name, list(values))) > 1:
-            said = TOGETHER[group][1] if group in TOGETHER else group.rstrip("/")
-            add(visible(f"{said} {name.removeprefix(group)}")[:24], name)
-        else:
-            add(visible(name)[:16], name, spark=True)
+    for name in others[:OTHERS_SHOWN]:
+        add_own(name)
     return tuple(facts)
+
+
+def band_of(name: str) -> str:
+    """The metric of which this one is an edge of the band, "" if it is none.
+
+    >>> band_of("return_low/sarsa"), band_of("return/sarsa")
+    ('return/sarsa', '')
+    """
+    group, _, label = name.partition("/")
+    edge = next((edge for edge in ("_low", "_high") if group.endswith(edge)), "")
+    return f"{group.removesuffix(edge)}/{label}" if edge and label else ""
+
+
+def band_note(name: str, values: Mapping[str, float]) -> str:
+    """From where to where its band goes, "" if it has none."""
+    group, _, label = name.partition("/")
+    edges = [values.get(f"{group}_{edge}/{label}") for edge in ("low", "high")]
+    return " to ".join(significant(edge) for edge in edges if edge is not None)
 
 
 def best_note(reader: RunReader, at: int | None) -> str:

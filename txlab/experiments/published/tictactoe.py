@@ -122,8 +122,8 @@ FIGURES = [
         "exact enumeration",
         counts(
             ["positions", "open", "ended", "X has won", "O has won", "drawn",
-             "up to symmetry", "ended", "X has won", "O has won", "drawn",
-             "games", "won by X", "won by O", "drawn"],
+             "up to symmetry", "those: ended", "those: X has won", "those: O has won", "those: drawn",
+             "games", "games: won by X", "games: won by O", "games: drawn"],
             [5478, 4520, 958, 626, 316, 16, 765, 138, 91, 44, 3, 255_168, 131_184, 77_904, 46_080],
         ),
         measure_positions,

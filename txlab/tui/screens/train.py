@@ -181,7 +181,8 @@ class TrainScreen(ChartScreen):
         self.put("brief", brief(snap, self.size.width - 2))
         room = self.query_one("#samples").scrollable_content_region
         cells = max(10, room.width - 1)
-        self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs, room.height))
+        kind = str(snap.scenario.get("kind", ""))
+        self.put("samples-text", samples_text(snap.samples, self.at, self.beside, cells, signs, room.height, kind))
         log = self.query_one("#log", Words)
         lines = max(1, log.size.height)
         self.put("log", log_lines(snap.entries, self.pending, self.at, lines, time.time(), self.gone()))
@@ -227,6 +228,8 @@ class TrainScreen(ChartScreen):
         status = self.snap.state.status if self.snap else ""
         if action == "resume":
             return status in ("lost", "failed", "stopped", "interrupted")
+        if action == "scale_lr" and self.snap and self.snap.values and "lr" not in self.snap.values:
+            return False  # a run that has no such rate
         if action in ("pause", "step", "stop", "checkpoint", "scale_lr", "set"):
             return status in ("running", "paused", "created", "")
         if action == "side":

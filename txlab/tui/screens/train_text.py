@@ -163,6 +163,14 @@ def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
     return max((step for step in steps if step <= at), default=steps[0])
 
 
+NO_TEXTS = {
+    "": "no samples yet: texts that the model writes while it learns appear here",
+    **dict.fromkeys(("planning", "prediction", "control"), "its world, and what is known of it by now: 6 Arena"),
+    "self-play": "the board, and players to play against: 6 Arena, then tic-tac-toe",
+}
+"""kind of experiment → what stands where its samples would; the first where none is named."""
+
+
 def samples_text(
     samples: Mapping[int, tuple[tuple[str, str], ...]],
     at: int | None,
@@ -170,6 +178,7 @@ def samples_text(
     cells: int,
     signs: Glyphs,
     lines: int = 0,
+    kind: str = "",
 ) -> Content:
     """What the model wrote at the step looked at, and at another one: stacked, or side by side where there is room.
 
@@ -177,7 +186,7 @@ def samples_text(
     steps = list(samples)
     now = nearest_sample(steps, at)
     if now is None:
-        return Content.styled("no samples yet: texts that the model writes while it learns appear here", "$quiet")
+        return Content.styled(NO_TEXTS.get(kind, NO_TEXTS[""]), "$quiet")
     hint = "< > compare" if len(steps) > 1 else ""
     if beside is None or beside not in samples:
         title = f"sample at {count(now)}"

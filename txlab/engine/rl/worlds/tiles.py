@@ -65,13 +65,13 @@ WORDS = (
 
 
 def number_of(text: str) -> float:
-    """A finite number; fractions too. ValueError otherwise.
+    """A finite number in ASCII digits; fractions too. ValueError otherwise.
 
     >>> number_of("2/3"), number_of("-.04")
     (0.6666666666666666, -0.04)
     """
-    if len(text) > 40:
-        raise ValueError("a number of more than 40 characters")
+    if len(text) > 40 or not text.isascii() or "_" in text:
+        raise ValueError("a number has at most 40 characters, digits of ASCII among them and nothing between")
     above, line, below = text.partition("/")
     value = float(above) / float(below) if line and float(below) else float(text)
     if not isfinite(value):

@@ -1,0 +1,120 @@
+"""`txlab verify`: what it prints, which figures it takes, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+
+import txlab.cli
+from txlab.experiments.published import catalogue
+from txlab.experiments.published.figure import Figure, Measured, Number
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+@dataclass
+class Made:
+    """Two figures in place of those of the area; what the second one measures, and how often each was measured."""
+
+    simulated: Measured
+    asked: list[str]
+
+    def figures(self) -> list[Figure]:
+        def exact(say: Callable[[str], None]) -> list[Measured]:
+            self.asked.append("exact")
+            return [Measured(0.5), Measured(-1.25)]
+
+        def drawn(say: Callable[[str], None]) -> list[Measured]:
+            self.asked.append("drawn")
+            return [self.simulated]
+
+        return [
+            Figure("exact", "Two numbers", "a book", [Number("half", 0.5, 1), Number("less", -1.25, 2)], exact, 2.0),
+            Figure("drawn", "A mean", "a paper", [Number("mean", 7.0, 1)], drawn),
+        ]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Made:
+    made = Made(Measured(7.1, 0.05, 40), [])
+    module = ModuleType("txlab.experiments.published.made")
+    module.FIGURES = made.figures()  # type: ignore[attr-defined]
+    monkeypatch.setitem(catalogue.AREAS, "rl", ("made",))
+    monkeypatch.setattr(catalogue, "import_module", lambda name: module)
+    return made
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    def asked(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["txlab", "verify", *words])
+        with pytest.raises(SystemExit) as left:
+            txlab.cli.main()
+        said = capsys.readouterr()
+        return int(left.value.code or 0), said.out, said.err
+
+    return asked
+
+
+def test_where_all_hold_the_status_is_0_and_every_number_has_a_line(made: Made, ask: Ask) -> None:
+    status, out, _ = ask("rl")
+    assert status == 0
+    assert "3 of 3 numbers hold" in out
+    lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ") and line.strip()}
+    assert lines["half"].split()[1:4] == ["0.5", "0.5", "exact"]
+    assert lines["mean"].split()[1:5] == ["7.0", "7.10", "0.05", "40"]
+
+
+def test_where_one_does_not_hold_the_status_is_1_and_its_line_says_so(made: Made, ask: Ask) -> None:
+    made.simulated = Measured(7.4, 0.05, 40)
+    status, out, _ = ask("rl")
+    assert status == 1
+    assert "2 of 3 numbers hold" in out
+    verdicts = {line.split()[0]: line.lower().rstrip() for line in out.splitlines() if line.startswith("  ")}
+    assert verdicts["mean"].endswith("differs")
+    assert verdicts["half"].endswith("holds")
+
+
+def test_json_is_one_object_a_number_and_nothing_else(made: Made, ask: Ask) -> None:
+    made.simulated = Measured(float("inf"), 0.05, 40)
+    status, out, _ = ask("rl", "--json")
+    rows = [json.loads(line, parse_constant=lambda name: pytest.fail(f"no JSON: {name}")) for line in out.splitlines()]
+    assert status == 1
+    assert [row["number"] for row in rows] == ["half", "less", "mean"]
+    assert [row["holds"] for row in rows] == [True, True, False]
+    assert rows[0] | {"measured": 0.5, "standard_error": None, "runs": None, "source": "a book"} == rows[0]
+    assert (rows[2]["measured"], rows[2]["standard_error"], rows[2]["runs"]) == ("Infinity", 0.05, 40)
+
+
+def test_only_measures_what_it_names_and_list_measures_nothing(made: Made, ask: Ask) -> None:
+    status, out, _ = ask("--only", "drawn")
+    assert (status, made.asked) == (0, ["drawn"])
+    assert "1 of 1 numbers hold" in out
+    made.asked.clear()
+    status, out, _ = ask("rl", "--list")
+    assert (status, made.asked) == (0, [])
+    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["exact", "drawn"]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [(["lr"], "no area (nearest: rl)"), (["rl", "--only", "exat"], "nearest: exact"), (["--joson"], "--json")],
+)
+def test_what_is_not_there_is_refused_in_one_line(made: Made, ask: Ask, words: list[str], part: str) -> None:
+    status, out, error = ask(*words)
+    assert (status, out, made.asked) == (2, "", [])
+    assert part in error
+    assert len(error.splitlines()) == 1
+
+
+def test_every_figure_of_the_area_has_a_name_of_its_own_and_numbers_with_labels() -> None:
+    found = catalogue.figures("rl")
+    assert len({figure.name for figure in found}) == len(found)
+    for figure in found:
+        labels = [number.label for number in figure.numbers]
+        assert labels and len(set(labels)) == len(labels), figure.name
+    assert sum(len(figure.numbers) for figure in found) == 130
