@@ -116,5 +116,6 @@ def test_every_figure_of_the_area_has_a_name_of_its_own_and_numbers_with_labels(
     assert len({figure.name for figure in found}) == len(found)
     for figure in found:
         labels = [number.label for number in figure.numbers]
-        assert labels and len(set(labels)) == len(labels), figure.name
+        assert labels, figure.name
+        assert len(set(labels)) == len(labels), figure.name
     assert sum(len(figure.numbers) for figure in found) == 130

@@ -276,7 +276,7 @@ def test_what_only_the_world_can_tell_is_refused_when_it_is_made() -> None:
     learner = {"rule": "reinforce", "preferences": [1.0, 2.0, 3.0]}
     with pytest.raises(LabError, match="reinforce has 3 preferences; this world has 2 actions: left, right"):
         build(scenario(world={"name": "corridor"}, learners=[learner]))
-    with pytest.raises(LabError, match=r"make control\.runs or the sweep smaller"):
+    with pytest.raises(LabError, match=r"make control\.runs, control\.score or the sweep smaller"):
         build(scenario(world={"name": "taxi"}, control={"runs": 100_000}))
     with pytest.raises(LabError, match="the arena is for that"):
         build(scenario()).adjust("alpha", 0.1)
@@ -391,3 +391,12 @@ def test_values_of_a_frame_are_explained_from_the_frame() -> None:
     ran(experiment)
     assert explain(experiment.frame(), "1/q", (36, 0)).operands
     assert explain(experiment.frame(), "0/v", (36,)).operands
+
+
+def test_more_episodes_than_memory_holds_are_refused_before_the_first() -> None:
+    control = {"runs": 100, "episodes": 1_000_000_000, "score": 1_000_000_000}
+    scenario = ControlScenario.model_validate({"control": control})
+    with pytest.raises(LabError, match=r"control\.score"):
+        build(scenario)
+    with pytest.raises(ValueError, match="together"):
+        ControlScenario.model_validate({"control": control | {"together": 1001}})

@@ -304,3 +304,11 @@ def test_a_checkpoint_before_the_first_game_is_one_too(tmp_path: Path, seeds: in
     after.load_state_dict(checkpoints.load(run, 0))
     assert after.step() == before.step()
     assert alike(before.state_dict(), after.state_dict())
+
+
+@pytest.mark.parametrize(
+    "learn", [{"games_per_step": 1_000_001}, {"games_per_step": 1_000_000, "seeds": 11}, {"games": 0}, {"seeds": 5000}]
+)
+def test_a_step_that_would_not_end_soon_is_refused(learn: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(learn))):
+        SelfPlayScenario.model_validate({"learn": learn})

@@ -374,3 +374,21 @@ def test_metrics_of_one_kind_are_drawn_together_and_told_one_by_one(root: Path) 
     assert [line.label for line in curves.lines] == ["0", "2", "16"]
     assert [float(line.values[-1]) for line in curves.lines] == [0.0, 0.125, 1.0]
     assert [line.label for line in snapshot(reader, Look("accuracy"), RunReader).lines] == ["accuracy"]
+
+
+def test_a_run_that_says_what_it_is_about_has_that_first_and_its_band_beside_it(root: Path) -> None:
+    run = make_run(root)
+    info = RunInfo.load(RunReader(run).directory)
+    info.facts = {"unit": "episodes", "headline": ["return/sarsa", "return/q-learning"], "compute": {"device": "cpu"}}
+    info.save(RunReader(run).directory)
+    values = {"return/sarsa": -20.0, "return_low/sarsa": -22.0, "return_high/sarsa": -18.0, "greedy/sarsa": -15.0}
+    values |= {"return/q-learning": -50.0, "won_first": 0.5, "episodes_per_second": 100.0, "greedy/q-learning": -13.0}
+    append_rows(run, {"event": "metrics", "step": 41, "values": values})
+    snap = snapshot(reader_of(run), Look(), RunReader)
+    facts = {fact.name: fact for fact in snap.facts}
+    assert [fact.name for fact in snap.facts][:2] == ["return sarsa", "return q-learning"]
+    assert facts["return sarsa"].note == "−22.00 to −18.00"
+    assert "return_low sarsa" not in facts
+    assert {"won first", "greedy sarsa", "episodes/s"} <= facts.keys()
+    assert snap.metric == "return/sarsa"
+    assert snap.metrics.index("episodes_per_second") > snap.metrics.index("greedy/sarsa")

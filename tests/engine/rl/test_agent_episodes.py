@@ -99,3 +99,14 @@ def test_true_online_td_goes_on_in_an_edited_world_with_the_value_of_where_it_st
         agent.run(1)
         if agent.last is not None:
             assert all(term.letters != "late" for term in agent.last.terms)
+
+
+@pytest.mark.parametrize("rule", ["sarsa", "expected-sarsa", "q-learning", "double-q", *TRACED])
+def test_what_is_cut_off_still_counts_on_what_would_have_followed(rule: Rule) -> None:
+    """Two rooms, nothing ends, cut off after every step: with 10 everywhere δ is −1 + .5 · 10 − 10."""
+    rooms = compiled(["go"], ["one", "two"], {(0, 0): [Outcome(1.0, 1, -1.0)], (1, 0): [Outcome(1.0, 0, -1.0)]}, 0)
+    agent = make_agent(replace(rooms, limit=1), Settings(rule=rule, alpha=1.0, initial=10.0, gamma=0.5), 0)
+    agent.run(1)
+    assert agent.last is not None
+    assert (agent.last.truncated, agent.last.done) == (True, False)
+    assert agent.last.delta == -1.0 + 0.5 * 10.0 - 10.0

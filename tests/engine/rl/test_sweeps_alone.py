@@ -9,7 +9,7 @@ import pytest
 
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.draws import uniforms
-from txlab.engine.rl.process import Process
+from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.settings import PolicyName, Rule, Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
@@ -27,7 +27,16 @@ def worlds() -> dict[str, Process]:
         "lake": world_named("frozen-lake").process,
         "cut": replace(world_named("windy").process, limit=23),
         "bias": world_named("bias").process,
+        "round": ends_where_it_began(),
     }
+
+
+def ends_where_it_began() -> Process:
+    """Going on leads round three states; what ends the episode leads to a state in which others go on, and so does what
+    cuts it off."""
+    again = {(s, 0): [Outcome(0.7, (s + 1) % 3, -1.0), Outcome(0.3, (s + 2) % 3, 2.0, s == 1)] for s in range(3)}
+    back = {(s, 1): [Outcome(0.9, s, 0.5), Outcome(0.1, 0, 5.0, True)] for s in range(3)}
+    return compiled(["on", "stay"], ["a", "b", "c"], again | back, 0, discount=0.9, limit=4)
 
 
 WORLDS = worlds()
@@ -71,7 +80,7 @@ def test_agent_m_is_number_for_number_the_glass_box_of_its_seed(rule: Rule, name
 
 @pytest.mark.parametrize("rule", TRACED)
 @pytest.mark.parametrize("traces", ["accumulating", "replacing"])
-@pytest.mark.parametrize("name", ["cliff", "cut"])
+@pytest.mark.parametrize("name", ["cliff", "cut", "round"])
 def test_agents_with_traces_are_too(rule: Rule, traces: str, name: str) -> None:
     told = [replace(each, traces=traces, alpha=each.alpha / 2) for each in settings(rule, "epsilon-greedy")]
     assert_alone(WORLDS[name], told, exact=True)

@@ -321,5 +321,5 @@ def test_discount_limit_and_slip_can_be_others() -> None:
 
 @pytest.mark.parametrize("number", ["٣", "１", "1_0", "²", "1e400", "nan", "1/0", "inf"])
 def test_a_number_is_finite_and_of_ascii_digits(number: str) -> None:
-    with pytest.raises(LabError, match="line 1: step = .* must be a number"):
+    with pytest.raises(LabError, match=r"line 1: step = .* must be a number"):
         parse_map(f"step: {number}\n\nS.G")

@@ -52,11 +52,13 @@ class ControlExperiment:
         self.settings: list[list[Settings]] = [
             [each.settings(**point) for point in self.points] for each in scenario.learners
         ]
-        bytes_needed = 16 * scenario.agents() * self.process.size * self.process.choices
+        kept = min(control.score, control.episodes) + control.together  # episodes of which return and length are kept
+        bytes_needed = 16 * scenario.agents() * (self.process.size * self.process.choices + kept)
         if bytes_needed > MOST_BYTES:
             raise LabError(
-                f"{scenario.agents()} agents with {self.process.size} states and {self.process.choices} actions each "
-                f"need {bytes_needed >> 30} GB; make control.runs or the sweep smaller"
+                f"{scenario.agents()} agents with {self.process.size} states and {self.process.choices} actions each, "
+                f"and {kept} episodes kept of each, need {bytes_needed >> 30} GB; "
+                "make control.runs, control.score or the sweep smaller"
             )
         self.seeds = [(scenario.seed * 1_000_003 + run) % (1 << 63) for run in range(self.runs)]
         each_agent = [settings for row in self.settings for settings in row for _ in range(self.runs)]

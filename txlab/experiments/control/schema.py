@@ -77,7 +77,9 @@ class Control(Section):
     runs: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="seeds of each learner")
     episodes: PositiveInt = Field(500, description="episodes of each run")
     together: PositiveInt = Field(
-        10, description="episodes that a run may be ahead of the others; 1 = each waits for all after every episode"
+        10,
+        le=1000,
+        description="episodes that a run may be ahead of the others; 1 = each waits for all after every episode",
     )
     score: PositiveInt = Field(100, description="how many of the last episodes a score is the mean return of")
     alpha: list[StepSize] = Field(default_factory=list, max_length=64, description="values of α; none = as it is")

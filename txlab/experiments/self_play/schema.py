@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 from txlab.engine.games import tictactoe
 from txlab.engine.games.settings import OF_POSITIONS, TITLES, Rule, Settings
 from txlab.errors import LabError
-from txlab.experiments.schema import PositiveInt, Scenario, Section, several
+from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
+
+MOST_GAMES_A_STEP = 10_000_000
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -33,13 +35,21 @@ class Learn(Section):
     initial: Annotated[float, Field(ge=-1, le=1)] = Field(0.0, description="every value before anything is learnt")
     exploring: bool = Field(False, description="td, td-lambda: whether moves made at random teach as well")
     games: PositiveInt = Field(100_000, description="games in all, of each learner")
-    games_per_step: PositiveInt = Field(1000, description="games from one row of the log to the next")
+    games_per_step: PositiveInt = Field(1000, le=1_000_000, description="games from one row of the log to the next")
     seeds: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="learners that differ in their chance alone")
 
     @model_validator(mode="after")
     def exploring_is_of_positions(self) -> Self:
         if self.exploring and self.rule not in OF_POSITIONS:
             raise ValueError(f"exploring is for {' and '.join(OF_POSITIONS)}; {self.rule} learns of every move anyway")
+        return self
+
+    @model_validator(mode="after")
+    def a_step_is_over_soon(self) -> Self:
+        """Between two steps a run can be stopped and looked at; a million games take a second or ten."""
+        if self.seeds * self.games_per_step > MOST_GAMES_A_STEP:
+            most, given = grouped(MOST_GAMES_A_STEP), grouped(self.seeds * self.games_per_step)
+            raise ValueError(f"seeds × games_per_step are {given} games a step; allowed: at most {most}")
         return self
 
     def settings(self) -> Settings:
