@@ -90,7 +90,7 @@ def test_it_can_be_cancelled() -> None:
 
 
 def test_an_episode_that_never_ends_is_told_to_whoever_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.engine.rl.sweeps.whole.MOST_STEPS", 50)
+    monkeypatch.setattr("txlab.engine.rl.sweeps.episodic.MOST_STEPS", 50)
     with pytest.raises(RunFailed, match="more than 50 steps"):
         Sweep(CLIFF, [Settings(rule="reinforce")], [1]).run_episodes(1)
 

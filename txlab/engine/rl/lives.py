@@ -1,7 +1,8 @@
 """What a policy that chooses evenly lives through: whole episodes of many runs at once (MATH M1, M3).
 
-Notable: prediction does not steer. The episodes of a run are a function of (process, seed, place in its life) alone, so
-every rule, λ and α learns from the very same ones, and nothing of chance has to be saved but where each run stands.
+Notable: prediction does not steer; learners that do live in sweeps/stepping.py. The episodes of a run are a function of
+(process, seed, place in its life) alone, so every rule, λ and α learns from the very same ones, and nothing of chance
+has to be saved but where each run stands.
 Draws are spent as by the learners that steer: at step t number 1 chooses the action, number 2 what the world does,
 number 3 where the next episode begins (of step −1: the first); 2 and 3 make the normal number of a noisy reward.
 """

@@ -8,6 +8,7 @@ sum of both, and shows their mean.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,4 +94,4 @@ class DoubleQ(OneStep):
         names = {"Q(s,a)": f"{one}(s,a)", self.letters: f"{two}(s′,argmax {one})"}
         terms = [Term(names.get(term.letters, term.letters), term.value) for term in told.terms]
         shown = {"before": (told.before + other) / 2, "after": (told.after + other) / 2}
-        return Update(**{**vars(told), **shown, "terms": terms})
+        return replace(told, **shown, terms=terms)

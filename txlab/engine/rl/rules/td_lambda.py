@@ -4,6 +4,8 @@
 
 Notable: with λ = 0 it is TD(0). A trace grows by 1 (accumulating), to 1 (replacing), or by 1 − α γ λ e(s), which is
 true on-line TD(λ) (van Seijen and Sutton 2014) and corrects V by the little that V(s) has changed since it was s′.
+prediction.OnlineTD is the same rule for any linear unit, whose weights have no states to remember an update by; here is
+a table, only states that were passed are touched, and each keeps its last update. A test holds one to the other.
 
 record: (step, (reward, s′, how it left the episode), V before, V(s′), δ, e, whose δ, its V(s), late)
 late is by how much V(s) has changed since it was s′ (true on-line; else 0)

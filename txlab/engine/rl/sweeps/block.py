@@ -14,10 +14,10 @@ import numpy as np
 
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.arrays import Array, Numpy
+from txlab.engine.rl.sweeps.episodic import Trail
 from txlab.engine.rl.sweeps.policies import choose
 from txlab.engine.rl.sweeps.rules import RULES, Learns
 from txlab.engine.rl.sweeps.tables import Tables
-from txlab.engine.rl.sweeps.whole import Trail
 
 PLACE = ("state", "action", "step", "earned", "length", "episode", "heat")
 """What is kept of an agent that stands still."""

@@ -17,8 +17,8 @@ from txlab.engine.rl.process import Process
 from txlab.engine.rl.settings import TITLES, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.block import Block, Powers
-from txlab.engine.rl.sweeps.lives import Ended, live
 from txlab.engine.rl.sweeps.rules import RULES
+from txlab.engine.rl.sweeps.stepping import Ended, live
 from txlab.engine.rl.sweeps.tables import Tables
 from txlab.errors import LabError
 

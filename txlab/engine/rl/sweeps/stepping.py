@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from txlab.engine.rl.settings import TITLES
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.block import Block
+from txlab.engine.rl.sweeps.episodic import Trail, teach
 from txlab.engine.rl.sweeps.rules import Now, Step, act
-from txlab.engine.rl.sweeps.whole import Trail, teach
 from txlab.errors import LabError
 
 DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
