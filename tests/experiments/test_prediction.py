@@ -379,6 +379,26 @@ def test_the_door_of_all_answers_knows_a_prediction_from_the_best_choice() -> No
     assert explain(frame, "0/trace", (state,)) == explain_frame(frame, "0/trace", (state,))
 
 
+def test_the_error_of_a_step_and_both_errors_of_the_counterexample_are_explained() -> None:
+    watched = scenario(WATCHED)
+    values = recorded(build(watched), 5)[-1]
+    name = next(name for name in values if name.startswith("delta/"))
+    answer = explain_metric(watched.model_dump(), name, 5, values)
+    assert answer is not None
+    assert answer.result == values[name]
+    assert answer.steps[0].result == pytest.approx(watched.drawn()[0].alpha * values[name])
+    baird = load_scenario("baird").scenario
+    assert isinstance(baird, PredictionScenario)
+    values = recorded(build(baird), 5)[-1]
+    for name in values:
+        what, _, label = name.partition("/")
+        answer = explain_metric(baird.model_dump(), name, 5, values)
+        assert (answer is not None) == (what in ("rms", "projected"))
+        if answer is not None:
+            beside = "projected" if what == "rms" else "rms"
+            assert (answer.result, answer.steps[0].result) == (values[name], values[f"{beside}/{label}"])
+
+
 def test_one_run_has_no_standard_error() -> None:
     experiment = build(scenario(GRID, runs=1))
     values = recorded(experiment, 2)[-1]

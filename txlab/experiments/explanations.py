@@ -1,4 +1,5 @@
-"""Answers to "why this number?" for what a run has recorded: cells of a frame, and metrics (MATH T1, T9, F3, F5).
+"""Answers to "why this number?" for what a run has recorded: cells of a frame, and metrics (MATH T1, T9, F3, F5;
+of decisions M1–M7, G1).
 
 Notable: a frame keeps the queries and keys as they entered the product, so the answer needs neither the model nor the
 run: it is computed from the frame by the engine's own functions. torch is imported inside: asking costs its import,
@@ -54,7 +55,8 @@ def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
     if is_value(tensor):
         return explain_value(frame, tensor, index)
     if tensor not in EXPLAINED:
-        raise LabError(f"{tensor} has no explanation; allowed: {', '.join(EXPLAINED)}")
+        allowed = EXPLAINED if "sides" not in frame.facts else [name for name in frame.tensors if is_value(name)]
+        raise LabError(f"{tensor} has no explanation; allowed: {', '.join(allowed)}")
     needed = ("attention/query", "attention/key") if tensor == "attention/pattern" else (tensor,)
     for name in needed:
         if name not in frame.tensors:

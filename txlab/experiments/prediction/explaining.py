@@ -14,6 +14,7 @@ import numpy as np
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.prediction import METHODS, Learned
 from txlab.engine.rl.prediction_why import why_update
 from txlab.errors import LabError
@@ -23,17 +24,67 @@ from txlab.experiments.protocol import Frame
 
 SOURCE = "Sutton and Barto 2018, figures 6.2 and 12.3"
 
+OFF_POLICY_ERRORS = {
+    "rms": ("RMS = √( Σ_s d(s) [ V(s) − V^π(s) ]² )", "how far the values are off; it need not fall to 0"),
+    "projected": ("√( Σ_s d(s) [ (Π δ)(s) ]² )", "of the part of δ that features can express; TDC, GTD2: towards 0"),
+}
+
 
 def explained(scenario: PredictionScenario, name: str, step: int, values: Mapping[str, float]) -> Explanation | None:
-    """Why rms/…, score/… or delta/… is what it is at this step; None for anything else, and for Baird's weights."""
+    """Why rms/…, projected/…, score/… or delta/… is what it is at this step; None for anything else."""
     what, _, label = name.partition("/")
-    if name not in values or scenario.off_policy:
+    if name not in values:
         return None
+    if scenario.off_policy:
+        return _off_policy(what, label, step, values) if what in ("rms", "projected") else None
     if what == "rms":
         return _rms(scenario, label, step, values)
     if what == "score":
         return _score(scenario, label, step, values[name])
+    if what == "delta":
+        return _error(scenario, label, step, values[name])
     return None
+
+
+def _error(scenario: PredictionScenario, label: str, step: int, found: float) -> Explanation | None:
+    """Of a run that is watched: the error of one transition."""
+    curve = next((each for each in scenario.drawn() if each.name == label), None)
+    if curve is None:
+        return None
+    moved = Step("α δ", f"{curve.alpha:g} · {bracketed(found)}", curve.alpha * found, "times e(s) in each state")
+    return Explanation(
+        question=f"why an error of {said(found)} at step {step}?",
+        equation="δ = r + γ V(s′) − V(s),  V(s′) = 0 where the episode ended",
+        math="M4",
+        source="Mehlig; Sutton 1988",
+        operands=[
+            Operand("δ", found, "above 0: it went better than V(s) said; the frame of this step has r, V(s′) and V(s)"),
+            Operand("α", curve.alpha, "step size, as it was at first"),
+        ],
+        steps=[moved],
+        result=found,
+    )
+
+
+def _off_policy(what: str, label: str, step: int, values: Mapping[str, float]) -> Explanation:
+    """Of Baird's counterexample: one of its two errors, beside the other."""
+    found, beside = values[f"{what}/{label}"], "projected" if what == "rms" else "rms"
+    other = values.get(f"{beside}/{label}")
+    steps = [] if other is None else [Step(beside, f"{beside}/{label}", other, OFF_POLICY_ERRORS[beside][1])]
+    equation, note = OFF_POLICY_ERRORS[what]
+    return Explanation(
+        question=f"why {said(found)} for {label} after step {step}?",
+        equation=equation,
+        math="M4",
+        source="Baird 1995; Sutton and Barto 2018, §11.2–11.7",
+        operands=[
+            Operand(what, found, note),
+            Operand("d(s)", "1 / |S|", "how often the behaviour policy is in each state"),
+            Operand("V^π(s)", 0.0, "in every state, which the features can say"),
+        ],
+        steps=steps,
+        result=found,
+    )
 
 
 def _rms(scenario: PredictionScenario, label: str, step: int, values: Mapping[str, float]) -> Explanation:
