@@ -22,7 +22,8 @@ import typer
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
-    from txlab.drawing.curve import Curve, Window
+    from txlab.drawing.axis import Window
+    from txlab.drawing.curve import Curve
     from txlab.drawing.picture import Stroke
     from txlab.runs.reader import RunReader
 
