@@ -50,6 +50,7 @@ class ArenaScreen(LiveScreen):
         Binding("h", "put('H')", "hole", id="arena.hole"),
         Binding("c", "put('C')", "cliff", id="arena.cliff"),
         Binding("s", "put('S')", "start", id="arena.start"),
+        Binding("s", "picture", "picture", id="screen.picture", show=False),  # else the start above would hide it
         Binding("r", "reward", "reward", id="arena.reward"),
         Binding("p", "slip", "slip", id="arena.slip"),
         Binding("full_stop", "step", "update", id="run.step", key_display="."),
