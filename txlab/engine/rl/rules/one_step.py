@@ -2,7 +2,7 @@
 
 Notable: they differ in V alone, what the next state is taken to be worth. Each has a file with its loop, written out to
 the end: a page to be read from top to bottom, and as fast as plain Python goes (one call a step to keep `tops` would
-cost 1 to 2 per cent). Here is how an update is told, from the record that the loop left.
+cost Q-learning 0 to 2 per cent). Here is how an update is told, from the record that the loop left.
 
 record: (step, (reward, s′, how it left the episode), Q(s,a) before, the row of s′ then, V, k of a′ or −1)
 """
