@@ -14,7 +14,7 @@ ARENA_EVENTS = 300
 KEYS = [
     *"mmgghcsrpwoauvnbdtlyy<>", "number_sign", "full_stop", "full_stop", "space", "space", "minus", "plus", "tab", "up",
     "down", "left", "right", "enter", "escape", "escape", "left_square_bracket", "right_square_bracket", "backspace",
-    "left_curly_bracket", "right_curly_bracket", "1", "0",
+    "left_curly_bracket", "right_curly_bracket", "0",
 ]  # fmt: skip
 SIGNS = {**PRINTED, "number_sign": "#"}
 
