@@ -400,3 +400,17 @@ def test_more_episodes_than_memory_holds_are_refused_before_the_first() -> None:
         build(scenario)
     with pytest.raises(ValueError, match="together"):
         ControlScenario.model_validate({"control": control | {"together": 1001}})
+
+
+def test_a_world_that_nothing_ends_is_cut_off_and_the_run_says_so(tmp_path: Path) -> None:
+    scenario = tmp_path / "endless.toml"
+    scenario.write_text(
+        'kind = "control"\n[world]\nmap = "discount: .9\\n\\nS...\\n"\n[[learners]]\nrule = "sarsa"\n'
+        "[control]\nruns = 2\nepisodes = 2\n"
+    )
+    run = prepare(load_scenario(scenario), root=tmp_path / "runs")
+    assert execute(run).status == "done"
+    reader = RunReader(run)
+    reader.poll()
+    assert [row["text"] for row in reader.notes] == ["Nothing ends an episode here: it is cut off after 1000 steps."]
+    assert reader.latest("length/sarsa") == 1000

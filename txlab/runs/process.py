@@ -183,6 +183,9 @@ def _compute(
         facts = experiment.facts()
         info.facts, info.steps = dict(facts), experiment.steps
         info.device = str(_compute_facts(facts).get("device", ""))
+        if not rows:  # what whoever starts it must know, e.g. that a world without an end is cut off
+            for note in facts.get("notes", ()):
+                recorder.note(experiment.step_count, str(note))
         recorder.status("running")
     except LabError:
         raise
