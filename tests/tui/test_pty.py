@@ -145,3 +145,21 @@ def test_the_arena_learns_in_a_terminal_and_leaving_ends_it(terminal: Terminal) 
     terminal.type("\x11")
     assert terminal.wait() == 0
     left_as_it_was(terminal)
+
+
+def test_a_terminal_that_is_gone_ends_the_arena_at_full_speed(terminal: Terminal) -> None:
+    """Whatever is still written then goes nowhere; with a dialog open nothing else makes room in the queue."""
+    terminal.until("gpt-tiny")
+    terminal.type("6")
+    terminal.until("Q-learning")
+    terminal.type(" ")
+    terminal.until("updates/s")
+    terminal.type("u")
+    terminal.until("Watkins")
+    os.close(terminal.fd)  # the window is closed: SIGHUP, and every write fails
+    end = time.monotonic() + PATIENCE
+    while (found := os.waitpid(terminal.pid, os.WNOHANG))[0] == 0:
+        assert time.monotonic() < end, "the console stays behind"
+        time.sleep(0.05)
+    terminal.status = found[1]
+    terminal.fd = os.open(os.devnull, os.O_RDONLY)

@@ -4,7 +4,7 @@ Esc is the first byte of every arrow key too, so it is known for an Esc only whe
 for that, and notices at a poll that may come 100 ms later still; what a local terminal or an SSH client sends for an
 arrow arrives in one piece, so here it is 25 ms, to the moment. Notable: a line that tears keys apart is noticed by the
 rest of the key that comes after its escape. That rest is put together with it again, never taken for letters, and from
-then on Textual's patience holds. ESCDELAY (milliseconds), where it is set, is obeyed.
+then on Textual's patience holds. ESCDELAY (milliseconds), where it is set, is obeyed. A terminal may also be gone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import select
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
+from typing import Any, TextIO
 
 from textual import constants
 from textual._time import get_time
@@ -58,8 +59,50 @@ class Keys(XTermParser):
         return POLL if due is None else max(0.0, min(POLL, due - get_time()))
 
 
+class Output:
+    """The terminal as Textual's writing thread sees it; when it is gone, what is written goes nowhere.
+
+    Notable: that thread ends at the first OSError, its queue holds thirty pieces, and then the event loop waits for a
+    place in it for ever: a console whose window was closed would stay, and learn on, until somebody kills it.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.terminal = terminal
+        self.gone = False
+
+    def write(self, text: str) -> int:
+        try:
+            return 0 if self.gone else self.terminal.write(text)
+        except OSError:
+            self.gone = True
+            return 0
+
+    def flush(self) -> None:
+        try:
+            if not self.gone:
+                self.terminal.flush()
+        except OSError:
+            self.gone = True
+
+    def fileno(self) -> int:
+        return self.terminal.fileno()
+
+    def isatty(self) -> bool:
+        return self.terminal.isatty()
+
+
 class KeyDriver(LinuxDriver):
-    """Textual's driver, reading its input with `Keys`."""
+    """Textual's driver, reading its input with `Keys` and writing to `Output`."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._file: Any = Output(self._file)
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Begin again only after a ctrl+z. A closed window sends this signal too, behind its SIGHUP, and the threads
+        of a second beginning would wait for a terminal that is gone, after everything else has ended."""
+        if self._must_signal_resume:
+            super()._sigcont_application()
 
     def run_input_thread(self) -> None:
         keys = Keys(self._debug)
