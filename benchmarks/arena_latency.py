@@ -27,6 +27,9 @@ from tui_latency import BURST, Console
 
 HEADS = slice(2, 5)  # the line above the worlds, and the sides'
 WORLDS = slice(5, 17)
+ALWAYS = (  # what changes in those lines without any key
+    r"[\d−.]+ updates/s|episode [\d ]+|on-line [−\d.]+|greedy (goes in circles|does not arrive|[−\d.]+)| {2,}"
+)
 # (name, keys before, keys pressed in turn): each changes a line of HEADS
 GROUPS = [
     ("other side (tab)", "", ("\t", "\t")),
@@ -40,7 +43,7 @@ class Arena(Console):
     def heads(self) -> str:
         """What only keys change: the counts of episodes and returns are left out."""
         text = "\n".join(self.screen.display[HEADS])
-        return re.sub(r"[\d−.]+ updates/s|episode [\d ]+|on-line [−\d.]+|greedy [−\d.]+| {2,}", " ", text)
+        return re.sub(ALWAYS, " ", text)
 
     def press(self, key: str, longest: float = 0.6) -> float | None:
         """Milliseconds until a line that only keys change has changed.
@@ -104,7 +107,7 @@ def alone(seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--keys", type=int, default=40, help="presses of each group")
+    parser.add_argument("--keys", type=int, default=16, help="presses of each group")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long pictures are counted")
     options = parser.parse_args()
     print(f"120 × 40, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
