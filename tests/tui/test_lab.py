@@ -308,3 +308,15 @@ async def test_the_lab_is_drawn_where_colours_are_not_wanted(root: Path, monkeyp
             await pilot.press(*keys)
             await settle(pilot)
             assert "txlab" in text_of(app)
+
+
+async def test_a_name_that_is_written_out_is_the_one_that_is_chosen(root: Path) -> None:
+    """cliff-alpha stands before cliff, and both have these letters."""
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        rows = lab(app).query_one("#catalogue", Rows)
+        await pilot.press("slash", *"cliff")
+        await pilot.pause()
+        assert rows.selectable()[0] != "cliff"
+        assert rows.key == "cliff"

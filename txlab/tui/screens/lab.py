@@ -165,6 +165,9 @@ class LabScreen(RunsActions):
     def filtered(self) -> None:
         self.fill_catalogue()
         self.fill_runs()
+        written = self.query_one(Filter).value.strip().lower()
+        if written in self.entries:  # cliff, and not cliff-alpha, which stands before it
+            self.query_one("#catalogue", Rows).select(written)
 
     def action_filter(self) -> None:
         self.show_side("catalogue")
