@@ -343,3 +343,18 @@ async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> No
         assert (screen.bands[0][0] != mean[: len(screen.bands[0][0])]).any()
         await pilot.press("b")
         assert not screen.bands
+
+
+async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """Both find the thread that learns asleep; one used to hold the lock and wait for the event loop, which waited."""
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await settle(pilot, lambda: not screen.learning.alive)
+        done = threading.Event()
+        other = threading.Thread(target=screen.learning.order, args=(lambda _: done.set(),), daemon=True)
+        other.start()
+        time.sleep(0.05)  # the event loop does nothing meanwhile, and then has an order of its own
+        screen.learning.go(False)
+        await settle(pilot, done.is_set)
+        assert done.is_set()

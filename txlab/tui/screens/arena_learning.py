@@ -7,6 +7,7 @@ has a name takes the place of the one of that name that still waits. The thread 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
@@ -91,13 +92,24 @@ class Learning:
     # From the event loop.
 
     def order(self, work: Order, name: object = None) -> None:
-        """Do this between two updates."""
+        """Do this between two updates. From any thread.
+
+        The thread that learns is begun by the event loop alone, and without the lock: who else would begin it waits for
+        the event loop, which may be waiting for the lock.
+        """
         with self.awake:
             key = name if name is not None else object()
             self.orders.pop(key, None)
             self.orders[key] = work
-            self.begin()
+            asleep = not self.alive
             self.awake.notify_all()
+        if asleep:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:  # another thread
+                self.then(self.begin)
+            else:
+                self.begin()
 
     def go(self, running: bool) -> None:
         """Run, or pause."""
@@ -106,11 +118,13 @@ class Learning:
         self.order(lambda _: None, "look")
 
     def begin(self) -> None:
-        if not self.alive and self.screen.is_attached:
+        with self.awake:
+            if self.alive or not self.screen.is_attached:
+                return
             self.alive = True
-            if sys.getswitchinterval() > TAKE_TURNS:
-                sys.setswitchinterval(TAKE_TURNS)
-            self.screen.run_worker(self.live, thread=True, group="learning", exit_on_error=False)
+        if sys.getswitchinterval() > TAKE_TURNS:
+            sys.setswitchinterval(TAKE_TURNS)
+        self.screen.run_worker(self.live, thread=True, group="learning", exit_on_error=False)
 
     def drawn(self) -> None:
         """The screen has the last picture; the next one may come."""
@@ -121,11 +135,12 @@ class Learning:
     def live(self) -> None:
         worker = get_current_worker()
         try:
-            while not worker.is_cancelled and self.screen.app.is_running:
+            while True:
                 with self.awake:
                     orders, self.orders = list(self.orders.values()), {}
-                    if not orders and not (self.running and self.match is not None):
-                        self.alive = False
+                    over = worker.is_cancelled or not self.screen.app.is_running
+                    if over or (not orders and not (self.running and self.match is not None)):
+                        self.alive = False  # while nobody else can look: the next order begins another thread
                         return
                 for order in orders:
                     self.obey(order)
@@ -134,10 +149,8 @@ class Learning:
                 if self.running and self.match is not None:
                     self.advance()
         except BaseException:
-            self.running = False
+            self.running = self.alive = False
             raise
-        finally:
-            self.alive = False
 
     def obey(self, order: Order) -> None:
         try:
