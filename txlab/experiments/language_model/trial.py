@@ -13,8 +13,8 @@ from txlab.experiments.language_model.loss import summed_loss
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.language_model.scoring import Loss
 from txlab.experiments.language_model.shape import shape_of
-from txlab.experiments.learning.probe import Trial, fitting
 from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.timing import Trial, fitting
 from txlab.experiments.learning.weights import Model
 
 TextShape = TypeVar("TextShape", GPTShape, BertShape)

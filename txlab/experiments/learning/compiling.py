@@ -1,4 +1,4 @@
-"""Whether a run on a CPU goes through torch's compiler: only a long one can earn the wait back, and only if measured.
+"""A loss, and with it the model, through torch's compiler: when a run on a CPU is long enough to try it, and how.
 
 Notable: what the compiler gives depends on the shape, the dtype and the machine (4 layers of width 128 on two cores:
 the gradients in 17.6 ms where they took 21.1), and it asks for a C++ compiler that many machines lack. So it is tried
@@ -7,38 +7,13 @@ on the probe's model, and whatever goes wrong there is a reason not to, never an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from txlab.errors import one_line
 from txlab.experiments.schema import Compute
 
 LONG = 900.0  # seconds that a run must be expected to take: the compiler has cost 15 to 60 of them
 WORTH = 0.95  # compiled steps must be this much shorter
-
-
-class Trial(Protocol):
-    """What can time a step both ways."""
-
-    def turns(self, seconds: float) -> tuple[float, float]:
-        """Median seconds of a plain and of a compiled step, taking turns; the first compiled one compiles."""
-
-
-def worth_compiling(expected: float, trial: Trial, say: Callable[[str], None]) -> tuple[bool, str]:
-    """(whether to, why) for a run expected to take so many seconds; `say` gets a line before the wait."""
-    if expected < LONG:
-        return False, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back"
-    say(f"trying torch's compiler on this shape, since training will take about {spoken(expected)}: up to a minute")
-    began = time.perf_counter()
-    try:
-        plain, compiled = trial.turns(1.0)
-    except Exception as error:  # no C++ compiler, an operation it does not know: as many kinds as there are machines
-        return False, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})"
-    took = time.perf_counter() - began
-    told = f"{1e3 * compiled:.1f} ms a step compiled, {1e3 * plain:.1f} ms not; tried for {took:.0f} s"
-    good = compiled < WORTH * plain
-    return good, f"compile {'on' if good else 'off'}: {told}"
 
 
 def compiled(loss: Callable[..., Any], share: str) -> Callable[..., Any]:

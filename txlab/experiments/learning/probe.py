@@ -9,55 +9,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
-from statistics import median
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import Tensor
 
 from txlab.engine.cores import cores
-from txlab.engine.device import DTYPES, choose_device, describe
+from txlab.engine.device import choose_device, describe
 from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.bert import BertShape
-from txlab.engine.transformer.costs import costs
-from txlab.engine.transformer.gpt import GPTShape
-from txlab.engine.transformer.vision import VisionShape
-from txlab.experiments.learning.compiling import compiled, worth_compiling
-from txlab.experiments.learning.crew import Crew
-from txlab.experiments.learning.optimizer import LongAdamW
-from txlab.experiments.learning.schema import Train
-from txlab.experiments.learning.weights import Model
+from txlab.errors import one_line
+from txlab.experiments.learning.compiling import LONG, WORTH, spoken
+from txlab.experiments.learning.timing import Dtype, Setting, Share, Trial, compare
 from txlab.experiments.schema import Compute, Scenario
 
-Dtype = Literal["float32", "bfloat16"]
-Share = Literal["operations", "batch"]
-SHARED: dict[Share, str] = {"operations": "every operation", "batch": "the batch"}
 Asking = TypeVar("Asking", bound=Scenario)
-Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
 
 BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step a setting
-LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
 CLEARLY = 1.15  # bfloat16 gives up digits, so it has to be this much faster
 
 # Why the settings of a resolved scenario are what they are: kept from `resolve` to `build`, which run in one process.
 _reasons: dict[str, list[str]] = {}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One way of computing a step."""
-
-    dtype: Dtype
-    attention: Kernel
-    threads: int
-    share: Share = "operations"
-    compiled: bool = False
-
-    def __str__(self) -> str:
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads sharing {SHARED[self.share]}"
-        return f"{self.dtype}, {self.attention} attention, {threads}"
 
 
 def is_decided(compute: Compute) -> bool:
@@ -145,16 +117,20 @@ def decide(
             compile_why = f"compile off: {uncompiled}"
         elif asked.compile == "auto":
             taken = seconds[best] if best in seconds else min(trial.time(best) for _ in range(2))
-            compile_it, compile_why = worth_compiling(trial.steps * taken, Turns(trial, best), say)
+            best, compile_why = _with_compiler(trial, best, _unclear(timed) or [best], trial.steps * taken, say)
+            compile_it = best.compiled
     finally:
         torch.set_num_threads(threads_before)
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
-    if best in seconds:
-        slower = sorted((s for s in seconds if s != best), key=seconds.__getitem__)
-        why.append(f"{best}: {1e3 * seconds[best]:.1f} ms a step{trial.scale}, chosen of {len(seconds)} settings timed")
+    plain = replace(best, compiled=False)
+    if plain in seconds:
+        slower = sorted((s for s in seconds if s != plain), key=seconds.__getitem__)
+        why.append(
+            f"{plain}: {1e3 * seconds[plain]:.1f} ms a step{trial.scale}, chosen of {len(seconds)} settings timed"
+        )
         why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
     else:
-        why.append(f"{best}: as the scenario says")
+        why.append(f"{plain}: as the scenario says")
     if compile_why:
         why.append(compile_why)
     decided = Compute(
@@ -191,114 +167,50 @@ def _crews(asked: Compute, counts: Sequence[int], trial: Trial[Any]) -> list[tup
 
 
 def _fastest(seconds: dict[Setting, float]) -> Setting:
-    """The quickest, except that bfloat16 has to beat the best float32 clearly."""
-    return min(seconds, key=lambda setting: seconds[setting] * (CLEARLY if setting.dtype == "bfloat16" else 1.0))
+    """The quickest, except that bfloat16 and the compiler have to be worth what they cost."""
+
+    def handicapped(setting: Setting) -> float:
+        return seconds[setting] * (CLEARLY if setting.dtype == "bfloat16" else 1) / (WORTH if setting.compiled else 1)
+
+    return min(seconds, key=handicapped)
 
 
-def fitting(shape: Shape, batch: int) -> tuple[Shape, int, float, str]:
-    """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences;
-    how many such steps make a step of the whole; and how that is told, "" for the whole."""
-    small, few = shape, batch
-    while _work(small, few) > LARGEST and (small.layers > 1 or few > 1):
-        if small.layers > 1:
-            small = replace(small, layers=(small.layers + 1) // 2)
-        else:
-            few = (few + 1) // 2
-    told = f" (timed on {small.layers} of {shape.layers} layers, {few} of {batch} sequences)"
-    return small, few, _work(shape, batch) / _work(small, few), told if (small, few) != (shape, batch) else ""
+def _unclear(seconds: dict[Setting, float]) -> list[Setting]:
+    """The setting to compile; two where float32 and bfloat16 are so near that the compiler may turn them round.
 
-
-def _work(shape: GPTShape | BertShape | VisionShape, batch: int) -> int:
-    return costs(shape).flops_per_token * batch * shape.context
-
-
-class Trial(Generic[Model]):
-    """A model of a scenario's shape, perhaps a smaller one, to be stepped under different settings.
-
-    steps  that a run takes, if each took as long as one of these
-    scale  how much smaller it is, in words
+    It does away with the casts that bfloat16 is full of: on one processor 57 and 49 ms a step became 50 and 36.
     """
-
-    def __init__(
-        self,
-        make: Callable[[torch.Generator], Model],
-        train: Train,
-        loss: Callable[..., tuple[Tensor, Tensor]],
-        batch: Callable[[], Sequence[Tensor]],
-        sequences: int,
-        dropout: float,
-        part: float = 1.0,
-        scale: str = "",
-    ) -> None:
-        """`loss(model, *tensors, kernel, dtype)` is that of training, `batch` makes its tensors before every step."""
-        # The constructors of torch's modules draw from the global generator; what a person seeded stays as it was.
-        with torch.random.fork_rng(devices=[]):
-            self.model = make(torch.Generator().manual_seed(0))
-        self.optimizer = LongAdamW(self.model, train, train.weight_decay)
-        self.loss, self.batch, self.sequences, self.dropout, self.scale = loss, batch, sequences, dropout, scale
-        self.part = part
-        self.steps = train.steps * train.accumulate * part
-        self.crews: dict[int, Crew[Model]] = {}
-        self.compiled: set[Setting] = set()
-
-    def step(self, setting: Setting) -> None:
-        """One training step; what it learns is thrown away."""
-        loss_of = compiled(self.loss, setting.share) if setting.compiled else self.loss
-        members = setting.threads if setting.share == "batch" else 1
-        if members not in self.crews:
-            self.crews[members] = Crew(self.model, self.optimizer, members)
-        crew = self.crews[members]
-
-        def learn(model: Model, *tensors: Tensor) -> None:
-            loss_of(model, *tensors, setting.attention, DTYPES[setting.dtype])[0].backward()  # type: ignore[no-untyped-call]
-
-        crew.each(learn, *self.batch(), in_turn=setting.compiled and setting not in self.compiled)
-        self.compiled.add(setting)
-        crew.collect().item()
-        self.optimizer.step()
-
-    def time(self, setting: Setting) -> float:
-        """Seconds of one step."""
-        torch.set_num_threads(setting.threads)
-        start = time.perf_counter()
-        self.step(setting)
-        return time.perf_counter() - start
+    best = _fastest(seconds) if seconds else None
+    others = [setting for setting in seconds if best and setting.dtype != best.dtype]
+    if best is None or best.dtype == "bfloat16" or not others:
+        return [best] if best else []
+    halves = min(others, key=seconds.__getitem__)
+    return [best, halves] if seconds[halves] < seconds[best] else [best]
 
 
-def compare(trial: Trial[Any], settings: Sequence[Setting], budget: float) -> dict[Setting, float]:
-    """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
+def _with_compiler(
+    trial: Trial[Any], best: Setting, finalists: Sequence[Setting], expected: float, say: Callable[[str], None]
+) -> tuple[Setting, str]:
+    """(What is quickest once the finalists were tried with torch's compiler too, what that showed).
 
-    Taking turns spreads what other processes do over all of them; timed one after the other, a burst of half a
-    second beside us once made the best setting look five times slower. Up to seven rounds within the budget, at
-    least three if that takes less than thrice as long. A setting hopelessly slow in its warm-up is timed no more,
-    and one that there was no time for at all is missing from the answer.
+    Only a run that is expected to take LONG seconds is tried; `say` gets a line before the wait.
     """
-    if len(settings) == 1:
-        return {}  # nothing to compare
+    if expected < LONG:
+        return best, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back"
+    say(f"trying torch's compiler on this shape, since training will take about {spoken(expected)}: up to a minute")
     began = time.perf_counter()
-    taken: dict[Setting, list[float]] = {}
-    for setting in settings:
-        if not taken or time.perf_counter() - began < 3 * budget:
-            taken[setting] = [trial.time(setting)]
-    slowest = 10 * min(times[0] for times in taken.values())
-    contenders = [setting for setting, times in taken.items() if times[0] <= slowest]
-    for rounds in range(7):
-        if time.perf_counter() - began > budget * (3 if rounds < 3 else 1):
-            break
-        for setting in contenders:
-            taken[setting].append(trial.time(setting))
-    return {setting: median(times[1:] or times) for setting, times in taken.items()}
-
-
-@dataclass(frozen=True)
-class Turns:
-    """A setting beside itself compiled, as `compiling` asks for it."""
-
-    trial: Trial[Any]
-    setting: Setting
-
-    def turns(self, seconds: float) -> tuple[float, float]:
-        compiled = replace(self.setting, compiled=True)
-        self.trial.time(compiled)
-        taken = compare(self.trial, [self.setting, compiled], seconds)
-        return taken[self.setting], taken[compiled]
+    by_compiler = [replace(setting, compiled=True) for setting in finalists]
+    try:
+        for setting in by_compiler:
+            trial.time(setting)
+        seconds = compare(trial, [best, *by_compiler], max(1.0, 2 * expected / trial.steps))
+    except Exception as error:  # no C++ compiler, an operation it does not know: as many kinds as there are machines
+        return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})"
+    took = time.perf_counter() - began
+    winner = _fastest(seconds)
+    told = ", ".join(
+        f"{1e3 * seconds[setting]:.1f} ms a step compiled{f' in {setting.dtype}' if len(by_compiler) > 1 else ''}"
+        for setting in by_compiler
+    )
+    verdict = "on" if winner.compiled else "off"
+    return winner, f"compile {verdict}: {told}, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from txlab.engine.transformer.bert import Bert
 from txlab.experiments.language_model.trial import MOST, expected_tokens, trial_on_ids
-from txlab.experiments.learning.probe import Trial
+from txlab.experiments.learning.timing import Trial
 from txlab.experiments.masked_language_model.loss import summed_loss
 from txlab.experiments.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.masked_language_model.shape import shape_of

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.experiments.learning.probe import Trial
+from txlab.experiments.learning.timing import Trial
 from txlab.experiments.translation.batch import as_batch
 from txlab.experiments.translation.data import MAKERS, tokenizers_for
 from txlab.experiments.translation.loss import summed_loss

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.transformer.vision import VisionTransformer
-from txlab.experiments.learning.probe import Trial, fitting
+from txlab.experiments.learning.timing import Trial, fitting
 from txlab.experiments.vision.loss import summed_loss
 from txlab.experiments.vision.schema import ImageScenario
 from txlab.experiments.vision.shape import shape_of

@@ -1,0 +1,145 @@
+"""Steps of training that are timed and thrown away: under which settings this machine is quick.
+
+Notable: the settings take turns. Timed one after another, a burst of half a second beside us once made the best of them
+look five times slower; so spread, it meets all of them alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Generic, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from txlab.engine.device import DTYPES
+from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.costs import costs
+from txlab.engine.transformer.gpt import GPTShape
+from txlab.engine.transformer.vision import VisionShape
+from txlab.experiments.learning.compiling import compiled
+from txlab.experiments.learning.crew import Crew
+from txlab.experiments.learning.optimizer import LongAdamW
+from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.weights import Model
+
+Dtype = Literal["float32", "bfloat16"]
+Share = Literal["operations", "batch"]
+SHARED: dict[Share, str] = {"operations": "every operation", "batch": "the batch"}
+Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
+
+LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way of computing a step."""
+
+    dtype: Dtype
+    attention: Kernel
+    threads: int
+    share: Share = "operations"
+    compiled: bool = False
+
+    def __str__(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads sharing {SHARED[self.share]}"
+        return f"{self.dtype}, {self.attention} attention, {threads}{', compiled' if self.compiled else ''}"
+
+
+class Trial(Generic[Model]):
+    """A model of a scenario's shape, perhaps a smaller one, to be stepped under different settings.
+
+    steps  that a run takes, if each took as long as one of these
+    scale  how much smaller it is, in words
+    """
+
+    def __init__(
+        self,
+        make: Callable[[torch.Generator], Model],
+        train: Train,
+        loss: Callable[..., tuple[Tensor, Tensor]],
+        batch: Callable[[], Sequence[Tensor]],
+        sequences: int,
+        dropout: float,
+        part: float = 1.0,
+        scale: str = "",
+    ) -> None:
+        """`loss(model, *tensors, kernel, dtype)` is that of training, `batch` makes its tensors before every step."""
+        # The constructors of torch's modules draw from the global generator; what a person seeded stays as it was.
+        with torch.random.fork_rng(devices=[]):
+            self.model = make(torch.Generator().manual_seed(0))
+        self.optimizer = LongAdamW(self.model, train, train.weight_decay)
+        self.loss, self.batch, self.sequences, self.dropout, self.scale = loss, batch, sequences, dropout, scale
+        self.part = part
+        self.steps = train.steps * train.accumulate * part
+        self.crews: dict[int, Crew[Model]] = {}
+        self.compiled: set[Setting] = set()
+
+    def step(self, setting: Setting) -> None:
+        """One training step; what it learns is thrown away."""
+        loss_of = compiled(self.loss, setting.share) if setting.compiled else self.loss
+        members = setting.threads if setting.share == "batch" else 1
+        if members not in self.crews:
+            self.crews[members] = Crew(self.model, self.optimizer, members)
+        crew = self.crews[members]
+
+        def learn(model: Model, *tensors: Tensor) -> None:
+            loss_of(model, *tensors, setting.attention, DTYPES[setting.dtype])[0].backward()  # type: ignore[no-untyped-call]
+
+        crew.each(learn, *self.batch(), in_turn=setting.compiled and setting not in self.compiled)
+        self.compiled.add(setting)
+        crew.collect().item()
+        self.optimizer.step()
+
+    def time(self, setting: Setting) -> float:
+        """Seconds of one step."""
+        torch.set_num_threads(setting.threads)
+        start = time.perf_counter()
+        self.step(setting)
+        return time.perf_counter() - start
+
+
+def compare(trial: Trial[Any], settings: Sequence[Setting], budget: float) -> dict[Setting, float]:
+    """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
+
+    Taking turns spreads what other processes do over all of them; timed one after the other, a burst of half a
+    second beside us once made the best setting look five times slower. Up to seven rounds within the budget, at
+    least three if that takes less than thrice as long. A setting hopelessly slow in its warm-up is timed no more,
+    and one that there was no time for at all is missing from the answer.
+    """
+    if len(settings) == 1:
+        return {}  # nothing to compare
+    began = time.perf_counter()
+    taken: dict[Setting, list[float]] = {}
+    for setting in settings:
+        if not taken or time.perf_counter() - began < 3 * budget:
+            taken[setting] = [trial.time(setting)]
+    slowest = 10 * min(times[0] for times in taken.values())
+    contenders = [setting for setting, times in taken.items() if times[0] <= slowest]
+    for rounds in range(7):
+        if time.perf_counter() - began > budget * (3 if rounds < 3 else 1):
+            break
+        for setting in contenders:
+            taken[setting].append(trial.time(setting))
+    return {setting: median(times[1:] or times) for setting, times in taken.items()}
+
+
+def fitting(shape: Shape, batch: int) -> tuple[Shape, int, float, str]:
+    """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences;
+    how many such steps make a step of the whole; and how that is told, "" for the whole."""
+    small, few = shape, batch
+    while _work(small, few) > LARGEST and (small.layers > 1 or few > 1):
+        if small.layers > 1:
+            small = replace(small, layers=(small.layers + 1) // 2)
+        else:
+            few = (few + 1) // 2
+    told = f" (timed on {small.layers} of {shape.layers} layers, {few} of {batch} sequences)"
+    return small, few, _work(shape, batch) / _work(small, few), told if (small, few) != (shape, batch) else ""
+
+
+def _work(shape: GPTShape | BertShape | VisionShape, batch: int) -> int:
+    return costs(shape).flops_per_token * batch * shape.context
