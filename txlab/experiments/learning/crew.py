@@ -34,8 +34,7 @@ class Crew(Generic[Model]):
         """After the optimizer has laid out the model's parameters: the copies have to be views of the same vector."""
         self.optimizer = optimizer
         self.models = [model, *(twin(model) for _ in range(threads - 1))]
-        self.parameters = [[dict(copy.named_parameters())[name] for name in optimizer.places] for copy in self.models]
-        self.gradients = [torch.zeros_like(optimizer.gradients) for _ in range(threads - 1)]
+        self.copies = [[dict(copy.named_parameters())[name] for name in optimizer.places] for copy in self.models[1:]]
         self.pool = ThreadPoolExecutor(threads - 1, "crew", torch.set_num_threads, (1,)) if threads > 1 else None
 
     def each(
@@ -66,16 +65,7 @@ class Crew(Generic[Model]):
 
     def collect(self) -> Tensor:
         """Take over and add up the gradients of all backward passes since the last time; ‖g‖."""
-        if self.pool is None:
-            return self.optimizer.collect()
-        copies = list(zip(self.parameters[1:], self.gradients, strict=True))
-        with one_thread():
-            theirs = [self.pool.submit(self.optimizer.gather, *job) for job in copies]
-            self.optimizer.gather(self.parameters[0], self.optimizer.gradients)
-            wait(theirs)
-        for gradients in self.gradients:
-            self.optimizer.gradients += gradients
-        return self.optimizer.norm()
+        return self.optimizer.collect(*self.copies)
 
 
 def twin(model: Model) -> Model:

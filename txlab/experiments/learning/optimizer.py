@@ -56,22 +56,27 @@ class LongAdamW:
             start = -(-(start + parameter.numel()) * size // ALIGNED) * ALIGNED // size
         return start
 
-    def collect(self) -> Tensor:
-        """Take over the gradients of the backward passes since the last time; ‖g‖, a scalar on their device."""
-        self.gather(self.parameters, self.gradients)
+    def collect(self, *copies: Sequence[nn.Parameter]) -> Tensor:
+        """Take over the gradients of the backward passes since the last time; ‖g‖, a scalar on their device.
+
+        copies  the parameters of further models that are this one, in our order: their gradients are added, in turn.
+        One sum straight into its place: 16 MB to move for two models of 809 k parameters, where it was 26.
+        """
+        into = list(self.gradient_of.values())
+        first, *further = ([self._left_in(p) for p in parameters] for parameters in (self.parameters, *copies))
+        if not further:
+            torch._foreach_copy_(into, first)
+        else:
+            for place, one, other in zip(into, first, further[0], strict=True):
+                torch.add(one, other, out=place)
+            for others in further[1:]:
+                torch._foreach_add_(into, others)
         return self.norm()
 
-    def gather(self, parameters: Sequence[nn.Parameter], gradients: Tensor) -> None:
-        """Move what backward passes left in parameters like ours, in our order, into a long vector."""
-        torch._foreach_copy_(
-            self.views(gradients), [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
-        )
-        for parameter in parameters:
-            parameter.grad = None
-
-    def views(self, vector: Tensor) -> list[Tensor]:
-        """A long vector as tensors of the parameters' shapes, in our order."""
-        return [vector[self.places[name]].view(gradient.shape) for name, gradient in self.gradient_of.items()]
+    @staticmethod
+    def _left_in(parameter: nn.Parameter) -> Tensor:
+        gradient, parameter.grad = parameter.grad, None
+        return gradient if gradient is not None else torch.zeros_like(parameter)
 
     def norm(self) -> Tensor:
         """‖g‖ of what was collected."""
