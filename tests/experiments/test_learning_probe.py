@@ -211,8 +211,41 @@ def test_where_the_dtype_is_nearly_even_the_compiler_is_tried_with_both(
     assert (resolved.compute.dtype, resolved.compute.compile) == chosen
     assert tried == compiled_too
     why = " ".join(probe.reasons(resolved))
-    assert all(f"{by_compiler[dtype]:.1f} ms a step compiled" in why for dtype in compiled_too)
+    assert f"{min(by_compiler[dtype] for dtype in compiled_too):.1f} ms a step compiled" in why
     assert f"{plain[min(plain, key=lambda d: plain[d] * (1.15 if d == 'bfloat16' else 1))]:.1f} ms not" in why
+
+
+@pytest.mark.parametrize(("steps", "tried"), [(100_000, 2), (40_000, 1)])
+def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
+    steps: int, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: set[str] = set()
+
+    def time(self: object, setting: timing.Setting) -> float:
+        if not setting.compiled:
+            return 0.030 if setting.share == "batch" else 0.031
+        compiled.add(setting.share)
+        return 0.027 if setting.share == "batch" else 0.024
+
+    monkeypatch.setattr(timing.Trial, "time", time)
+    compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 2}
+    compute_given = resolve(
+        LanguageModelScenario.model_validate(
+            {"model": SMALL, "train": {"steps": steps, "batch": 2}, "compute": compute}
+        )
+    ).compute
+    assert len(compiled) == tried
+    assert compute_given.compile is True
+    assert compute_given.share == ("operations" if tried == 2 else "batch")
+
+
+def test_one_slow_thread_does_not_keep_two_from_being_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first step far over the budget says nothing about the others, which may be twice as quick."""
+    clock = iter(range(1000))
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: 1.3 * next(clock))
+    monkeypatch.setattr(timing.Trial, "time", lambda self, setting: {1: 1.4, 2: 0.7}[setting.threads])
+    monkeypatch.setattr(probe, "cores", lambda: 2)
+    assert resolve(scenario(device="cpu")).compute.threads == 2
 
 
 def test_a_model_timed_in_part_is_expected_to_take_as_long_as_the_whole() -> None:

@@ -117,7 +117,9 @@ def decide(
             compile_why = f"compile off: {uncompiled}"
         elif asked.compile == "auto":
             taken = seconds[best] if best in seconds else min(trial.time(best) for _ in range(2))
-            best, compile_why = _with_compiler(trial, best, _unclear(timed) or [best], trial.steps * taken, say)
+            finalists = _finalists(best, timed, by_threads)
+            best, compile_why, others = _with_compiler(trial, best, finalists, trial.steps * taken, say)
+            seconds.update(others)
             compile_it = best.compiled
     finally:
         torch.set_num_threads(threads_before)
@@ -175,42 +177,41 @@ def _fastest(seconds: dict[Setting, float]) -> Setting:
     return min(seconds, key=handicapped)
 
 
-def _unclear(seconds: dict[Setting, float]) -> list[Setting]:
-    """The setting to compile; two where float32 and bfloat16 are so near that the compiler may turn them round.
+def _finalists(best: Setting, seconds: dict[Setting, float], crews: Sequence[Setting]) -> list[Setting]:
+    """What the compiler may make the quickest, the likeliest first: it changes more than it speeds up.
 
-    It does away with the casts that bfloat16 is full of: on one processor 57 and 49 ms a step became 50 and 36.
+    It does away with the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
+    processor), so bfloat16 is tried where it is ahead without leading clearly; and with most of the operations after
+    which threads meet, so the other way of sharing is tried too.
     """
-    best = _fastest(seconds) if seconds else None
-    others = [setting for setting in seconds if best and setting.dtype != best.dtype]
-    if best is None or best.dtype == "bfloat16" or not others:
-        return [best] if best else []
-    halves = min(others, key=seconds.__getitem__)
-    return [best, halves] if seconds[halves] < seconds[best] else [best]
+    halves = [setting for setting in seconds if setting.dtype == "bfloat16" and seconds[setting] < seconds[best]]
+    found = [best, *sorted(halves, key=seconds.__getitem__)[:1]]
+    ways = {crew.share for crew in crews if crew.threads == best.threads}
+    return found + [replace(setting, share=way) for setting in reversed(found) for way in ways - {best.share}]
 
 
 def _with_compiler(
     trial: Trial[Any], best: Setting, finalists: Sequence[Setting], expected: float, say: Callable[[str], None]
-) -> tuple[Setting, str]:
-    """(What is quickest once the finalists were tried with torch's compiler too, what that showed).
+) -> tuple[Setting, str, dict[Setting, float]]:
+    """(What is quickest once finalists were tried with torch's compiler too, what that showed, what came after it).
 
-    Only a run that is expected to take LONG seconds is tried; `say` gets a line before the wait.
+    One is tried for every LONG seconds that the run is expected to take; `say` gets a line before the wait.
     """
     if expected < LONG:
-        return best, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back"
-    say(f"trying torch's compiler on this shape, since training will take about {spoken(expected)}: up to a minute")
+        return best, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back", {}
+    by_compiler = [replace(setting, compiled=True) for setting in finalists[: int(expected / LONG)]]
+    wait = "a minute" if len(by_compiler) == 1 else f"{len(by_compiler)} minutes"
+    say(f"trying torch's compiler on this shape, since training will take about {spoken(expected)}: up to {wait}")
     began = time.perf_counter()
-    by_compiler = [replace(setting, compiled=True) for setting in finalists]
     try:
         for setting in by_compiler:
             trial.time(setting)
         seconds = compare(trial, [best, *by_compiler], max(1.0, 2 * expected / trial.steps))
     except Exception as error:  # no C++ compiler, an operation it does not know: as many kinds as there are machines
-        return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})"
+        return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})", {}
     took = time.perf_counter() - began
     winner = _fastest(seconds)
-    told = ", ".join(
-        f"{1e3 * seconds[setting]:.1f} ms a step compiled{f' in {setting.dtype}' if len(by_compiler) > 1 else ''}"
-        for setting in by_compiler
-    )
-    verdict = "on" if winner.compiled else "off"
-    return winner, f"compile {verdict}: {told}, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"
+    quickest = min(by_compiler, key=seconds.__getitem__)
+    told = f"{1e3 * seconds[quickest]:.1f} ms a step compiled, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"
+    others = {setting: seconds[setting] for setting in by_compiler if setting != quickest}
+    return winner, f"compile {'on' if winner.compiled else 'off'}: {told}", others

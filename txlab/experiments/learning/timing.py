@@ -109,14 +109,14 @@ def compare(trial: Trial[Any], settings: Sequence[Setting], budget: float) -> di
     Taking turns spreads what other processes do over all of them; timed one after the other, a burst of half a
     second beside us once made the best setting look five times slower. Up to seven rounds within the budget, at
     least three if that takes less than thrice as long. A setting hopelessly slow in its warm-up is timed no more,
-    and one that there was no time for at all is missing from the answer.
+    and one that there was no time for at all, not even as much as four steps of the first, is missing from the answer.
     """
     if len(settings) == 1:
         return {}  # nothing to compare
     began = time.perf_counter()
     taken: dict[Setting, list[float]] = {}
     for setting in settings:
-        if not taken or time.perf_counter() - began < 3 * budget:
+        if not taken or time.perf_counter() - began < max(3 * budget, 4 * taken[settings[0]][0]):
             taken[setting] = [trial.time(setting)]
     slowest = 10 * min(times[0] for times in taken.values())
     contenders = [setting for setting, times in taken.items() if times[0] <= slowest]
@@ -129,10 +129,11 @@ def compare(trial: Trial[Any], settings: Sequence[Setting], budget: float) -> di
 
 
 def fitting(shape: Shape, batch: int) -> tuple[Shape, int, float, str]:
-    """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences;
-    how many such steps make a step of the whole; and how that is told, "" for the whole."""
+    """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences, to
+    two, which threads can still share; how many such steps make a step of the whole; how that is told, "" for it all.
+    """
     small, few = shape, batch
-    while _work(small, few) > LARGEST and (small.layers > 1 or few > 1):
+    while _work(small, few) > LARGEST and (small.layers > 1 or few > 2):
         if small.layers > 1:
             small = replace(small, layers=(small.layers + 1) // 2)
         else:
