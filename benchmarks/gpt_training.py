@@ -1,6 +1,7 @@
 """Seconds a step: a lean plain PyTorch loop beside the experiment, recorded as `txlab run` records it.
 
     python benchmarks/gpt_training.py [--shape 4x128x64|6x384x256] [--steps N] [--repeats N] [--busy N]
+    python benchmarks/gpt_training.py --shape gpt2-124m      on a GPU, as the scenario of that name is trained
 
 Three loops on the same text take turns, so that whatever else the machine does meets all of them alike, each in a
 process of its own, as in life (several pools of OpenMP threads in one process slow each other down, by half here): the
@@ -9,7 +10,9 @@ recorded, and, in the same process on the same weights (two processes of one pro
 their memory happens to lie), its steps alone without recording. Printed are medians over the repeats and medians of the
 ratios within a repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a
 frame and a checkpoint as often as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT
-and the allocator are as they come. --busy N starts N processes that do nothing but spin.
+and the allocator are as they come. --busy N starts N processes that do nothing but spin. The share of the peak is
+that of the experiment as probed: the FLOPs of MATH T9's costs beside the best of several large products in its dtype.
+On a GPU the three take their turns on it one after another, so its memory has to hold the three.
 """
 
 from __future__ import annotations
@@ -36,10 +39,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, synchronise
+from txlab.engine.transformer.costs import costs
 from txlab.experiments.language_model import build, resolve
 from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.language_model.shape import shape_of
+from txlab.experiments.language_model.trial import expected_tokens
+from txlab.runs.scenario import load_scenario
 
 BATCH = {"4x128x64": 12, "6x384x256": 8}
+GPT2 = "gpt2-124m"
 LOOPS = {
     "lean": "lean plain loop, float32",
     "fp32": "experiment, float32, recorded",
@@ -81,21 +90,27 @@ class LeanGPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+def vocabulary(scenario: LanguageModelScenario) -> int:
+    return expected_tokens(scenario.data.tokenizer, scenario.data.vocabulary)
+
+
 def lean_loop(scenario: LanguageModelScenario, text: Tensor, threads: int) -> Segment:
     """What one writes without txlab: one file, float32, fused AdamW, clipping, the loss printed every step."""
-    m, t = scenario.model, scenario.train
+    m, t, device = scenario.model, scenario.train, choose_device(scenario.compute.device)
     torch.manual_seed(1)
-    model = LeanGPT(m.layers, m.heads, m.width, m.context, 256)
+    model = LeanGPT(m.layers, m.heads, m.width, m.context, vocabulary(scenario)).to(device)
+    text = text.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
 
     def segment(steps: int) -> None:
         torch.set_num_threads(threads)
         for _ in range(steps):
-            starts = torch.randint(len(text) - m.context - 1, (t.batch, 1))
-            window = text[starts + torch.arange(m.context + 1)].long()
-            loss = F.cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            for _ in range(t.accumulate):
+                starts = torch.randint(len(text) - m.context - 1, (t.batch // t.accumulate, 1), device=device)
+                window = text[starts + torch.arange(m.context + 1, device=device)].long()
+                loss = F.cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten()) / t.accumulate
+                loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             loss.item()
@@ -123,6 +138,7 @@ class Turns:
 
     def __init__(self, experiment: Any) -> None:
         self.experiment, self.left, self.began = experiment, 0, 0.0
+        self.device = choose_device(experiment.scenario.compute.device)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.experiment, name)
@@ -130,12 +146,14 @@ class Turns:
     def step(self) -> Any:
         if not self.left:
             if self.began:  # all that belongs to the step before, its recording too, is done by now
+                synchronise(self.device)
                 print(time.perf_counter() - self.began, flush=True)
             line = sys.stdin.readline()
             while line.startswith("bare"):
                 began = time.perf_counter()
                 for _ in range(int(line.split()[1])):
                     self.experiment.step()
+                synchronise(self.device)
                 print(time.perf_counter() - began, flush=True)
                 line = sys.stdin.readline()
             if not line:
@@ -197,28 +215,22 @@ def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], LanguageModelScenario.model_validate(json.loads(sys.argv[3])), Path(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", choices=BATCH, default="4x128x64", help="layers x width x context")
-    parser.add_argument("--steps", type=int, default=0, help="of a segment (60, or 6 for the large shape)")
+    parser.add_argument("--shape", choices=[*BATCH, GPT2], default="4x128x64", help="layers x width x context")
+    parser.add_argument("--device", default="", help="cpu, or for gpt2-124m what txlab chooses")
+    parser.add_argument("--batch", type=int, default=0, help="sequences of a step, in place of the shape's own")
+    parser.add_argument("--steps", type=int, default=0, help="of a segment (60, or 6 for the larger shapes)")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--busy", type=int, default=0, help="processes that spin beside the measurement")
     asked = parser.parse_args()
-    layers, width, context = map(int, asked.shape.split("x"))
-    steps = asked.steps or (60 if width < 256 else 6)
-    scenario = LanguageModelScenario.model_validate(
-        {
-            "model": {"layers": layers, "heads": max(4, width // 64), "width": width, "context": context},
-            "train": {"batch": BATCH[asked.shape], "steps": 10**6},
-            "record": {"evaluate_every": 0, "sample_every": 0},
-            "compute": {"device": "cpu"},
-        }
-    )
+    scenario = scenario_of(asked.shape, asked.device, asked.batch)
+    steps = asked.steps or (60 if scenario.model.width < 256 else 6)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)]
     loops: dict[str, Loop] = {}
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             threads = torch.get_num_threads()
             probed = resolve(scenario)
-            plain = {"device": "cpu", "dtype": "float32", "compile": False}
+            plain = {"device": probed.compute.device, "dtype": "float32", "compile": False}
             fp32 = resolve(scenario.model_copy(update={"compute": type(scenario.compute)(**plain)}))
             for name in ("lean", "fp32", "probed"):
                 loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
@@ -229,6 +241,28 @@ def main() -> None:
     finally:
         for process in [*busy, *(loop.process for loop in loops.values())]:
             process.kill()
+
+
+def scenario_of(shape: str, device: str, batch: int) -> LanguageModelScenario:
+    """What is trained: no evaluation, no samples, and more steps than anybody waits for."""
+    quiet = {"evaluate_every": 0, "sample_every": 0}
+    if shape == GPT2:
+        changes = {"compute.device": device or "auto", "train.steps": 10**6}
+        if batch:
+            changes |= {"train.batch": batch, "train.accumulate": 1}
+        changes |= {f"record.{name}": value for name, value in quiet.items()}
+        loaded = load_scenario(GPT2, [f"{key}={json.dumps(value)}" for key, value in changes.items()]).scenario
+        assert isinstance(loaded, LanguageModelScenario)
+        return loaded
+    layers, width, context = map(int, shape.split("x"))
+    return LanguageModelScenario.model_validate(
+        {
+            "model": {"layers": layers, "heads": max(4, width // 64), "width": width, "context": context},
+            "train": {"batch": batch or BATCH[shape], "steps": 10**6},
+            "record": quiet,
+            "compute": {"device": device or "cpu"},
+        }
+    )
 
 
 def measure(
@@ -250,6 +284,9 @@ def measure(
         f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads, {compute.share}{compiled}"
     )
     tokens = scenario.train.batch * m.context
+    device = choose_device(compute.device)
+    peak = measure_peak(device, DTYPES[compute.dtype], seconds=1.0)
+    work = costs(shape_of(scenario, vocabulary(scenario))).flops_per_token
     for name, seconds in taken.items():
         middle = median(seconds)
         print(f"  {LOOPS[name]:34} {1e3 * middle:8.1f} ms a step {tokens / middle:10,.0f} tokens/s")
@@ -257,6 +294,11 @@ def measure(
     def ratio(over: str, under: str) -> float:
         return median(a / b for a, b in zip(taken[over], taken[under], strict=True))
 
+    name = describe(device)
+    share = work * tokens / median(taken["bare"]) / peak
+    print(
+        f"  share of the measured peak          {100 * share:5.0f}%   of {peak / 1e12:.2f} TFLOP/s, {describe(device)}"
+    )
     print(f"  lean / experiment in float32        {ratio('lean', 'fp32'):6.2f}   (wanted: at least 1.0)")
     print(f"  lean / experiment as probed         {ratio('lean', 'probed'):6.2f}   (wanted: at least 1.8)")
     print(f"  recorded / not recorded             {ratio('probed', 'bare'):6.3f}   (wanted: at most 1.02)")
