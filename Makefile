@@ -7,7 +7,7 @@ RUNS ?= runs
 check: lint test
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 lint:
 	$(PYTHON) -m ruff check .

@@ -32,6 +32,8 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+            for name in ("COLUMNS", "LINES"):  # else they, and not the terminal, say how large it is
+                environment.pop(name, None)
             os.execve(sys.executable, [sys.executable, "-c", PROGRAM, str(root)], environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.fd)
