@@ -62,7 +62,8 @@ GROUPS = [
     ("Lab: tab to the runs and back", "1", ("\t", "\t")),
     ("Lab: text down, up", "1" + DOWN + DOWN, ("J", "K")),
     ("Train: facts down, up", "3", (DOWN, UP)),
-    ("Train: cursor left, right", "3", (LEFT, LEFT, RIGHT, RIGHT)),
+    # The cursor comes in at the newest step, where right would change nothing.
+    ("Train: cursor left, right", "3" + 3 * LEFT, (LEFT, LEFT, RIGHT, RIGHT)),
     ("Train: log x", "3", ("l",)),
     ("Train: frames [ ]", "3", ("[", "[", "]", "]")),
     ("Train: frames { }", "3", ("{", "}")),
