@@ -12,11 +12,16 @@ from textual.pilot import Pilot
 import txlab
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import encode_row
+from txlab.runs.recording import Recording
 from txlab.tui.app import TxlabApp
 from txlab.tui.settings import Settings
 
 HOSTILE = "[/x][bold]\x1b[31m\x1b]0;owned\x07‮日本é́\x00\x9b2J$markup"
 """Markup, escape sequences, an OSC title, a bidi override, wide and combining characters, NUL, a C1 control."""
+
+
+still_open: list[Recording] = []
+"""Runs that a test leaves open; they are closed after it (conftest.py), or their heartbeats would beat to the end."""
 
 
 def make_run(root: Path, name: str = "gpt-small", steps: int = 40, status: str = "done", text: str = "a cat") -> Path:
@@ -33,6 +38,7 @@ def make_run(root: Path, name: str = "gpt-small", steps: int = 40, status: str =
             run.frame(step, {"attention/pattern": pattern}, tokens={"probe": ["a", " cat", "s", "at"]})
     run.note(steps, "a note from the loop")
     if status == "open":
+        still_open.append(run)
         return run.path
     run.close(status, "" if status == "done" else f"ended as {status}")
     return run.path
