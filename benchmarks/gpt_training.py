@@ -294,7 +294,6 @@ def measure(
     def ratio(over: str, under: str) -> float:
         return median(a / b for a, b in zip(taken[over], taken[under], strict=True))
 
-    name = describe(device)
     share = work * tokens / median(taken["bare"]) / peak
     print(
         f"  share of the measured peak          {100 * share:5.0f}%   of {peak / 1e12:.2f} TFLOP/s, {describe(device)}"

@@ -80,7 +80,7 @@ def test_a_large_model_is_timed_in_part_and_says_so() -> None:
     )
     trial = trial_of(large)
     assert trial.model.shape.layers == 1
-    assert trial.sequences < 64
+    assert 2 <= trial.sequences < 64  # two, or sharing the batch could not be tried
     assert trial.model.shape.width == 768
     assert "1 of 12 layers" in trial.scale
 
@@ -237,6 +237,19 @@ def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
     assert len(compiled) == tried
     assert compute_given.compile is True
     assert compute_given.share == ("operations" if tried == 2 else "batch")
+
+
+def test_a_compiled_setting_too_slow_to_be_timed_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = timing.compare
+
+    def the_first_two(trial: Any, settings: Any, budget: float) -> dict[timing.Setting, float]:
+        return dict(list(compare(trial, settings, budget).items())[:2])
+
+    monkeypatch.setattr(timing.Trial, "time", lambda self, setting: 0.02 if setting.compiled else 0.03)
+    monkeypatch.setattr(probe, "compare", the_first_two)
+    compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 2}
+    given = {"model": SMALL, "train": {"steps": 100_000, "batch": 2}, "compute": compute}
+    assert resolve(LanguageModelScenario.model_validate(given)).compute.compile is True
 
 
 def test_one_slow_thread_does_not_keep_two_from_being_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,7 @@ def decide(
         )
         why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
     else:
-        why.append(f"{plain}: as the scenario says")
+        why.append(f"{plain}: {'the quickest once compiled' if timed and best.compiled else 'as the scenario says'}")
     if compile_why:
         why.append(compile_why)
     decided = Compute(
@@ -211,7 +211,10 @@ def _with_compiler(
         return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})", {}
     took = time.perf_counter() - began
     winner = _fastest(seconds)
-    quickest = min(by_compiler, key=seconds.__getitem__)
+    timed = [setting for setting in by_compiler if setting in seconds]
+    if not timed:
+        return best, f"compile off: too slow to be compared; tried for {took:.0f} s", {}
+    quickest = min(timed, key=seconds.__getitem__)
     told = f"{1e3 * seconds[quickest]:.1f} ms a step compiled, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"
-    others = {setting: seconds[setting] for setting in by_compiler if setting != quickest}
+    others = {setting: seconds[setting] for setting in timed if setting != quickest}
     return winner, f"compile {'on' if winner.compiled else 'off'}: {told}", others
