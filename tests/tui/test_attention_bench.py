@@ -18,10 +18,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from txlab.engine.explain import Explanation
+from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
+from txlab.runs.directory import RunDirectory
+from txlab.runs.frames import FrameWriter
 from txlab.tui.app import TxlabApp
 from txlab.tui.lane import Lane
 from txlab.tui.screens.attention import AttentionScreen
+from txlab.tui.screens.attention_bench import BenchSource, Task, Workbench
 from txlab.tui.screens.attention_frame import attention_of
 from txlab.tui.screens.attention_source import Wish, sight
 from txlab.tui.widgets.bars import Bars
@@ -423,6 +427,41 @@ def test_a_window_and_its_blanks_are_cut_from_the_whole() -> None:
     without = sight(found, Wish("self", "pattern", 1, 2, (3, 7), (2, 9), 5, without_first=True))
     assert without.sums is not None
     assert np.allclose(without.sums, 1 - whole[3:7, 0], atol=1e-3)
+
+
+@pytest.mark.parametrize("known", ["", "cross"])
+async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_it_cannot_be(
+    known: str, tmp_path: Path
+) -> None:
+    """The kind of attention is that of the frames, whatever was looked at before."""
+    run = make_frames(tmp_path, status="running")
+    app, gate = app_on(run, tmp_path), threading.Event()
+
+    class Slow(Workbench):
+        def see(self, task: Task) -> BenchSource:
+            gate.wait(20)
+            raise LabError("no such model")
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        screen.workbench, screen.wanted_site = Slow(), known
+        screen.do(Task("nowhere"))
+        writer = FrameWriter(RunDirectory(run).frames, 1e9)
+        for step in (10, 20):
+            writer.write(attention_frame(step))
+        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 20)
+        await pilot.press("l")  # keys work on what is seen
+        gate.set()
+        await until(pilot, lambda: idle(screen) and told(app, "no such model"))
+        await pilot.pause()
+        assert app._exception is None
+        assert (screen.site, screen.job, screen.chosen) == ("self", None, (0, 1))
+        assert not screen.has_class("-empty")
+        assert "head 1.2" in text_of(app)
+        line = screen.query_one(TimeLine)
+        assert list(line.steps) == [10, 20]
 
 
 # Lanes, and when torch comes

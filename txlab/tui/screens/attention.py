@@ -148,12 +148,12 @@ class AttentionScreen(ComparingScreen):
             self.attention, self.frames = snapshot.attention, len(snapshot.steps)
         elif snapshot.trouble:
             self.attention = None
-        if self.job is not None:  # the bench is what one looks at; the frames wait
+        if self.bench is not None:  # it is what one looks at; the frames wait
             return
         line = self.query_one(TimeLine)
         ended = snapshot.status not in GOING
         line.set_frames(snapshot.steps, snapshot.total, snapshot.edge, snapshot.checkpoints, ended)
-        if snapshot.trouble:
+        if snapshot.trouble and self.job is None:
             self.say_empty(snapshot.trouble)
         elif snapshot.attention is not None:
             self.show_source()

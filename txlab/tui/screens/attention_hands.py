@@ -75,12 +75,19 @@ class HandsScreen(LookingScreen):
         self.refresh_bindings()
 
     def task_failed(self, sentence: str) -> None:
-        """Back to the task before, whose picture is still there."""
+        """Back to the task before, whose picture is still there, or to the frames."""
         self.tell(sentence, "error")
-        self.job = self.bench.task if self.bench is not None else None
-        if self.source is None:
+        if self.bench is not None:
+            self.job = self.bench.task
+            self.show_words()
+            return
+        self.job = None
+        self.refresh_bindings()
+        if self.attention is None:
             self.say_empty((visible(sentence, self.ascii), "", "o opens another model"))
-        self.show_words()
+        else:  # it came, or was left behind, while the model was being opened
+            self.show_source()
+            self.wants_read()
 
     def say_working(self) -> None:
         if self.source is None:

@@ -51,7 +51,7 @@ class LookingScreen(RunScreen):
         super().__init__()
         self.attention: Attention | None = None  # the recorded frame
         self.bench: BenchSource | None = None  # the model, once one pokes at it
-        self.site = ""
+        self.wanted_site = ""
         self.view: View = VIEWS[0]
         self.without_first = False
         self.placed = False  # whether the cursor has been put somewhere in what is looked at
@@ -66,6 +66,14 @@ class LookingScreen(RunScreen):
     @property
     def source(self) -> AttentionSource | None:
         return self.bench or self.attention
+
+    @property
+    def site(self) -> str:
+        """The kind of attention that is looked at: the one that was chosen, where the source has it, else its first."""
+        source = self.source
+        if source is None or self.wanted_site in source.sites:
+            return self.wanted_site
+        return source.sites[0]
 
     @property
     def chosen(self) -> tuple[int, int]:
@@ -90,8 +98,6 @@ class LookingScreen(RunScreen):
         source = self.source
         if source is None:
             return
-        if self.site not in source.sites:
-            self.site = source.sites[0]
         self.remove_class("-empty")
         self.show_heads()
         self.pattern.expect(source.rows(self.site), source.columns(self.site))
@@ -278,7 +284,7 @@ class LookingScreen(RunScreen):
         source = self.source
         if source is None or len(source.sites) < 2:
             return
-        self.site = source.sites[(source.sites.index(self.site) + 1) % len(source.sites)]
+        self.wanted_site = source.sites[(source.sites.index(self.site) + 1) % len(source.sites)]
         self.placed = False
         self.show_source()
 
