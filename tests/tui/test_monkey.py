@@ -95,14 +95,14 @@ async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, m
                 await pilot.press("escape", "escape", choice.choice("12346"))
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
         assert app.is_running
-        for _ in range(100):
-            if len(app.screen_stack) == 1:
-                break
+        for _ in range(100):  # what the last keys asked for may still come, and open another dialog or screen
             await pilot.press("escape")
-        assert len(app.screen_stack) == 1, f"seed {seed}: a hundred escapes do not close {app.screen!r}"
-        await pilot.press("f3")
-        await pilot.pause()
-        assert app.current_mode == "train"
+            if len(app.screen_stack) == 1:
+                await pilot.press("f3")
+                await pilot.pause()
+                if app.current_mode == "train":
+                    break
+        assert (len(app.screen_stack), app.current_mode) == (1, "train"), f"seed {seed}: stuck on {app.screen!r}"
 
 
 @pytest.mark.parametrize("seed", [3])
