@@ -26,6 +26,7 @@ from txlab.experiments.schema import Compute, Scenario
 Asking = TypeVar("Asking", bound=Scenario)
 
 BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step a setting
+MOST_BUDGET = 8.0  # of a long run, a thousandth of which is worth spending on what all of it depends on
 CLEARLY = 1.15  # bfloat16 gives up digits, so it has to be this much faster
 
 # Why the settings of a resolved scenario are what they are: kept from `resolve` to `build`, which run in one process.
@@ -108,9 +109,14 @@ def decide(
         # such a step can take seconds, and what is tried after it would be measured no better.
         by_threads = [Setting(dtypes[-1], kernels[-1], *crew) for crew in _crews(asked, thread_counts, trial)]
         seconds.update(compare(trial, by_threads, 0.3 * BUDGET))
+        if not seconds and len(dtypes) * len(kernels) > 1:
+            seconds[by_threads[0]] = min(trial.time(by_threads[0]) for _ in range(2))
+        budget = _budget(trial.steps * min(seconds.values(), default=0.0))
+        if budget > BUDGET:
+            seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
         crew = min(by_threads, key=lambda setting: seconds.get(setting, inf))
         settings = [replace(crew, dtype=dtype, attention=kernel) for dtype in dtypes for kernel in kernels]
-        seconds.update(compare(trial, settings, 0.7 * BUDGET))
+        seconds.update(compare(trial, settings, 0.7 * budget, _rounds(budget)))
         timed = {setting: seconds[setting] for setting in settings if setting in seconds}
         best = _fastest(timed) if timed else settings[0]
         if asked.compile == "auto" and uncompiled:
@@ -126,13 +132,13 @@ def decide(
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     plain = replace(best, compiled=False)
     if plain in seconds:
-        slower = sorted((s for s in seconds if s != plain), key=seconds.__getitem__)
         why.append(
             f"{plain}: {1e3 * seconds[plain]:.1f} ms a step{trial.scale}, chosen of {len(seconds)} settings timed"
         )
-        why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
     else:
         why.append(f"{plain}: {'the quickest once compiled' if timed and best.compiled else 'as the scenario says'}")
+    slower = sorted((setting for setting in seconds if setting != plain), key=seconds.__getitem__)
+    why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
     if compile_why:
         why.append(compile_why)
     decided = Compute(
@@ -144,6 +150,16 @@ def decide(
         compile=compile_it,
     )
     return decided, why
+
+
+def _budget(expected: float) -> float:
+    """Seconds to spend on timing, of a run that is expected to take so many."""
+    return min(MOST_BUDGET, max(BUDGET, expected / 1000))
+
+
+def _rounds(budget: float) -> int:
+    """A machine that others use too is half as fast for seconds on end, so who has the time takes more than seven."""
+    return round(7 * budget / BUDGET)
 
 
 def describe_cpu() -> str:
@@ -181,11 +197,13 @@ def _finalists(best: Setting, seconds: dict[Setting, float], crews: Sequence[Set
     """What the compiler may make the quickest, the likeliest first: it changes more than it speeds up.
 
     It does away with the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
-    processor), so bfloat16 is tried where it is ahead without leading clearly; and with most of the operations after
-    which threads meet, so the other way of sharing is tried too.
+    processor), so bfloat16 is tried where it is not clearly behind; and with most of the operations after which
+    threads meet, so the other way of sharing is tried too.
     """
-    halves = [setting for setting in seconds if setting.dtype == "bfloat16" and seconds[setting] < seconds[best]]
-    found = [best, *sorted(halves, key=seconds.__getitem__)[:1]]
+    found = [best]
+    if best.dtype != "bfloat16" and best in seconds:
+        near = [s for s in seconds if s.dtype == "bfloat16" and seconds[s] < CLEARLY * seconds[best]]
+        found += sorted(near, key=seconds.__getitem__)[:1]
     ways = {crew.share for crew in crews if crew.threads == best.threads}
     return found + [replace(setting, share=way) for setting in reversed(found) for way in ways - {best.share}]
 
@@ -206,7 +224,8 @@ def _with_compiler(
     try:
         for setting in by_compiler:
             trial.time(setting)
-        seconds = compare(trial, [best, *by_compiler], max(1.0, 2 * expected / trial.steps))
+        budget = _budget(expected)
+        seconds = compare(trial, [best, *by_compiler], max(1.0, budget, 2 * expected / trial.steps), _rounds(budget))
     except Exception as error:  # no C++ compiler, an operation it does not know: as many kinds as there are machines
         return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})", {}
     took = time.perf_counter() - began

@@ -103,11 +103,13 @@ class Trial(Generic[Model]):
         return time.perf_counter() - start
 
 
-def compare(trial: Trial[Any], settings: Sequence[Setting], budget: float) -> dict[Setting, float]:
+def compare(
+    trial: Trial[Any], settings: Sequence[Setting], budget: float, most_rounds: int = 7
+) -> dict[Setting, float]:
     """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
 
     Taking turns spreads what other processes do over all of them; timed one after the other, a burst of half a
-    second beside us once made the best setting look five times slower. Up to seven rounds within the budget, at
+    second beside us once made the best setting look five times slower. Up to so many rounds within the budget, at
     least three if that takes less than thrice as long. A setting hopelessly slow in its warm-up is timed no more,
     and one that there was no time for at all, not even as much as four steps of the first, is missing from the answer.
     """
@@ -120,7 +122,7 @@ def compare(trial: Trial[Any], settings: Sequence[Setting], budget: float) -> di
             taken[setting] = [trial.time(setting)]
     slowest = 10 * min(times[0] for times in taken.values())
     contenders = [setting for setting, times in taken.items() if times[0] <= slowest]
-    for rounds in range(7):
+    for rounds in range(most_rounds):
         if time.perf_counter() - began > budget * (3 if rounds < 3 else 1):
             break
         for setting in contenders:
