@@ -11,13 +11,11 @@ import locale
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -90,6 +88,8 @@ def python() -> Finding:
 
 
 def packages() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version  # 30 ms, and every command imports this module
+
     try:
         yield Finding("good", "torch", version("torch"))
     except PackageNotFoundError:
@@ -247,6 +247,8 @@ def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Find
 
 def tmux_option(name: str) -> str:
     """The value of a tmux option, or "" where tmux does not say."""
+    import subprocess
+
     for scope in ("-sv", "-gv"):
         try:
             asked = subprocess.run(

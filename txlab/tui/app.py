@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,12 +24,14 @@ from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.reactive import reactive
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui import garbage
+from txlab.tui.kept import put_in_front
 from txlab.tui.rooms import ROOMS, room_of
 from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.theme import DARK, THEMES
@@ -180,6 +182,10 @@ class TxlabApp(App[None]):
         """Textual hides every change of screens for 50 ms against flicker, and paints it all once more after that; our
         screens are whole when they come."""
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without the search for ANSI colours and dim text in every segment, a sixth of all painting: there are none."""
+        return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
+
     def pop_screen(self) -> AwaitComplete:
         """Textual's dialogs may be dismissed twice by keys that came quickly; the second time there is nothing left."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
@@ -259,7 +265,8 @@ class TxlabApp(App[None]):
             if title in commands:
                 self.call_later(commands[title].run)
 
-        self.push_screen(Choose("Everything", [(c.title, c.about, False) for c in commands.values()]), run)
+        rows = [(command.title, command.about, False) for command in commands.values()]
+        put_in_front(self, "palette", lambda: Choose("Everything", rows), lambda choose: choose.begin(rows), run)
 
     def action_theme(self) -> None:
         from txlab.tui.screens.dialogs import Choose

@@ -16,7 +16,7 @@ from txlab.tui.widgets.bars import bar
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.timeline import TimeLine
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
+from txlab.tui.widgets.why import WhyPanel, WhyScreen, ask_why
 
 STEPS = np.arange(0, 1000, 10)
 LOSS = 5 * np.exp(-STEPS / 300) + 1
@@ -224,7 +224,7 @@ ANSWER = Explanation(
 async def shown(host: Callable, ask: Callable[[], Explanation | None], words: str, ascii: bool = False) -> str:
     app = host(ascii=ascii)
     async with app.run_test(size=(90, 30)) as pilot:
-        app.push_screen(WhyScreen(ask))
+        ask_why(app, ask)
         for _ in range(100):
             await pilot.pause(0.02)
             if words in text_of(app):
@@ -271,7 +271,7 @@ async def test_the_event_loop_does_not_wait_for_the_engine(host: Callable) -> No
 
     app = host()
     async with app.run_test(size=(90, 30)) as pilot:
-        app.push_screen(WhyScreen(slow))
+        ask_why(app, slow)
         await pilot.pause(0.05)
         assert "loading" in text_of(app)
         answer.set()

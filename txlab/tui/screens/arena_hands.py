@@ -11,7 +11,7 @@ from txlab.tui.glance import GOING
 from txlab.tui.screens.arena_learning import PACES, Learning, Walk, told_of
 from txlab.tui.screens.arena_showing import ShowingScreen
 from txlab.tui.screens.arena_turning import Parameter, parameters, typed
-from txlab.tui.widgets.why import WhyScreen
+from txlab.tui.widgets.why import ask_why
 
 WALK = 0.12  # seconds that a step of the greedy walk is seen
 LONGEST_WALK = 8.0  # seconds; longer ones go faster
@@ -256,4 +256,4 @@ class HandsScreen(ShowingScreen):
             assert frame is not None
             return explain_frame(frame, side, state)
 
-        self.app.push_screen(WhyScreen(ask, "asking the learner…"))
+        ask_why(self.app, ask, "asking the learner…")

@@ -34,7 +34,7 @@ from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.terminal import is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 from txlab.tui.widgets.timeline import TimeLine
-from txlab.tui.widgets.why import WhyScreen
+from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
@@ -235,7 +235,7 @@ class AttentionScreen(ComparingScreen):
             def ask() -> Explanation | str | None:
                 return explain_row(source, question, key)
 
-        self.app.push_screen(WhyScreen(ask))
+        ask_why(self.app, ask)
 
     def action_picture(self) -> None:
         """The screen as SVG, the chosen head as PNG and SVG, in the current folder."""

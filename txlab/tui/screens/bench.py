@@ -23,6 +23,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
+from txlab.tui.kept import put_in_front
 from txlab.tui.machine import machine_line
 from txlab.tui.rooms import ROOMS
 from txlab.tui.screens.keyline import KeyLine
@@ -135,7 +136,7 @@ class BenchScreen(Settled[None]):
     def action_help(self) -> None:
         from txlab.tui.screens.help import HelpScreen
 
-        self.app.push_screen(HelpScreen(self))
+        put_in_front(self.app, f"help of {type(self).__name__}", lambda: HelpScreen(self), HelpScreen.begin)
 
     async def action_palette(self) -> None:
         await self.run_action("app.command_palette")

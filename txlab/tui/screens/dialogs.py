@@ -39,6 +39,10 @@ class Dialog(Front[Answer]):
 
     answered = False
 
+    def begin(self) -> None:
+        """Once more, if it is kept (see `kept`)."""
+        self.answered = False
+
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
         if self.answered or not self.is_active:
             return AwaitComplete()
@@ -134,6 +138,15 @@ class Choose(Dialog[str]):
             yield Input(placeholder="filter")
             yield Words("", id="choices", classes="dialog-body")
             yield Words(key_hints(("↑ ↓", "move"), ("enter", "choose"), ("esc", "close")), classes="dialog-keys")
+
+    def begin(self, choices: Sequence[tuple[str, str, bool]] | None = None) -> None:
+        super().begin()
+        self.found = self.choices = self.choices if choices is None else list(choices)
+        self.index = 0
+        if self.is_mounted:
+            with self.prevent(Input.Changed):
+                self.query_one(Input).value = ""
+            self.draw()
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

@@ -27,6 +27,13 @@ class HelpScreen(Dialog[None]):
         super().__init__()
         self.of = of
 
+    def begin(self) -> None:
+        """From the top, with the keys that can be pressed now."""
+        super().begin()
+        if self.is_mounted:
+            self.query_one("#keys", Words).say(self.text())
+            self.query_one(VerticalScroll).scroll_home(animate=False)
+
     def rows(self) -> list[tuple[str, str, str]]:
         """(keys, what it does, id), one row per action, as they stand after remapping: the screen's own first, in the
         order of its bottom line."""
@@ -65,4 +72,4 @@ class HelpScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog help"):
             yield Words(Content.styled("Keys on this screen", "bold"), classes="dialog-title")
-            yield Words(self.text(), classes="dialog-body")
+            yield Words(self.text(), id="keys", classes="dialog-body")

@@ -345,12 +345,12 @@ class LabScreen(RunsActions):
     def action_why(self) -> None:
         """How large the scenario is, or why the run is where it is."""
         from txlab.tui.screens.lab_why import why_run, why_scenario
-        from txlab.tui.widgets.why import WhyScreen
+        from txlab.tui.widgets.why import ask_why
 
         run, name = self.selected_run(), self.query_one("#catalogue", Rows).key
         if self.side() == "runs" and run is not None:
             path = run.path
-            self.app.push_screen(WhyScreen(lambda: why_run(path)))
+            ask_why(self.app, lambda: why_run(path))
         elif name is not None and name in self.entries:
             entry = self.entries[name]
-            self.app.push_screen(WhyScreen(lambda: why_scenario(entry)))
+            ask_why(self.app, lambda: why_scenario(entry))

@@ -264,14 +264,14 @@ class PlayScreen(RatingScreen):
 
     def action_why(self) -> None:
         """Why the square under the cursor is worth what stands on it."""
-        from txlab.tui.widgets.why import WhyScreen
+        from txlab.tui.widgets.why import ask_why
 
         if self.solution is None:
             return
         square = self.query_one("#board", Board).cursor
         free = not self.ended and not self.position[square]
         ask = partial(self.explained, self.position, square if free else None, self.seer(), self.view)
-        self.app.push_screen(WhyScreen(ask, "one moment…"))
+        ask_why(self.app, ask, "one moment…")
 
     def explained(self, position: Position, square: int | None, seat: Seat | None, view: str) -> Explanation | str:
         """In a thread: the last update of what a learner sees, or what is known of another one's value; what best play

@@ -63,7 +63,7 @@ class AnsweringScreen(TrainingScreen):
 
     def action_why(self) -> None:
         """The merges that made the token under the cursor, or why a pair is next."""
-        from txlab.tui.widgets.why import WhyScreen
+        from txlab.tui.widgets.why import ask_why
 
         if self.looked_at == "training":
             look, pairs, made = self.look, self.query_one("#pairs", Table), self.query_one("#made", Table)
@@ -71,10 +71,10 @@ class AnsweringScreen(TrainingScreen):
                 self.tell("there is no pair to ask about yet")
             elif made.has_focus and look.newest:
                 token, trained = look.newest[made.cursor].token, self.trained
-                self.app.push_screen(WhyScreen(lambda: explained(trained, token)))
+                ask_why(self.app, lambda: explained(trained, token))
             else:
                 sentence = why_next(look.runners_up, min(pairs.cursor, len(look.runners_up) - 1))
-                self.app.push_screen(WhyScreen(lambda: sentence))
+                ask_why(self.app, lambda: sentence)
             return
         view = self.query_one("#view", TokensView)
         lane = view.lane
@@ -82,7 +82,7 @@ class AnsweringScreen(TrainingScreen):
             self.tell("there is no token here yet to ask about")
             return
         tokenizer, token = lane.tokenizer, int(lane.ids[view.cursor])
-        self.app.push_screen(WhyScreen(lambda: explained(tokenizer, token)))
+        ask_why(self.app, lambda: explained(tokenizer, token))
 
 
 def explained(tokenizer: Tokenizer | None, token: int) -> Explanation | str | None:

@@ -308,7 +308,7 @@ class TrainScreen(ChartScreen):
 
     def action_why(self) -> None:
         """The number chosen in the column of facts, explained by the experiment's own code."""
-        from txlab.tui.widgets.why import WhyScreen
+        from txlab.tui.widgets.why import ask_why
 
         snap, fact = self.snap, self.query_one(FactTable).chosen
         if snap is None or fact is None:
@@ -318,7 +318,7 @@ class TrainScreen(ChartScreen):
             self.tell(self.said_why(fact.key) or f"{fact.name} is counted, not computed")
             return
         step, key = self.at if self.at is not None else snap.step, fact.key
-        self.app.push_screen(WhyScreen(lambda: explain(snap, key, step)))
+        ask_why(self.app, lambda: explain(snap, key, step))
 
     def said_why(self, key: str) -> str:
         """Why it is computed as it is: what the probe measured."""

@@ -60,8 +60,11 @@ class Front(ModalScreen[Answer], Settled[Answer]):
         return self.behind
 
     def on_screen_suspend(self) -> None:
-        """Let go of what was painted: Textual keeps the style caches of up to a thousand widgets that are no more (it
+        """Let go of the picture of what was behind; and, unless it is kept, of all that was painted: Textual keeps the style caches of up to a thousand widgets that are no more (it
         remembers a method's results, and with them whose they are), 5 000 objects for each dialog that was opened."""
+        self.behind = None
+        if self.app.is_screen_installed(self):
+            return
         for widget in self.walk_children(Widget, with_self=True):
             for each in (widget, *widget._get_virtual_dom()):  # the bars at its sides
                 each._styles_cache.clear()

@@ -7,10 +7,10 @@ may need torch, whose import takes a second, so WhyScreen asks in a thread and s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from rich.text import Text
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
@@ -20,6 +20,7 @@ from txlab.drawing.explanation import PARTS, explanation_lines, folded
 from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
+from txlab.tui.kept import put_in_front
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.front import Front
 from txlab.tui.widgets.terminal import is_ascii
@@ -72,11 +73,19 @@ class WhyPanel(Widget, can_focus=False):
         return Text("\n", no_wrap=True, overflow="crop").join(self.lines(max(1, self.size.width)))
 
 
+Ask: TypeAlias = Callable[[], Explanation | str | None]
+
+
+def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> None:
+    """Open the dialog that answers; `waiting` is said until it does."""
+    put_in_front(app, "why", WhyScreen, lambda screen: screen.begin(ask, waiting))
+
+
 class WhyScreen(Front[None]):
     """Asks `ask()` in a thread and shows the Explanation, or the lines that are the answer; None or a LabError is said
     in a sentence.
 
-    self.app.push_screen(WhyScreen(lambda: explain(frame, "attention/pattern", (l, h, i, j))))
+    ask_why(self.app, lambda: explain(frame, "attention/pattern", (l, h, i, j)))
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -99,24 +108,43 @@ class WhyScreen(Front[None]):
     WhyScreen.-ascii > VerticalScroll { border: ascii $accent; scrollbar-size: 0 0; }
     """
 
-    def __init__(self, ask: Callable[[], Explanation | str | None], waiting: str = "loading the engine…") -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self.ask: Ask = lambda: None
+        self.waiting = ""
+        self.asking: Worker[Explanation | str | None] | None = None
+
+    def begin(self, ask: Ask, waiting: str) -> None:
         self.ask, self.waiting = ask, waiting
+        if self.is_mounted:
+            self.query_one(VerticalScroll).scroll_home(animate=False)
+            self.start()
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False) as box:
             box.border_title = Text("why?")  # type: ignore[assignment]
-            yield WhyPanel(sentence=self.waiting)
+            yield WhyPanel()
 
     def on_mount(self) -> None:
         ascii = is_ascii(self)
         self.set_class(ascii, "-ascii")
         box = self.query_one(VerticalScroll)
         box.border_subtitle = Text("esc close" if ascii else "↑ ↓ scroll · esc close")  # type: ignore[assignment]
-        self.run_worker(self.ask, thread=True, group="why", exit_on_error=False)
+        self.start()
+
+    def start(self) -> None:
+        self.query_one(WhyPanel).say(self.waiting)
+        self.asking = self.run_worker(self.ask, thread=True, group="why", exit_on_error=False)
+
+    def on_screen_suspend(self) -> None:
+        """Whatever is still being asked is not wanted any more."""
+        self.asking = None
+        super().on_screen_suspend()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         event.stop()
+        if event.worker is not self.asking:
+            return
         panel = self.query_one(WhyPanel)
         if event.state is WorkerState.SUCCESS:
             if event.worker.result is None:
