@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
+from recorded import app_on
 from rich.color import Color, ColorSystem
 from textual.theme import Theme
 
@@ -33,6 +35,18 @@ def test_everything_can_be_read_on_the_background(theme: Theme) -> None:
     for colour in (theme.foreground, theme.accent, theme.variables["quiet"], theme.error, theme.success):
         light, dark = sorted([luminance(str(colour)), ground], reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.4, colour
+
+
+async def test_every_theme_that_is_offered_can_be_had(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for name in sorted(app.available_themes):
+            app.theme = name
+            await pilot.pause()
+            assert app._exception is None, name
+            colours = app.get_css_variables()
+            if not name.startswith("ansi"):  # which have the terminal's own colours, two of them
+                assert len({colours[each].lower() for each in ("background", "foreground", "quiet", "rule")}) == 4, name
 
 
 def test_ascii_mode_has_no_other_signs() -> None:

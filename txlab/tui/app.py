@@ -23,6 +23,7 @@ from textual import events
 from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.css.query import NoMatches
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.reactive import reactive
@@ -119,7 +120,9 @@ class TxlabApp(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """`quiet` and `rule` for themes that are not ours."""
-        return {"quiet": "$foreground 60%", "rule": "$foreground 25%"}
+        colours = self.current_theme.to_color_system().generate()
+        ground, text = Color.parse(colours["background"]), Color.parse(colours["foreground"])
+        return {"quiet": ground.blend(text, 0.6).hex, "rule": ground.blend(text, 0.25).hex}
 
     def get_key_display(self, binding: Binding) -> str:
         """How a key is written; by its name where its sign is not ASCII and only that can be drawn."""
