@@ -56,7 +56,7 @@ async def test_the_help_is_one_screen_that_begins_at_the_top_with_the_keys_of_no
 async def test_what_is_behind_it_is_what_is_there_now(app: TxlabApp) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         seen = []
-        for key in "131":
+        for key in ("1", "3", "1", "tab"):
             await pilot.press(key)
             await pilot.pause()
             last = text_of(app).splitlines()[-1]
@@ -67,6 +67,7 @@ async def test_what_is_behind_it_is_what_is_there_now(app: TxlabApp) -> None:
             await pilot.press("escape")
             seen.append(last)
         assert seen[0] == seen[2] != seen[1]
+        assert seen[3] != seen[2]
 
 
 async def test_the_palette_forgets_what_was_typed_and_offers_what_this_screen_can(app: TxlabApp) -> None:
