@@ -1,4 +1,4 @@
-"""Dialogs that are made once come as if they were new; and nothing that is painted needs the search for ANSI colours."""
+"""Dialogs that are made once come as if they were new; nothing painted needs the search for ANSI colours."""
 
 from __future__ import annotations
 

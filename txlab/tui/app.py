@@ -186,7 +186,7 @@ class TxlabApp(App[None]):
         screens are whole when they come."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without the search for ANSI colours and dim text in every segment, a sixth of all painting: there are none."""
+        """Without the search for ANSI colours and dim text, of which there are none: a sixth of all painting."""
         return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def pop_screen(self) -> AwaitComplete:

@@ -60,8 +60,9 @@ class Front(ModalScreen[Answer], Settled[Answer]):
         return self.behind
 
     def on_screen_suspend(self) -> None:
-        """Let go of the picture of what was behind; and, unless it is kept, of all that was painted: Textual keeps the style caches of up to a thousand widgets that are no more (it
-        remembers a method's results, and with them whose they are), 5 000 objects for each dialog that was opened."""
+        """Let go of the picture of what was behind; and, unless it is kept, of all that was painted: Textual keeps the
+        style caches of up to a thousand widgets that are no more (it remembers a method's results, and with them whose
+        they are), 5 000 objects for each dialog that was opened."""
         self.behind = None
         if self.app.is_screen_installed(self):
             return
