@@ -20,7 +20,7 @@ from txlab.runs.process import prepare, start_detached
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import load_scenario
 
-SETTLES = 3.0  # seconds after opening or closing that are not counted
+SETTLES = 8.0  # seconds after opening or closing that are not counted: beside a run the console opens for 5 of them
 CHANGES = ["data.tokenizer=bytes", "model.layers=4", "model.heads=4", "model.width=128", "model.context=64"]
 CHANGES += ["train.batch=12", "train.steps=1000000", "record.frame_every=10", "record.checkpoint_every=2000"]
 
