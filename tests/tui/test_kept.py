@@ -9,6 +9,7 @@ import pytest
 from picture import strips_of, text_of
 from recorded import HOSTILE, app_on, make_run, settle
 from rich.style import Style
+from textual import events
 from textual.containers import VerticalScroll
 from textual.filter import ANSIToTruecolor
 from textual.widgets import Input
@@ -125,6 +126,23 @@ async def test_why_never_shows_the_answer_of_a_question_before(app: TxlabApp) ->
         await pilot.pause()
         assert "the second question" not in text_of(app)
         await settle(pilot, lambda: "the third question" in text_of(app))
+
+
+async def test_why_closed_and_asked_again_at_once_is_answered(app: TxlabApp) -> None:
+    """Textual tells a screen that it has gone by a message, which may come when it is already back."""
+    gate = threading.Event()
+
+    def slow() -> str:
+        gate.wait(20)
+        return "the answer"
+
+    async with app.run_test(size=(100, 30)) as pilot:
+        ask_why(app, slow)
+        await settle(pilot, lambda: "loading" in text_of(app))
+        app.screen.post_message(events.ScreenSuspend())
+        await pilot.pause()
+        gate.set()
+        await settle(pilot, lambda: "the answer" in text_of(app))
 
 
 @pytest.mark.parametrize("theme", [DARK.name, LIGHT.name, "nord"])

@@ -136,14 +136,9 @@ class WhyScreen(Front[None]):
         self.query_one(WhyPanel).say(self.waiting)
         self.asking = self.run_worker(self.ask, thread=True, group="why", exit_on_error=False)
 
-    def on_screen_suspend(self) -> None:
-        """Whatever is still being asked is not wanted any more."""
-        self.asking = None
-        super().on_screen_suspend()
-
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         event.stop()
-        if event.worker is not self.asking:
+        if event.worker is not self.asking or not self.is_active:  # another question since, or closed
             return
         panel = self.query_one(WhyPanel)
         if event.state is WorkerState.SUCCESS:
