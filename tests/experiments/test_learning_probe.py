@@ -270,7 +270,9 @@ def test_a_long_run_is_timed_over_more_than_a_slow_moment(
     monkeypatch.setattr(timing.Trial, "time", time)
     compute = {"device": "cpu", "attention": "sdpa", "threads": 1, "compile": False}
     given = {"model": SMALL, "train": {"steps": steps}, "compute": compute}
-    assert resolve(LanguageModelScenario.model_validate(given)).compute.dtype == chosen
+    said: list[str] = []
+    assert resolve(LanguageModelScenario.model_validate(given), said.append).compute.dtype == chosen
+    assert any("timing the settings" in line for line in said) == (steps == 100_000)  # what waits is announced
 
 
 def test_one_slow_thread_does_not_keep_two_from_being_timed(monkeypatch: pytest.MonkeyPatch) -> None:

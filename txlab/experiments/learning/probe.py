@@ -111,7 +111,10 @@ def decide(
         seconds.update(compare(trial, by_threads, 0.3 * BUDGET))
         if not seconds and len(dtypes) * len(kernels) > 1:
             seconds[by_threads[0]] = min(trial.time(by_threads[0]) for _ in range(2))
-        budget = _budget(trial.steps * min(seconds.values(), default=0.0))
+        expected = trial.steps * min(seconds.values(), default=0.0)
+        budget = _budget(expected)
+        if budget > 2:
+            say(f"timing the settings for {spoken(budget)}, since training will take about {spoken(expected)}")
         if budget > BUDGET:
             seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
         crew = min(by_threads, key=lambda setting: seconds.get(setting, inf))
