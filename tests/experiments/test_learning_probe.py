@@ -242,6 +242,29 @@ def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
     assert compute_given.share == ("operations" if tried == 2 else "batch")
 
 
+@pytest.mark.parametrize(
+    ("alone", "tried"),
+    [(0.029, {1, 2}), (0.025, {1})],  # two threads take .030: hardly more, and clearly more
+)
+def test_a_long_run_also_tries_another_number_of_threads_through_the_compiler(
+    alone: float, tried: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: set[int] = set()
+
+    def time(self: object, setting: timing.Setting) -> float:
+        if setting.compiled:
+            compiled.add(setting.threads)
+            return 0.024 if setting.threads == 1 else 0.015
+        return alone if setting.threads == 1 else 0.030
+
+    monkeypatch.setattr(timing.Trial, "time", time)
+    monkeypatch.setattr(probe, "cores", lambda: 2)
+    compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa"}
+    given = {"model": SMALL, "train": {"steps": 100_000, "batch": 2}, "compute": compute}
+    assert resolve(LanguageModelScenario.model_validate(given)).compute.threads == max(tried)
+    assert compiled == tried
+
+
 def test_a_compiled_setting_too_slow_to_be_timed_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     compare = timing.compare
 

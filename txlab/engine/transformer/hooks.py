@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -24,13 +25,11 @@ class Hooks:
 
     def __init__(self, hooks: Mapping[str, Hook], scope: str = "") -> None:
         self.hooks, self.scope = hooks, scope
-        self._known: dict[str, tuple[Hook, ...]] = {}
+        self._wanted = tuple(hooks)
 
     def within(self, part: str) -> Hooks:
         """The same hooks as seen from inside a part, which need not know where it stands."""
-        inner = Hooks(self.hooks, f"{self.scope}{part}.")
-        inner._known = self._known
-        return inner
+        return Hooks(self.hooks, f"{self.scope}{part}.")
 
     def __call__(self, place: str, value: Tensor) -> Tensor:
         """What goes on from a place: the value, or what the hooks there made of it."""
@@ -44,10 +43,17 @@ class Hooks:
         """Whether anybody waits at one of these places: what is only made to be looked at need not be made."""
         return any(self._at(self.scope + place) for place in places)
 
-    def _at(self, name: str) -> tuple[Hook, ...]:
-        if name not in self._known:
-            self._known[name] = tuple(hook for wanted, hook in self.hooks.items() if fnmatchcase(name, wanted))
-        return self._known[name]
+    def _at(self, name: str) -> list[Hook]:
+        return [self.hooks[wanted] for wanted in matching(name, self._wanted)]
+
+
+@lru_cache(maxsize=4096)
+def matching(name: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the wanted places, or patterns of places, that a place's full name fits.
+
+    Remembered, because while a model learns the same few are asked for at the same places every few steps.
+    """
+    return tuple(place for place in wanted if fnmatchcase(name, place))
 
 
 def keeping(*places: str) -> tuple[Hooks, dict[str, Tensor]]:

@@ -44,7 +44,7 @@ def inspect(model: GPT, ids: Sequence[int], mask: Mask = CAUSAL) -> Inspection:
     try:
         hooks, kept = keeping(*(f"blocks.*.attention.{name}" for name in KEPT))
         with torch.autocast(device.type, enabled=False):
-            logits = model(torch.tensor([list(ids)], device=device), "matmul", mask, hooks=hooks)[0]  # (T, V)
+            logits = model(torch.tensor([list(ids)], device=device), "sdpa", mask, hooks=hooks)[0]  # (T, V)
         layers = range(model.shape.layers)
         q, k, v = (  # (L, H, T, K) each
             torch.cat([kept[f"blocks.{layer}.attention.{name}"] for layer in layers]) for name in KEPT

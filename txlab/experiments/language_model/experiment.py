@@ -26,6 +26,7 @@ from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.language_model.scoring import learn, measure, work_facts
 from txlab.experiments.language_model.shape import shape_of
 from txlab.experiments.language_model.text_frame import text_frame
+from txlab.experiments.learning.ahead import Ahead
 from txlab.experiments.learning.compiling import as_asked
 from txlab.experiments.learning.learner import Learner, Measured, prepare
 from txlab.experiments.learning.weights import load_weights
@@ -51,6 +52,7 @@ class LanguageModelExperiment:
             {"temperature": (scenario.sampling.temperature, 10.0)},
         )
         self.model = self.learner.model
+        self.batches = Ahead(data.train_batch, scenario.train.batch * self.shape.context)
         # Compiled is what training does, for its shape; evaluation and generation have others, and are seldom.
         self.training_loss = as_asked(summed_loss, scenario.compute)
 
@@ -74,7 +76,7 @@ class LanguageModelExperiment:
 
     def gradients(self, update: int) -> Measured:
         """Gradients of the mean loss over the scored targets of a batch; that loss, and the share copied rightly."""
-        batch = self.data.train_batch(update - 1)
+        batch = self.batches(update - 1)
         return learn(self.learner, update, batch, self.training_loss, self.scenario.data.source == "induction")
 
     def verify(self) -> None:

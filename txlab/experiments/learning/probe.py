@@ -126,7 +126,8 @@ def decide(
             compile_why = f"compile off: {uncompiled}"
         elif asked.compile == "auto":
             taken = seconds[best] if best in seconds else min(trial.time(best) for _ in range(2))
-            finalists = _finalists(best, timed, by_threads)
+            crews = {setting: seconds[setting] for setting in by_threads if setting in seconds}
+            finalists = _finalists(best, timed, by_threads, crews)
             best, compile_why, others = _with_compiler(trial, best, finalists, trial.steps * taken, say)
             seconds.update(others)
             compile_it = best.compiled
@@ -196,19 +197,29 @@ def _fastest(seconds: dict[Setting, float]) -> Setting:
     return min(seconds, key=handicapped)
 
 
-def _finalists(best: Setting, seconds: dict[Setting, float], crews: Sequence[Setting]) -> list[Setting]:
+def _finalists(
+    best: Setting, seconds: dict[Setting, float], crews: Sequence[Setting], by_crew: dict[Setting, float]
+) -> list[Setting]:
     """What the compiler may make the quickest, the likeliest first: it changes more than it speeds up.
 
     It does away with the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
     processor), so bfloat16 is tried where it is not clearly behind; and with most of the operations after which
-    threads meet, so the other way of sharing is tried too.
+    threads meet, so the other way of sharing is tried too. And another number of threads, where one was not clearly
+    behind: how many were quickest was found out before dtype and kernel, perhaps in a minute when others were busy.
+
+    seconds  of dtypes and kernels · by_crew  of numbers of threads and what they share, all else being equal
     """
     found = [best]
     if best.dtype != "bfloat16" and best in seconds:
         near = [s for s in seconds if s.dtype == "bfloat16" and seconds[s] < CLEARLY * seconds[best]]
         found += sorted(near, key=seconds.__getitem__)[:1]
     ways = {crew.share for crew in crews if crew.threads == best.threads}
-    return found + [replace(setting, share=way) for setting in reversed(found) for way in ways - {best.share}]
+    others = [replace(setting, share=way) for setting in reversed(found) for way in ways - {best.share}]
+    behind = CLEARLY * min(by_crew.values(), default=0.0)
+    near = [crew for crew in by_crew if crew.threads != best.threads and by_crew[crew] < behind]
+    for crew in sorted(near, key=by_crew.__getitem__)[:1]:
+        others.append(replace(found[-1], threads=crew.threads, share=crew.share))
+    return found + others
 
 
 def _with_compiler(

@@ -18,6 +18,7 @@ from txlab.experiments.language_model.batch import Batch
 from txlab.experiments.language_model.identity import identity, refuse_other
 from txlab.experiments.language_model.scoring import learn, measure, work_facts
 from txlab.experiments.language_model.text_frame import text_frame
+from txlab.experiments.learning.ahead import Ahead
 from txlab.experiments.learning.learner import Learner, Measured, prepare
 from txlab.experiments.learning.weights import load_weights
 from txlab.experiments.masked_language_model.data import MaskedData
@@ -42,6 +43,7 @@ class MaskedLanguageModelExperiment:
         self.shape = shape_of(scenario, data.vocabulary)
         self.learner = Learner(scenario, lambda generator: Bert(self.shape, generator))
         self.model = self.learner.model
+        self.batches = Ahead(data.train_batch, scenario.train.batch * self.shape.context)
 
     @property
     def step_count(self) -> int:
@@ -63,7 +65,7 @@ class MaskedLanguageModelExperiment:
 
     def gradients(self, update: int) -> Measured:
         """Gradients of the mean loss over the tokens asked for in a batch, and that loss."""
-        return learn(self.learner, update, self.data.train_batch(update - 1), summed_loss)
+        return learn(self.learner, update, self.batches(update - 1), summed_loss)
 
     def verify(self) -> None:
         self.learner.verify(self.gradients)

@@ -16,6 +16,7 @@ from torch import Tensor
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.inspection import previous_token_scores
 from txlab.errors import LabError
+from txlab.experiments.learning.ahead import Ahead
 from txlab.experiments.learning.learner import Learner, Measured, prepare
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 from txlab.experiments.translation.batch import Batch
@@ -47,6 +48,7 @@ class TranslationExperiment:
             {"label_smoothing": (scenario.train.label_smoothing, 0.95)},
         )
         self.model = self.learner.model
+        self.batches = Ahead(data.train_batch, 2 * scenario.train.batch * data.longest)
         # Nothing that is right is longer than the longest pair; a few tokens more show what goes wrong.
         self.writing = Writing(min(self.shape.context, data.longest + 4), *self.learner.how)
 
@@ -70,7 +72,7 @@ class TranslationExperiment:
 
     def gradients(self, update: int) -> Measured:
         """Gradients of the mean loss over the scored targets of a batch, and that loss."""
-        batch = self.data.train_batch(update - 1)
+        batch = self.batches(update - 1)
         scored, there = batch.scored, batch.to(self.learner.device)
         how, smoothing = self.learner.how, self.learner.adjusted["label_smoothing"]
 
