@@ -37,7 +37,7 @@ def trial_on_ids(
     whole: TextShape, model: Callable[[TextShape, torch.Generator], Model], train: Train, loss_of: Loss
 ) -> Trial[Model]:
     """A step of a decoder or encoder of this shape on tokens drawn at random, each of which is to be guessed."""
-    shape, batch, part, scale = fitting(whole, train.batch // train.accumulate)
+    shape, batch, part, scale = fitting(whole, train.batch // train.accumulate, train.steps * train.accumulate)
     ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=torch.Generator().manual_seed(0))
     return Trial(
         lambda generator: model(shape, generator),

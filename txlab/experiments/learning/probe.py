@@ -117,8 +117,15 @@ def decide(
             say(f"timing the settings for {spoken(budget)}, since training will take about {spoken(expected)}")
         if budget > BUDGET:
             seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
-        crew = min(by_threads, key=lambda setting: seconds.get(setting, inf))
-        settings = [replace(crew, dtype=dtype, attention=kernel) for dtype in dtypes for kernel in kernels]
+        crews = sorted(by_threads, key=lambda setting: seconds.get(setting, inf))
+        # Which crew is quickest may depend on dtype and kernel; who has the time tries all that are near.
+        near = [crew for crew in crews[1:] if seconds.get(crew, inf) < CLEARLY * seconds[crews[0]] and budget > BUDGET]
+        settings = [
+            replace(crew, dtype=dtype, attention=kernel)
+            for crew in [crews[0], *near]
+            for dtype in dtypes
+            for kernel in kernels
+        ]
         seconds.update(compare(trial, settings, 0.7 * budget, _rounds(budget)))
         timed = {setting: seconds[setting] for setting in settings if setting in seconds}
         best = _fastest(timed) if timed else settings[0]
@@ -126,8 +133,8 @@ def decide(
             compile_why = f"compile off: {uncompiled}"
         elif asked.compile == "auto":
             taken = seconds[best] if best in seconds else min(trial.time(best) for _ in range(2))
-            crews = {setting: seconds[setting] for setting in by_threads if setting in seconds}
-            finalists = _finalists(best, timed, by_threads, crews)
+            by_crew = {setting: seconds[setting] for setting in by_threads if setting in seconds}
+            finalists = _finalists(best, timed, by_threads, by_crew)
             best, compile_why, others = _with_compiler(trial, best, finalists, trial.steps * taken, say)
             seconds.update(others)
             compile_it = best.compiled

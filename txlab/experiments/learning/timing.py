@@ -33,6 +33,8 @@ SHARED: dict[Share, str] = {"operations": "every operation", "batch": "the batch
 Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
 
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
+LARGEST_OF_LONG = 4e10  # of a run for which this is as good as nothing: more of the whole, so more like the whole
+NOTHING = 5e-6  # so large a part of all that a run computes
 
 
 @dataclass(frozen=True)
@@ -130,12 +132,15 @@ def compare(
     return {setting: median(times[1:] or times) for setting, times in taken.items()}
 
 
-def fitting(shape: Shape, batch: int) -> tuple[Shape, int, float, str]:
+def fitting(shape: Shape, batch: int, steps: int = 0) -> tuple[Shape, int, float, str]:
     """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences, to
     two, which threads can still share; how many such steps make a step of the whole; how that is told, "" for it all.
+
+    Of many `steps` the whole may be so much that one of LARGEST_OF_LONG does not count.
     """
     small, few = shape, batch
-    while _work(small, few) > LARGEST and (small.layers > 1 or few > 2):
+    largest = max(LARGEST, min(LARGEST_OF_LONG, NOTHING * steps * _work(shape, batch)))
+    while _work(small, few) > largest and (small.layers > 1 or few > 2):
         if small.layers > 1:
             small = replace(small, layers=(small.layers + 1) // 2)
         else:

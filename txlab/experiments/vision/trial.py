@@ -19,7 +19,9 @@ from txlab.experiments.vision.shapes import as_tensors, draw
 def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:
     """A step of this scenario, made smaller where it would take too long."""
     train = scenario.train
-    shape, batch, part, scale = fitting(shape_of(scenario), train.batch // train.accumulate)
+    shape, batch, part, scale = fitting(
+        shape_of(scenario), train.batch // train.accumulate, train.steps * train.accumulate
+    )
 
     def images() -> tuple[Tensor, Tensor]:
         return as_tensors(draw(scenario.data, batch, scenario.seed, "trial", 0), torch.device("cpu"))
