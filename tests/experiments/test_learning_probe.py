@@ -242,6 +242,23 @@ def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
     assert compute_given.share == ("operations" if tried == 2 else "batch")
 
 
+@pytest.mark.parametrize(("steps", "chosen"), [(100_000, "operations"), (1000, "batch")])
+def test_a_long_run_tries_every_crew_that_is_near_with_every_dtype_and_kernel(
+    steps: int, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is a little behind in float32 may be ahead in bfloat16."""
+
+    def time(self: object, setting: timing.Setting) -> float:
+        bfloat16 = {"operations": 0.010, "batch": 0.015}
+        float32 = {"operations": 0.032, "batch": 0.030}
+        return (bfloat16 if setting.dtype == "bfloat16" else float32)[setting.share]
+
+    monkeypatch.setattr(timing.Trial, "time", time)
+    compute = {"device": "cpu", "attention": "sdpa", "threads": 2, "compile": False}
+    given = {"model": SMALL, "train": {"steps": steps, "batch": 2}, "compute": compute}
+    assert resolve(LanguageModelScenario.model_validate(given)).compute.share == chosen
+
+
 @pytest.mark.parametrize(
     ("alone", "tried"),
     [(0.029, {1, 2}), (0.025, {1})],  # two threads take .030: hardly more, and clearly more
@@ -305,6 +322,16 @@ def test_one_slow_thread_does_not_keep_two_from_being_timed(monkeypatch: pytest.
     monkeypatch.setattr(timing.Trial, "time", lambda self, setting: {1: 1.4, 2: 0.7}[setting.threads])
     monkeypatch.setattr(probe, "cores", lambda: 2)
     assert resolve(scenario(device="cpu")).compute.threads == 2
+
+
+def test_a_run_for_which_it_is_nothing_is_timed_on_more_of_the_whole() -> None:
+    whole = {"layers": 6, "heads": 6, "width": 384, "context": 256}
+
+    def sequences(steps: int) -> int:
+        train = {"batch": 8, "steps": steps}
+        return trial_of(LanguageModelScenario.model_validate({"model": whole, "train": train})).sequences
+
+    assert (sequences(1000), sequences(10**6)) == (2, 8)
 
 
 def test_a_model_timed_in_part_is_expected_to_take_as_long_as_the_whole() -> None:
