@@ -45,6 +45,8 @@ from txlab.experiments.language_model import build, resolve
 from txlab.experiments.language_model.schema import LanguageModelScenario
 from txlab.experiments.language_model.shape import shape_of
 from txlab.experiments.language_model.trial import expected_tokens
+from txlab.experiments.learning.probe import reasons
+from txlab.experiments.learning.timing import SHARED
 from txlab.runs.scenario import load_scenario
 
 BATCH = {"4x128x64": 12, "6x384x256": 8}
@@ -218,12 +220,12 @@ def main() -> None:
     parser.add_argument("--shape", choices=[*BATCH, GPT2], default="4x128x64", help="layers x width x context")
     parser.add_argument("--device", default="", help="cpu, or for gpt2-124m what txlab chooses")
     parser.add_argument("--batch", type=int, default=0, help="sequences of a step, in place of the shape's own")
-    parser.add_argument("--steps", type=int, default=0, help="of a segment (60, or 6 for the larger shapes)")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=0, help="of a segment (50, two frames; 6 for the larger shapes)")
+    parser.add_argument("--repeats", type=int, default=17)
     parser.add_argument("--busy", type=int, default=0, help="processes that spin beside the measurement")
     asked = parser.parse_args()
     scenario = scenario_of(asked.shape, asked.device, asked.batch)
-    steps = asked.steps or (60 if scenario.model.width < 256 else 6)
+    steps = asked.steps or (50 if scenario.model.width < 256 else 6)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)]
     loops: dict[str, Loop] = {}
     try:
@@ -234,6 +236,7 @@ def main() -> None:
             fp32 = resolve(scenario.model_copy(update={"compute": type(scenario.compute)(**plain)}))
             for name in ("lean", "fp32", "probed"):
                 loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
+            print_settings(fp32, probed)
             measure(loops, probed, threads, steps, asked.repeats, asked.busy)
             for loop in loops.values():
                 loop.process.kill()
@@ -265,6 +268,16 @@ def scenario_of(shape: str, device: str, batch: int) -> LanguageModelScenario:
     )
 
 
+def print_settings(*scenarios: LanguageModelScenario) -> None:
+    """How each is computed, and what the probe saw."""
+    for scenario in scenarios:
+        c = scenario.compute
+        compiled = ", compiled" if c.compile is True else ""
+        print(f"{c.dtype}, {c.attention} attention, {c.threads} threads sharing {SHARED[c.share]}{compiled}; probed:")
+        for reason in reasons(scenario):
+            print(f"    {reason}")
+
+
 def measure(
     loops: dict[str, Loop], scenario: LanguageModelScenario, threads: int, steps: int, repeats: int, busy: int
 ) -> None:
@@ -279,10 +292,6 @@ def measure(
     m, compute = scenario.model, scenario.compute
     print(f"{m.layers} layers, width {m.width}, T {m.context}, batch {scenario.train.batch}; torch {torch.__version__}")
     print(f"{threads} threads for the lean loop; {repeats} × {steps} steps; {busy} busy processes")
-    compiled = ", compiled" if compute.compile is True else ""
-    print(
-        f"probed: {compute.dtype}, {compute.attention} attention, {compute.threads} threads, {compute.share}{compiled}"
-    )
     tokens = scenario.train.batch * m.context
     device = choose_device(compute.device)
     peak = measure_peak(device, DTYPES[compute.dtype], seconds=1.0)
