@@ -8,10 +8,10 @@ these share depend on each other and on who else is using the machine: alone, tw
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -24,6 +24,7 @@ from txlab.experiments.learning.timing import Dtype, Setting, Share, Trial, comp
 from txlab.experiments.schema import Compute, Scenario
 
 Asking = TypeVar("Asking", bound=Scenario)
+Seconds: TypeAlias = dict[Setting, float]  # of a step
 
 BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step a setting
 MOST_BUDGET = 8.0  # of a long run, a thousandth of which is worth spending on what all of it depends on
@@ -97,49 +98,28 @@ def decide(
     asked: Compute, trial: Trial[Any], say: Callable[[str], None], uncompiled: str = ""
 ) -> tuple[Compute, list[str]]:
     """What is left open by what is quickest on this CPU, and one sentence a decision."""
-    compile_it = asked.compile is True
-    compile_why = ""
-    dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
-    kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
-    thread_counts = [asked.threads] if asked.threads else _thread_counts()
-    seconds: dict[Setting, float] = {}
+    compile_it, compile_why = asked.compile is True, ""
     threads_before = torch.get_num_threads()
     try:
-        # Threads first, one thread first of all, and those that share every operation last: beside busy processes
-        # such a step can take seconds, and what is tried after it would be measured no better.
-        by_threads = [Setting(dtypes[-1], kernels[-1], *crew) for crew in _crews(asked, thread_counts, trial)]
-        seconds.update(compare(trial, by_threads, 0.3 * BUDGET))
-        if not seconds and len(dtypes) * len(kernels) > 1:
-            seconds[by_threads[0]] = min(trial.time(by_threads[0]) for _ in range(2))
-        expected = trial.steps * min(seconds.values(), default=0.0)
-        budget = _budget(expected)
-        if budget > 2:
-            say(f"timing the settings for {spoken(budget)}, since training will take about {spoken(expected)}")
-        if budget > BUDGET:
-            seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
-        crews = sorted(by_threads, key=lambda setting: seconds.get(setting, inf))
-        # Which crew is quickest may depend on dtype and kernel; who has the time tries all that are near.
-        near = [crew for crew in crews[1:] if seconds.get(crew, inf) < CLEARLY * seconds[crews[0]] and budget > BUDGET]
-        settings = [
-            replace(crew, dtype=dtype, attention=kernel)
-            for crew in [crews[0], *near]
-            for dtype in dtypes
-            for kernel in kernels
-        ]
-        seconds.update(compare(trial, settings, 0.7 * budget, _rounds(budget)))
-        timed = {setting: seconds[setting] for setting in settings if setting in seconds}
-        best = _fastest(timed) if timed else settings[0]
+        best, seconds, timed, by_crew = _search(asked, trial, say)
         if asked.compile == "auto" and uncompiled:
             compile_why = f"compile off: {uncompiled}"
         elif asked.compile == "auto":
             taken = seconds[best] if best in seconds else min(trial.time(best) for _ in range(2))
-            by_crew = {setting: seconds[setting] for setting in by_threads if setting in seconds}
-            finalists = _finalists(best, timed, by_threads, by_crew)
+            finalists = _finalists(best, timed, by_crew)
             best, compile_why, others = _with_compiler(trial, best, finalists, trial.steps * taken, say)
             seconds.update(others)
             compile_it = best.compiled
     finally:
         torch.set_num_threads(threads_before)
+    decided = Compute(
+        device="cpu",
+        dtype=best.dtype,
+        attention=best.attention,
+        threads=best.threads,
+        share=best.share,
+        compile=compile_it,
+    )
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     plain = replace(best, compiled=False)
     if plain in seconds:
@@ -150,17 +130,42 @@ def decide(
         why.append(f"{plain}: {'the quickest once compiled' if timed and best.compiled else 'as the scenario says'}")
     slower = sorted((setting for setting in seconds if setting != plain), key=seconds.__getitem__)
     why += [f"{setting}: {1e3 * seconds[setting]:.1f} ms a step" for setting in slower]
-    if compile_why:
-        why.append(compile_why)
-    decided = Compute(
-        device="cpu",
-        dtype=best.dtype,
-        attention=best.attention,
-        threads=best.threads,
-        share=best.share,
-        compile=compile_it,
-    )
-    return decided, why
+    return decided, [*why, compile_why] if compile_why else why
+
+
+def _search(
+    asked: Compute, trial: Trial[Any], say: Callable[[str], None]
+) -> tuple[Setting, Seconds, Seconds, dict[Setting, float | None]]:
+    """(The quickest without a compiler, all that was timed, of this what took part in the last comparison, what was
+    timed of numbers of threads and what these share, all else being equal; None = it was not)."""
+    dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
+    kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
+    thread_counts = [asked.threads] if asked.threads else _thread_counts()
+    # Threads first, one thread first of all, and those that share every operation last: beside busy processes
+    # such a step can take seconds, and what is tried after it would be measured no better.
+    by_threads = [Setting(dtypes[-1], kernels[-1], *crew) for crew in _crews(asked, thread_counts, trial)]
+    seconds = compare(trial, by_threads, 0.3 * BUDGET)
+    if not seconds and len(dtypes) * len(kernels) > 1:
+        seconds[by_threads[0]] = min(trial.time(by_threads[0]) for _ in range(2))
+    expected = trial.steps * min(seconds.values(), default=0.0)
+    budget = _budget(expected)
+    if budget > 2:
+        say(f"timing the settings for {spoken(budget)}, since training will take about {spoken(expected)}")
+    if budget > BUDGET:
+        seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
+    crews = sorted(by_threads, key=lambda setting: seconds.get(setting, inf))
+    # Which crew is quickest may depend on dtype and kernel; who has the time tries all that are near.
+    near = [crew for crew in crews[1:] if seconds.get(crew, inf) < CLEARLY * seconds[crews[0]] and budget > BUDGET]
+    settings = [
+        replace(crew, dtype=dtype, attention=kernel)
+        for crew in [crews[0], *near]
+        for dtype in dtypes
+        for kernel in kernels
+    ]
+    seconds.update(compare(trial, settings, 0.7 * budget, _rounds(budget)))
+    timed = {setting: seconds[setting] for setting in settings if setting in seconds}
+    best = _fastest(timed) if timed else settings[0]
+    return best, seconds, timed, {crew: seconds.get(crew) for crew in by_threads}
 
 
 def _budget(expected: float) -> float:
@@ -204,9 +209,7 @@ def _fastest(seconds: dict[Setting, float]) -> Setting:
     return min(seconds, key=handicapped)
 
 
-def _finalists(
-    best: Setting, seconds: dict[Setting, float], crews: Sequence[Setting], by_crew: dict[Setting, float]
-) -> list[Setting]:
+def _finalists(best: Setting, seconds: Seconds, by_crew: Mapping[Setting, float | None]) -> list[Setting]:
     """What the compiler may make the quickest, the likeliest first: it changes more than it speeds up.
 
     It does away with the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
@@ -214,19 +217,24 @@ def _finalists(
     threads meet, so the other way of sharing is tried too. And another number of threads, where one was not clearly
     behind: how many were quickest was found out before dtype and kernel, perhaps in a minute when others were busy.
 
-    seconds  of dtypes and kernels · by_crew  of numbers of threads and what they share, all else being equal
+    seconds, by_crew  as `_search` returns them
     """
     found = [best]
     if best.dtype != "bfloat16" and best in seconds:
         near = [s for s in seconds if s.dtype == "bfloat16" and seconds[s] < CLEARLY * seconds[best]]
         found += sorted(near, key=seconds.__getitem__)[:1]
-    ways = {crew.share for crew in crews if crew.threads == best.threads}
-    others = [replace(setting, share=way) for setting in reversed(found) for way in ways - {best.share}]
-    behind = CLEARLY * min(by_crew.values(), default=0.0)
-    near = [crew for crew in by_crew if crew.threads != best.threads and by_crew[crew] < behind]
-    for crew in sorted(near, key=by_crew.__getitem__)[:1]:
+    others = [
+        replace(setting, share=crew.share)
+        for setting in reversed(found)
+        for crew in by_crew
+        if crew.threads == setting.threads and crew.share != setting.share
+    ]
+    took = {crew: time for crew, time in by_crew.items() if time is not None}
+    behind = CLEARLY * min(took.values(), default=0.0)
+    elsewhere = [crew for crew in took if crew.threads != best.threads and took[crew] < behind]
+    for crew in sorted(elsewhere, key=took.__getitem__)[:1]:
         others.append(replace(found[-1], threads=crew.threads, share=crew.share))
-    return found + others
+    return list(dict.fromkeys(found + others))
 
 
 def _with_compiler(
