@@ -105,6 +105,18 @@ async def test_samples_of_two_steps_stand_beside_each_other(root: Path) -> None:
         assert not any("sample at 20" in line and "sample at 40" in line for line in text_of(app).split("\n"))
 
 
+async def test_samples_longer_than_their_place_are_laid_out_as_wide_as_short_ones(root: Path) -> None:
+    """What a run that has ended wrote is laid out once, before its scroll bar is there: the place is always kept."""
+    widths = {}
+    for text in ("a cat", "many cats\n" * 60):
+        app = app_on(root, make_run(root, text=text))
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settle(pilot, ready(app))
+            samples = train(app).query_one("#samples")
+            widths[samples.show_vertical_scrollbar] = samples.scrollable_content_region.width
+    assert widths[False] == widths[True]
+
+
 async def test_the_metric_changes_and_so_do_the_axes(root: Path) -> None:
     app = app_on(root, make_run(root))
     async with app.run_test(size=(120, 40)) as pilot:
