@@ -221,11 +221,12 @@ def main() -> None:
     parser.add_argument("--device", default="", help="cpu, or for gpt2-124m what txlab chooses")
     parser.add_argument("--batch", type=int, default=0, help="sequences of a step, in place of the shape's own")
     parser.add_argument("--steps", type=int, default=0, help="of a segment (50, two frames; 6 for the larger shapes)")
-    parser.add_argument("--repeats", type=int, default=17)
+    parser.add_argument("--repeats", type=int, default=0, help="turns of each (17, or 9 for the larger shapes)")
     parser.add_argument("--busy", type=int, default=0, help="processes that spin beside the measurement")
     asked = parser.parse_args()
     scenario = scenario_of(asked.shape, asked.device, asked.batch)
-    steps = asked.steps or (50 if scenario.model.width < 256 else 6)
+    small = scenario.model.width < 256
+    steps, repeats = asked.steps or (50 if small else 6), asked.repeats or (17 if small else 9)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)]
     loops: dict[str, Loop] = {}
     try:
@@ -237,7 +238,7 @@ def main() -> None:
             for name in ("lean", "fp32", "probed"):
                 loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
             print_settings(fp32, probed)
-            measure(loops, probed, threads, steps, asked.repeats, asked.busy)
+            measure(loops, probed, threads, steps, repeats, asked.busy)
             for loop in loops.values():
                 loop.process.kill()
                 loop.process.wait()

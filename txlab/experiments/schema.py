@@ -50,7 +50,7 @@ class Record(Section):
     metrics_every: PositiveInt = 1
     evaluate_every: NonNegativeInt = 100
     sample_every: NonNegativeInt = 200
-    frame_every: NonNegativeInt = 25  # a frame takes about an eighth of a small model's step
+    frame_every: NonNegativeInt = 25  # a frame takes about a seventh of a small model's step
     frames_mb: float = Field(64.0, gt=0, le=100_000, description="disk budget of frames/; older ones are thinned")
     checkpoint_every: NonNegativeInt = 500
     checkpoints_kept: PositiveInt = Field(3, description="the newest so many stay, and the best by validation")

@@ -8,7 +8,7 @@ these share depend on each other and on who else is using the machine: alone, tw
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -133,11 +133,9 @@ def decide(
     return decided, [*why, compile_why] if compile_why else why
 
 
-def _search(
-    asked: Compute, trial: Trial[Any], say: Callable[[str], None]
-) -> tuple[Setting, Seconds, Seconds, dict[Setting, float | None]]:
+def _search(asked: Compute, trial: Trial[Any], say: Callable[[str], None]) -> tuple[Setting, Seconds, Seconds, Seconds]:
     """(The quickest without a compiler, all that was timed, of this what took part in the last comparison, what was
-    timed of numbers of threads and what these share, all else being equal; None = it was not)."""
+    timed of numbers of threads and what these share, all else being equal, inf where there was no time for it)."""
     dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
     kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
     thread_counts = [asked.threads] if asked.threads else _thread_counts()
@@ -155,17 +153,17 @@ def _search(
         seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
     crews = sorted(by_threads, key=lambda setting: seconds.get(setting, inf))
     # Which crew is quickest may depend on dtype and kernel; who has the time tries all that are near.
-    near = [crew for crew in crews[1:] if seconds.get(crew, inf) < CLEARLY * seconds[crews[0]] and budget > BUDGET]
+    near = [crew for crew in crews[1:] if seconds.get(crew, inf) < CLEARLY * seconds[crews[0]]]
     settings = [
         replace(crew, dtype=dtype, attention=kernel)
-        for crew in [crews[0], *near]
+        for crew in [crews[0], *(near if budget > BUDGET else [])]
         for dtype in dtypes
         for kernel in kernels
     ]
     seconds.update(compare(trial, settings, 0.7 * budget, _rounds(budget)))
     timed = {setting: seconds[setting] for setting in settings if setting in seconds}
     best = _fastest(timed) if timed else settings[0]
-    return best, seconds, timed, {crew: seconds.get(crew) for crew in by_threads}
+    return best, seconds, timed, {crew: seconds.get(crew, inf) for crew in by_threads}
 
 
 def _budget(expected: float) -> float:
@@ -209,7 +207,7 @@ def _fastest(seconds: dict[Setting, float]) -> Setting:
     return min(seconds, key=handicapped)
 
 
-def _finalists(best: Setting, seconds: Seconds, by_crew: Mapping[Setting, float | None]) -> list[Setting]:
+def _finalists(best: Setting, seconds: Seconds, by_crew: Seconds) -> list[Setting]:
     """What the compiler may make the quickest, the likeliest first: it changes more than it speeds up.
 
     It does away with the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
@@ -229,10 +227,9 @@ def _finalists(best: Setting, seconds: Seconds, by_crew: Mapping[Setting, float 
         for crew in by_crew
         if crew.threads == setting.threads and crew.share != setting.share
     ]
-    took = {crew: time for crew, time in by_crew.items() if time is not None}
-    behind = CLEARLY * min(took.values(), default=0.0)
-    elsewhere = [crew for crew in took if crew.threads != best.threads and took[crew] < behind]
-    for crew in sorted(elsewhere, key=took.__getitem__)[:1]:
+    behind = CLEARLY * min(by_crew.values())
+    elsewhere = [crew for crew in by_crew if crew.threads != best.threads and by_crew[crew] < behind]
+    for crew in sorted(elsewhere, key=by_crew.__getitem__)[:1]:
         others.append(replace(found[-1], threads=crew.threads, share=crew.share))
     return list(dict.fromkeys(found + others))
 

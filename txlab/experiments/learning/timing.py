@@ -132,7 +132,7 @@ def compare(
     return {setting: median(times[1:] or times) for setting, times in taken.items()}
 
 
-def fitting(shape: Shape, batch: int, steps: int = 0) -> tuple[Shape, int, float, str]:
+def fitting(shape: Shape, batch: int, steps: int) -> tuple[Shape, int, float, str]:
     """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences, to
     two, which threads can still share; how many such steps make a step of the whole; how that is told, "" for it all.
 
