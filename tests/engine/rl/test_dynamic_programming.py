@@ -1,5 +1,7 @@
 """One backup and what follows from it, on random processes and on worlds small enough to know by heart."""
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import islice, pairwise
 from typing import get_args
 
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 from random_processes import chain, corners, plain_backup, random_process
 
 from txlab.engine.rl.dynamic_programming import (
+    ROUNDING,
+    UNSETTLED,
     Order,
     backup,
     backup_of,
+    best_policy,
     changed,
     constant,
     even,
@@ -73,8 +78,6 @@ def test_where_an_episode_ends_there_is_no_bootstrap() -> None:
 
 
 def test_a_limit_cuts_off_and_does_not_change_a_value() -> None:
-    from dataclasses import replace
-
     process = random_process(3)
     v = some_values(process, 3)
     assert backup(replace(process, limit=2), v, 0.9).tobytes() == backup(process, v, 0.9).tobytes()
@@ -177,10 +180,70 @@ def test_a_better_policy_is_made_with_its_own_value_and_not_with_the_best() -> N
 
 def test_policies_are_compared_after_rounding_and_equals_share() -> None:
     """Trap 3: noise in the last digits neither breaks a tie nor counts as a change."""
-    noisy = np.array([[1.0, 1.0 + 3e-13, 0.5], [np.nan, 2.0, 2.0 - 1e-12]])
-    assert greedy(noisy).tolist() == [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
-    assert changed(greedy(noisy), greedy(noisy[:, ::1] + np.array([[1e-13, 0, 0], [0, 0, 1e-13]]))) == 0
+    for equal, noise in ((ROUNDING, 3e-15), (UNSETTLED, 3e-13)):
+        noisy = np.array([[1.0, 1.0 + noise, 0.5], [np.nan, 2.0, 2.0 - 3 * noise]])
+        other = noisy + np.array([[noise / 3, 0, 0], [0, 0, noise / 3]])
+        assert greedy(noisy, equal=equal).tolist() == [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
+        assert changed(greedy(noisy, equal=equal), greedy(other, equal=equal)) == 0
     assert greedy(np.array([[1.0, 1.001]])).tolist() == [[0.0, 1.0]]
+
+
+def test_which_actions_are_best_does_not_depend_on_the_unit_of_rewards() -> None:
+    process = world_named("gridworld").process
+    best = settled(sweeps(process, 0.9)).v
+    small = replace(process, reward=process.reward * 1e-12)
+    assert greedy(backup(small, best * 1e-12, 0.9)).tolist() == greedy(backup(process, best, 0.9)).tolist()
+
+
+def exact_stakes(heads: Fraction) -> dict[int, set[int]]:
+    """The best stakes of each capital, by the closed form of the gambler's value, in rational numbers.
+
+    With a favourable coin a stake of 1 is best: V(s) = (1 − rˢ)/(1 − r¹⁰⁰), r = (1 − p)/p. With another one
+    all that can be used is staked: V(s) = p V(2s) up to 50, p + (1 − p) V(2s − 100) above. Either is checked here.
+    """
+    p, v = heads, {0: Fraction(0), 100: Fraction(1)}
+    for s in range(1, 100):
+        if p > Fraction(1, 2):
+            v[s] = (1 - ((1 - p) / p) ** s) / (1 - ((1 - p) / p) ** 100)
+            continue
+        share, sure, x, passed = Fraction(1), Fraction(0), s, {}  # V(s) = share · V(x) + sure
+        while x not in v and x not in passed:
+            passed[x] = (share, sure)
+            share, sure, x = (share * p, sure, 2 * x) if x <= 50 else (share * (1 - p), sure + share * p, 2 * x - 100)
+        if x not in v:  # a circle: solve for V(x)
+            before, known = passed[x]
+            v[x] = (sure - known) / (before - share)
+        v[s] = share * v[x] + sure
+    stakes = {}
+    for s in range(1, 100):
+        q = {k: p * v[s + k] + (1 - p) * v[s - k] for k in range(1, min(s, 100 - s) + 1)}
+        assert max(q.values()) == v[s]
+        stakes[s] = {k for k, worth in q.items() if worth == v[s]}
+    return stakes
+
+
+@pytest.mark.parametrize("heads", ["0.25", "0.4", "0.5", "0.55"])
+def test_stakes_are_equally_good_exactly_where_they_are_in_rational_numbers(heads: str) -> None:
+    process = world_named("gambler", heads=float(heads)).process
+    near = settled(sweeps(process, 1.0), 1e-7).v
+    policies_found = [best_policy(process, near, 1.0)]
+    if heads != "0.5":  # there V(s) = s / 100 and every stake is best, which only settled values show
+        policies_found.append(greedy(backup(process, settled(sweeps(process, 1.0)).v, 1.0)))
+    wanted = exact_stakes(Fraction(heads))
+    for policy in policies_found:
+        for s, stakes in wanted.items():
+            assert set((np.flatnonzero(policy[s]) + 1).tolist()) == stakes
+
+
+@quickly
+@given(seeds)
+def test_the_best_policy_is_that_of_settled_values_already_where_sweeps_have_only_come_near(seed: int) -> None:
+    process = random_process(seed)
+    best = settled(sweeps(process, 0.9)).v
+    near = best + 1e-4 * some_values(process, seed) * ~process.terminal
+    for epsilon in (0.0, 0.3):
+        found = best_policy(process, near, 0.9, epsilon)
+        np.testing.assert_allclose(solved(process, found, 0.9), settled(sweeps(process, 0.9, epsilon=epsilon)).v)
 
 
 def test_ties_are_shared_where_the_first_of_the_best_would_never_arrive() -> None:

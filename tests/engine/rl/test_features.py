@@ -24,6 +24,15 @@ def test_radial_bumps_and_tiles_sum_alike_in_every_state() -> None:
     assert (tiles[:-1] != tiles[1:]).any(axis=1).sum() > 4, "tilings that are not shifted cut at the same places"
 
 
+def test_each_tiling_is_shifted_by_a_further_nth_of_a_tile_s_length() -> None:
+    """20 states, 4 tiles of 5, 5 tilings: tiling k cuts where (s + k) is a multiple of 5, so that each of the states is
+    the first of a tile in exactly one of them."""
+    tiles = tiled(20, 4, 5).matrix.reshape(20, 5, 5)  # state, tiling, tile
+    for k in range(5):
+        number = tiles[:, k].argmax(axis=1)
+        assert (np.flatnonzero(np.diff(number)) + 1).tolist() == [s for s in range(1, 20) if (s + k) % 5 == 0]
+
+
 @pytest.mark.parametrize("features", [tabular(9), aggregated(9, 2), radial(9, 4), tiled(9, 3, 2)])
 def test_the_first_values_are_what_was_asked_for(features: Features) -> None:
     w = features.weights(0.5)[:, None]

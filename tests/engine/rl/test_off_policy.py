@@ -1,5 +1,7 @@
 """Baird's counterexample: what diverges, by how much, and what does not (MATH M4; notes, "Learning, simulated")."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,16 @@ def test_a_sampled_life_goes_by_the_documented_draws_and_runs_away_too() -> None
     # The same in two stretches: nothing of chance has to be saved.
     half, state = sampled_td(problem, first().w, 2, seed=5, begin=0, steps=1000, alpha=0.01)
     assert np.array_equal(sampled_td(problem, half, state, seed=5, begin=1000, steps=2000, alpha=0.01)[0], later)
+
+
+def test_the_projected_error_is_the_length_of_what_the_features_can_express_of_the_error() -> None:
+    """√ Σ d (Π δ)², with Π δ the nearest X u in the same weighting, found by least squares; d is not even here."""
+    chance = np.random.default_rng(3)
+    problem = baird()
+    d = chance.dirichlet(np.ones(7))
+    for features in (problem.features, chance.normal(size=(7, 3))):
+        weighted = replace(problem, features=features, weighting=d)
+        w = chance.normal(size=features.shape[1])
+        delta = weighted.errors(w)
+        u = np.linalg.lstsq(np.sqrt(d)[:, None] * features, np.sqrt(d) * delta, rcond=None)[0]
+        assert projected_error(weighted, w) == pytest.approx(np.sqrt(d @ (features @ u) ** 2), rel=1e-9)

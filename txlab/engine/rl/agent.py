@@ -17,6 +17,7 @@ import numpy as np
 
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.checking import checked
@@ -147,10 +148,10 @@ class Agent:
         return probabilities(q, self.settings, self.episode)
 
     def greedy(self) -> np.ndarray:
-        """(S, A) the policy that it has come to: only the best actions, equal ones sharing (rounded: trap 3)."""
+        """(S, A) the policy that it has come to: only the best actions, equal ones sharing."""
         q = self.q()
         assert q is not None
-        return probabilities(np.round(q, 9), replace(self.settings, policy="greedy"), 0)
+        return greedy(q)
 
     def trace(self) -> np.ndarray | None:
         """(S, A) or (S): the traces now; None for rules without."""

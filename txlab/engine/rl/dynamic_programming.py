@@ -17,14 +17,22 @@ from typing import Literal
 
 import numpy as np
 
+from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Process
-from txlab.errors import RunFailed
+from txlab.errors import LabError, RunFailed
 
 Order = Literal["synchronous", "in-place", "prioritised"]
 
-TIE = 1e-8
-"""Two values are the same if they differ by less than this share of the largest. A sweep leaves errors near its
-tolerance, and a policy that took those for a difference would never settle."""
+ROUNDING = 2.0**-44
+"""Two values are the same if they differ by less than this share of the largest: what the rounding of float64 leaves,
+and no more. With heads .55 two stakes of the gambler may differ by 1e-10 and not be equally good."""
+
+UNSETTLED = 1e-8
+"""The same for policies that are improved while they are evaluated by sweeps: those leave errors near their tolerance,
+and a policy that took such an error for a difference would never settle."""
+
+MOST_SOLVED = 1000
+"""States for which `best_policy` solves linear equations: .1 s."""
 
 
 def backup(process: Process, v: np.ndarray, gamma: float) -> np.ndarray:
@@ -84,20 +92,41 @@ def constant(process: Process, action: int) -> np.ndarray:
     return policy
 
 
-def greedy(q: np.ndarray, epsilon: float = 0.0) -> np.ndarray:
+def greedy(q: np.ndarray, epsilon: float = 0.0, equal: float = ROUNDING) -> np.ndarray:
     """(S, A): evenly among the best actions of each state, a share ε of it evenly among all that are allowed.
 
-    Equal is what is equal after rounding (`TIE`). Evenly, and not the first: on the frozen lake with γ = 1 the first of
-    the best actions may go to and fro for ever, where a choice among them arrives.
+    Values are equal where they differ by at most `equal` · max |Q|. Evenly, and not the first: on the frozen lake with
+    γ = 1 the first of the best actions may go to and fro for ever, where a choice among them arrives.
     """
     allowed = ~np.isnan(q)
     known = np.where(allowed, q, -np.inf)
     top = known.max(axis=-1, keepdims=True)
-    scale = max(1.0, float(np.abs(q[allowed]).max())) if allowed.any() else 1.0
-    ties = allowed & (known >= top - TIE * scale)
+    scale = float(np.abs(q[allowed]).max(initial=0.0))
+    ties = allowed & (known >= top - equal * scale)
     policy: np.ndarray = ties / np.maximum(ties.sum(axis=-1, keepdims=True), 1)
     if epsilon:
         policy = (1 - epsilon) * policy + epsilon * allowed / np.maximum(allowed.sum(axis=-1, keepdims=True), 1)
+    return policy
+
+
+def best_policy(process: Process, v: np.ndarray, gamma: float, epsilon: float = 0.0) -> np.ndarray:
+    """(S, A): the best actions, equally good ones sharing, where sweeps have come near to the best values V.
+
+    V is off by about the tolerance of the sweeps, which breaks some ties and hides some differences. So the policy that
+    is greedy to it is evaluated exactly, and improved until it stays: up to `MOST_SOLVED` states. In a larger world,
+    and where a policy has no finite value, it is greedy to V itself.
+    """
+    policy = greedy(backup(process, v, gamma), epsilon)
+    if process.size > MOST_SOLVED:
+        return policy
+    for _ in range(100):  # one or two, as a rule
+        try:
+            better = greedy(backup(process, solved(process, policy, gamma), gamma), epsilon)
+        except LabError:
+            break
+        if not changed(better, policy):
+            break
+        policy = better
     return policy
 
 
@@ -228,7 +257,7 @@ def policies(
     while True:
         v = settled(sweeps(process, gamma, policy, v=v), tolerance).v
         q = backup(process, v, gamma)
-        better = greedy(q, epsilon)
+        better = greedy(q, epsilon, UNSETTLED)
         changes = changed(better, policy)
         yield Improved(number, policy, v, q, changes)
         if not changes:

@@ -14,7 +14,20 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl import undiscounted
-from txlab.engine.rl.dynamic_programming import backup, changed, constant, even, greedy, settled, sweep, sweeps, values
+from txlab.engine.rl.dynamic_programming import (
+    ROUNDING,
+    UNSETTLED,
+    backup,
+    best_policy,
+    changed,
+    constant,
+    even,
+    greedy,
+    settled,
+    sweep,
+    sweeps,
+    values,
+)
 from txlab.engine.rl.finite_horizon import from_start
 from txlab.engine.rl.likely_path import likely_path
 from txlab.errors import LabError, nearest
@@ -72,7 +85,7 @@ class PlanningExperiment:
             return even(process)
         if name == "optimal":
             best = settled(sweeps(process, self.gamma, epsilon=epsilon)).v
-            return greedy(backup(process, best, self.gamma), epsilon)
+            return best_policy(process, best, self.gamma, epsilon)
         if name not in process.actions:
             known = ["even", "optimal", *process.actions]
             raise LabError(
@@ -126,13 +139,17 @@ class PlanningExperiment:
         # A policy that stays is the best one only if its values have settled; else its evaluation goes on.
         newer = sweep(self.process, self.v, self.gamma, self.policy)
         self.finished = not changes and float(np.abs(newer - self.v).max(initial=0.0)) <= self.numbers["tolerance"]
-        self.policy = better
+        self.policy = self.greedy(self.v) if self.finished else better
         self.improvements += bool(changes)
         self.since, self.judged = 0, False
         return {"changed": float(changes)}
 
     def greedy(self, v: np.ndarray) -> np.ndarray:
-        return greedy(backup(self.process, v, self.gamma), self.numbers["epsilon"])
+        """The policy that is greedy to V; at the end of a search the best one, whose ties are exact."""
+        epsilon = self.numbers["epsilon"]
+        if self.finished and (self.searches or self.improves):
+            return best_policy(self.process, v, self.gamma, epsilon)
+        return greedy(backup(self.process, v, self.gamma), epsilon, ROUNDING if self.searches else UNSETTLED)
 
     def verify(self) -> None:
         return
@@ -147,7 +164,7 @@ class PlanningExperiment:
         the greedy one leads from the start; 0/greedy is that one where another is evaluated."""
         plan = self.scenario.plan
         q = backup(self.process, self.v, self.gamma)
-        best = greedy(q, self.numbers["epsilon"])
+        best = self.greedy(self.v)
         policy = best if self.policy is None else self.policy
         side = side_of(
             plan.method,

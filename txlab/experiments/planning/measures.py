@@ -1,7 +1,7 @@
 """Answers to "why this number?" for what a planning run records: how far from the end it is, and what it began with
 (MATH M1, M2).
 
-Notable: the change of a sweep bounds the error that is left, which no curve of it shows by itself.
+Notable: the change of a sweep over all states bounds the error that is left, which no curve of it shows by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def explain_metric(scenario: PlanningScenario, name: str, step: int, values: Map
         return None
     value = values[name]
     if name == "delta":
-        return _delta(scenario, step, value)
+        return _delta(scenario, step, values)
     told = {
         "residual": (
             f"how far from the Bellman equation after step {step}?",
@@ -48,17 +48,22 @@ def explain_metric(scenario: PlanningScenario, name: str, step: int, values: Map
     return Explanation(question, equation, "M1, M2", SOURCE, [Operand(name, value, note)], [], value)
 
 
-def _delta(scenario: PlanningScenario, step: int, delta: float) -> Explanation:
+def _delta(scenario: PlanningScenario, step: int, values: Mapping[str, float]) -> Explanation:
+    delta, residual = values["delta"], values.get("residual")
     gamma, tolerance = world_of(scenario.world).process.discount, scenario.plan.tolerance
     steps = [Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no")]
-    if gamma < 1:
+    equation = "δ = maxₛ |V_new(s) − V_old(s)|"
+    nothing = "no value is further off than this"
+    if gamma < 1 and scenario.plan.sweep != "prioritised":
+        equation += ",  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ"
         bound = gamma / (1 - gamma) * delta
-        steps.append(
-            Step("error ≤", f"{gamma:g} / (1 − {gamma:g}) · {delta:.4g}", bound, "no value is further off than this")
-        )
+        steps.append(Step("error ≤", f"{gamma:g} / (1 − {gamma:g}) · {delta:.4g}", bound, nothing))
+    elif gamma < 1 and residual is not None:  # a sweep that left states out is no contraction: what it left counts
+        equation += ",  maxₛ |V_new(s) − V(s)| ≤ residual / (1 − γ)"
+        steps.append(Step("error ≤", f"{residual:.4g} / (1 − {gamma:g})", residual / (1 - gamma), nothing))
     return Explanation(
         question=f"what does a change of {delta:.4g} at step {step} say?",
-        equation="δ = maxₛ |V_new(s) − V_old(s)|,  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ",
+        equation=equation,
         math="M1, M2",
         source="Puterman 1994, theorem 6.3.3",
         operands=[
