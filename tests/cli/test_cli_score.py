@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -106,3 +107,31 @@ def test_nothing_to_score_is_said(ask: Ask) -> None:
     assert "nothing to score" in ask("score", "latest", "a").out
     assert ask("score", "latest", "a", "--json").json["total"] is None
     assert ask("score", "latest", "", "--json").json["tokens"] == []
+
+
+HEAD = "the weights have no head that predicts tokens"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["score", "bare", "a cat"],
+        ["generate", "bare", "a [MASK]"],
+        ["attend", "bare", "a cat"],
+        ["attend", "bare", "a cat", "--head", "1.1"],
+        ["explain", "bare", "a cat", "--lens"],
+        ["explain", "bare", "a cat"],
+        ["explain", "bare", "--circuits"],
+        ["explain", "bare", "--circuits", "--head", "1.1"],
+    ],
+    ids=" ".join,
+)
+def test_what_one_should_know_of_a_model_stands_in_its_json_too(
+    ask: Ask, models: dict[str, OpenModel], words: list[str]
+) -> None:
+    note = f"{HEAD}: what it attends to is trained, its logits are not"
+    models["bare"] = replace(models["bert"], note=note)
+    assert ask(*words, "--json").json["model"]["note"] == note
+    if words[0] != "explain" or "--lens" in words or "--circuits" in words:
+        assert HEAD in ask(*words).out
+    assert "note" not in ask(words[0], "bert", *words[2:], "--json").json["model"]

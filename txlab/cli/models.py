@@ -66,8 +66,9 @@ def given_text(text: str | None, file: Path | None, needed: bool = True) -> str 
 
 
 def about(model: OpenModel) -> dict[str, Any]:
-    """Which model answered, for JSON."""
-    return {"name": model.name, "step": model.step, "kind": model.kind, "origin": str(model.origin)}
+    """Which model answered, for JSON; with a note where there is something that one should know of it."""
+    found = {"name": model.name, "step": model.step, "kind": model.kind, "origin": str(model.origin)}
+    return found | ({"note": model.note} if model.note else {})
 
 
 def sizes(model: OpenModel) -> str:
