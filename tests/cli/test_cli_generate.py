@@ -89,6 +89,8 @@ def test_halves_of_characters_wait_for_the_other_half(models: dict[str, OpenMode
         (["latest", ""], "no token to go on from"),
         (["latest", "x", "--beam", "2", "--top-k", "3"], "--beam searches"),
         (["latest", "x", "--top-p", "0"], "--temperature 0"),
+        (["latest", "x", "--top-p", "0"], "above 0 and at most 1"),
+        (["latest", "x", "--top-p", "nan"], "nan"),
         (["latest", "x", "--top-p", "1.5"], "1.5"),
         (["latest", "x", "--tokens", "0"], "0"),
         (["nothing", "x"], "no run 'nothing'"),

@@ -41,7 +41,7 @@ def generate(
     ] = None,
     top_k: Annotated[int, typer.Option("--top-k", metavar="K", help="only the K likeliest; 0 = all", min=0)] = 0,
     top_p: Annotated[
-        float, typer.Option("--top-p", metavar="P", help="only the likeliest that have mass P together", min=0, max=1)
+        float, typer.Option("--top-p", metavar="P", help="only the likeliest that have mass P together, 0 < P <= 1")
     ] = 1.0,
     beam: Annotated[
         int, typer.Option("--beam", metavar="K", help="the likeliest whole texts, searched with K beams", min=0)
@@ -55,8 +55,8 @@ def generate(
 
     if beam and (temperature or top_k or top_p < 1):
         raise LabError("--beam searches and draws nothing: --temperature, --top-k and --top-p are not for it")
-    if top_p == 0:
-        raise LabError("--top-p 0 leaves no token; --temperature 0 takes the likeliest")
+    if not 0 < top_p <= 1:
+        raise LabError(f"--top-p {top_p:g} is not allowed: above 0 and at most 1; --temperature 0 takes the likeliest")
     given = given_text(prompt, file)
     assert given is not None
     model = opened(name)

@@ -68,6 +68,26 @@ def test_distributions_are_cut_where_they_say() -> None:
     torch.testing.assert_close(next_probabilities(logits, temperature=0.5), squared)
 
 
+def test_no_mass_at_all_leaves_the_likeliest_token() -> None:
+    logits = torch.tensor([[0.1, 0.4, 0.2, 0.3], [0.7, 0.1, 0.1, 0.1]]).log()
+    for top_k in (0, 2):
+        found = next_probabilities(logits, top_k=top_k, top_p=0.0)
+        torch.testing.assert_close(found, torch.tensor([[0, 1.0, 0, 0], [1.0, 0, 0, 0]]))
+
+
+def test_a_mass_that_is_reached_exactly_keeps_no_token_more() -> None:
+    """Powers of two, so that sums are exact."""
+    kept = [int((next_probabilities(torch.zeros(8), top_p=p) > 0).sum()) for p in (0.125, 0.25, 0.5, 0.75, 0.76, 1.0)]
+    assert kept == [1, 2, 4, 6, 7, 8]
+
+
+def test_with_both_cuts_the_mass_is_that_of_the_k_likeliest() -> None:
+    """.4 of .4 + .3 is 57 %: within the two likeliest one token has a mass of .5, within all tokens it has not."""
+    logits = torch.tensor([0.1, 0.4, 0.2, 0.3]).log()
+    torch.testing.assert_close(next_probabilities(logits, top_k=2, top_p=0.5), torch.tensor([0, 1.0, 0, 0]))
+    torch.testing.assert_close(next_probabilities(logits, top_k=2, top_p=0.6), torch.tensor([0, 4 / 7, 0, 3 / 7]))
+
+
 def test_an_empty_prompt_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="no tokens"):
         written(model_with("learned"), [], True, 1.0)

@@ -28,6 +28,9 @@ def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0,
     temperature 0   all the mass on the likeliest token (the lowest id among equals)
     top_k           only the k likeliest; 0 = all (Fan et al. 2018)
     top_p           only the smallest set whose mass reaches p, at least one token (Holtzman et al. 2020)
+
+    With both, p is a share of the mass that the k likeliest have together: each step cuts a distribution that sums to
+    1, in the order temperature, top-k, top-p (as in transformers).
     """
     logits = logits.float()
     if temperature == 0:
@@ -38,8 +41,10 @@ def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0,
         keep = torch.ones_like(ranked, dtype=torch.bool)
         if top_k:
             keep[..., top_k:] = False
+            ranked = ranked * keep / (ranked * keep).sum(-1, keepdim=True)
         # The mass *before* a token decides, so that the token that crosses p is still in.
         keep &= ranked.cumsum(-1) - ranked < top_p
+        keep[..., 0] = True
         probability = torch.zeros_like(probability).scatter(-1, order, ranked * keep)
         probability = probability / probability.sum(-1, keepdim=True)
     return probability
