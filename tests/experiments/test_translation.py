@@ -162,6 +162,18 @@ def test_label_smoothing_spreads_its_share_over_the_vocabulary() -> None:
     assert smooth.adjustable()["label_smoothing"].value == 0.2
 
 
+@torch.no_grad()
+def test_evaluation_has_no_label_smoothing_in_it() -> None:
+    plain, smooth = (
+        build(scenario(data={"task": "dates", "pairs": 60}, train={"label_smoothing": share})) for share in (0.0, 0.3)
+    )
+    smooth.model.load_state_dict(plain.model.state_dict())
+    losses = [alone(smooth, source, target) for source, target in smooth.data.unseen]
+    measured = smooth.evaluate()
+    assert measured["val_loss"] == pytest.approx(float(torch.cat(losses).mean()), rel=1e-5)
+    assert measured == plain.evaluate()
+
+
 # What must never reach the weights
 
 

@@ -1,5 +1,7 @@
 """A logit is the sum of what its parts add; what each layer would say; how far tokens have travelled (MATH T1–T9)."""
 
+import math
+
 import pytest
 import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
@@ -131,6 +133,10 @@ def test_the_lens_is_what_a_model_cut_off_after_each_layer_would_say(name: str) 
     torch.testing.assert_close(found.probabilities[-1], logits.softmax(-1).topk(4).values, **CLOSE)
     torch.testing.assert_close(found.final, found.logits.softmax(-1)[:, int(logits.argmax())], **CLOSE)
     assert float(found.kl[-1]) == 0.0
+    last = found.logits[-1].softmax(-1)
+    for row, kl in zip(found.logits, found.kl.tolist(), strict=True):  # KL(last row ‖ this one), token by token
+        terms = zip(last.tolist(), row.softmax(-1).tolist(), strict=True)
+        assert kl == pytest.approx(sum(p * math.log(p / q) for p, q in terms), abs=1e-9)
     assert len(found.ids) == (4 if "translator" in name else 3)
     if name in ("gpt", "post"):
         short = GPT(GPTShape(1, 2, 8, 12, 11, norm="post" if name == "post" else "pre")).double()

@@ -1,5 +1,6 @@
 """Sinusoids digit by digit, and what makes rotary positions relative (MATH T7)."""
 
+import cmath
 import math
 
 import pytest
@@ -30,6 +31,21 @@ def test_a_rotated_product_depends_on_the_distance_alone() -> None:
     assert products[5, 2] == pytest.approx(products[63, 60], abs=1e-5)
     assert abs(products[5, 2] - products[5, 3]) > 1e-2
     assert abs(products[5, 2] - products[2, 5]) > 1e-2
+
+
+@pytest.mark.parametrize(("width", "base"), [(8, 10_000.0), (64, 10_000.0), (6, 500_000.0)])
+def test_rotary_angles_and_turns_are_those_of_complex_numbers(width: int, base: float) -> None:
+    """The pair n of position i, as x + iy, is multiplied by exp(i · place · base^(−2n/K)), one number at a time."""
+    angles = rotary_angles(70, width, base)
+    x = torch.randn(70, width, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    turned = rotate(x, angles.double())
+    for place in (0, 1, 2, 31, 69):
+        for n in range(width // 2):
+            theta = place * math.exp(-2 * n / width * math.log(base))
+            assert float(angles[place, n]) == pytest.approx(theta, rel=1e-6)
+            wanted = complex(*x[place, 2 * n : 2 * n + 2].tolist()) * cmath.exp(1j * theta)
+            found = complex(*turned[place, 2 * n : 2 * n + 2].tolist())
+            assert abs(found - wanted) < 1e-5
 
 
 def test_turning_changes_no_length_and_position_zero_is_left_alone() -> None:
