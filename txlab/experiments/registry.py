@@ -113,6 +113,11 @@ KINDS = {
             module="txlab.experiments.control",
         ),
         Kind(
+            "bandits",
+            schema="txlab.experiments.bandits:BanditScenario",
+            module="txlab.experiments.bandits",
+        ),
+        Kind(
             "prediction",
             schema="txlab.experiments.prediction.schema:PredictionScenario",
             module="txlab.experiments.prediction",
