@@ -1,7 +1,12 @@
 """Three lines in anybody's loop make a run; how it ends is in the run."""
 
+import errno
+import re
+import shutil
 import subprocess
 import sys
+import threading
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +16,15 @@ import txlab
 from txlab.errors import LabError
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
-from txlab.runs.events import live_branch, read_rows
+from txlab.runs.events import Row, decode_row, live_branch, read_rows
 from txlab.runs.finding import find_run
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute
 from txlab.runs.reader import RunReader
+
+
+def metrics_of(path: Path) -> list[Row]:
+    return [row for row in read_rows(RunDirectory(path).events)[0] if row["event"] == "metrics"]
 
 
 def test_three_lines_make_a_run_that_readers_open(tmp_path: Path) -> None:
@@ -114,7 +123,215 @@ def test_what_is_no_step_is_refused_and_not_lost(tmp_path: Path, step: object) -
         run.log(step, loss=1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", ["abc", None, [1.0, 2.0], np.ones(3), 10**400])
+@pytest.mark.parametrize("value", ["abc", "1.5", b"1", None, [1.0, 2.0], np.ones(3), 10**400, 1 + 2j, np.complex64(1)])
 def test_what_is_no_number_is_refused_with_its_name(tmp_path: Path, value: object) -> None:
     with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match=r"step 7: accuracy = .* one number"):
         run.log(7, accuracy=value)  # type: ignore[arg-type]
+
+
+class FAKE:
+    type = "fake"
+
+
+class OnDevice:
+    """What `log` sees of a tensor on a device: reading it is another matter."""
+
+    def __init__(self, shape: tuple[int, ...] = (), value: float | None = None, dtype: str = "float32") -> None:
+        self.shape, self.value, self.dtype, self.device = shape, value, dtype, FAKE
+
+    def detach(self) -> "OnDevice":
+        return self
+
+    def clone(self) -> "OnDevice":
+        return OnDevice(self.shape, self.value)
+
+    def reshape(self, shape: tuple[int, ...]) -> "OnDevice":
+        raise RuntimeError("the device is lost")
+
+    def __float__(self) -> float:
+        if self.value is None:
+            raise RuntimeError("the device is lost")
+        return self.value
+
+
+@pytest.mark.parametrize("shape", [(3,), (0,), (2, 2)])
+def test_the_shape_of_a_tensor_on_a_device_is_checked_at_once_and_nothing_else_is_lost(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(1, loss=OnDevice(value=1.0))
+        with pytest.raises(
+            LabError, match=rf"step 2: norm = something of shape {re.escape(str(shape))}: .* one number"
+        ):
+            run.log(2, loss=OnDevice(value=2.0), norm=OnDevice(shape))
+        with pytest.raises(LabError, match="complex"):
+            run.log(2, loss=OnDevice(dtype="complex64"))
+    assert [(row["step"], row["values"]) for row in metrics_of(run.path)] == [(1, {"loss": 1.0})]
+
+
+def test_a_meta_tensor_has_no_value_to_record(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match=r"loss = .* no value"):
+        run.log(1, loss=torch.empty((), device="meta"))
+
+
+def test_rows_that_wait_for_a_device_survive_its_loss_and_the_run_is_not_called_done(tmp_path: Path) -> None:
+    run = txlab.record("mine", root=tmp_path)
+    for step in range(1, 7):
+        run.log(step, loss=OnDevice(value=None if step == 3 else float(step)), lr=0.1)
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        run.recorder.flush()
+    run.note(6, "still here")
+    run.close()
+    found = {row["step"]: row["values"] for row in metrics_of(run.path)}
+    assert found == {step: {"lr": 0.1} | ({} if step == 3 else {"loss": float(step)}) for step in range(1, 7)}
+    assert [row["text"] for row in read_rows(RunDirectory(run.path).events)[0] if row["event"] == "note"]
+    info = RunInfo.load(run.path)
+    assert (info.status, info.reason) == ("failed", "not recorded: loss of step 3 (the device is lost)")
+
+
+def test_a_row_that_the_disk_refused_is_written_when_it_takes_it(tmp_path: Path) -> None:
+    run = txlab.record("mine", root=tmp_path)
+    write, full = run.recorder.events.write, True
+
+    def refusing(row: Row) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(row)
+
+    run.recorder.events.write = refusing  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="No space"):
+        run.log(1, loss=1.0)
+    full = False
+    run.log(2, loss=2.0)
+    run.close()
+    assert [row["step"] for row in metrics_of(run.path)] == [1, 2]
+    assert RunInfo.load(run.path).status == "done"
+
+
+def test_rows_that_no_disk_ever_took_are_in_the_reason(tmp_path: Path) -> None:
+    run = txlab.record("mine", root=tmp_path)
+
+    def refusing(row: Row) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run.recorder.events.write = refusing  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="No space"):
+        run.log(1, loss=1.0)
+    run.close()
+    info = RunInfo.load(run.path)
+    assert info.status == "failed"
+    assert "the metrics row of step 1" in info.reason
+    assert "No space left" in info.reason
+
+
+def test_a_metric_may_have_any_name_and_comes_in_a_mapping_too(tmp_path: Path) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(1, {"train/loss": 1.0, "values": 2.0}, step=7, self=8, lr=np.float32(0.5))
+        run.log(2, {"epoch": np.int64(3), "ok": np.bool_(True), "half": np.float16(0.5), "one": np.ones((1, 1))})
+        for wrong in ({"": 1.0}, {3: 1.0}):
+            with pytest.raises(LabError, match="no name of a metric"):
+                run.log(3, wrong)  # type: ignore[arg-type]
+        with pytest.raises(LabError, match="lr is given twice"):
+            run.log(3, {"lr": 1.0}, lr=2.0)
+        with pytest.raises(LabError, match="takes names with their numbers"):
+            run.log(3, 0.5)  # type: ignore[arg-type]
+        with pytest.raises(LabError, match="2\\^62"):
+            run.log(2**63, loss=1.0)
+    first, second = metrics_of(run.path)
+    assert first["values"] == {"train/loss": 1.0, "values": 2.0, "step": 7.0, "self": 8.0, "lr": 0.5}
+    assert second["values"] == {"epoch": 3.0, "ok": 1.0, "half": 0.5, "one": 1.0}
+
+
+def test_numbers_of_a_configuration_stay_numbers(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    config = {"lr": np.float32(0.25), "layers": np.int64(4), "betas": np.array([0.5, 0.75]), "eps": torch.tensor(0.5)}
+    txlab.record("mine", config, tmp_path).close()
+    said = tomllib.loads((find_run("mine", tmp_path) / "scenario.toml").read_text())
+    assert said["config"] == {"lr": 0.25, "layers": 4, "betas": [0.5, 0.75], "eps": 0.5}
+
+
+def test_a_tensor_that_the_loop_adds_to_keeps_the_value_that_it_had(tmp_path: Path) -> None:
+    class Sum(OnDevice):
+        def clone(self) -> OnDevice:
+            return OnDevice(value=self.value)
+
+    total = Sum(value=1.0)
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(1, total=total)
+        total.value = 2.0
+        run.log(2, total=total)
+        total.value = None
+    assert [row["values"]["total"] for row in metrics_of(run.path)] == [1.0, 2.0]
+
+
+def test_each_metric_has_steps_of_its_own(tmp_path: Path) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+        for step in range(100):
+            run.log(step, {"train/loss": 1 / (step + 1)})
+            if step % 25 == 24:
+                run.log(step // 25, {"epoch/acc": step / 100})
+        with pytest.raises(LabError, match=r"step 2 of epoch/acc comes after its step 3; say rewind\(2\)"):
+            run.log(2, {"epoch/acc": 0.0})
+        assert run.recorder.step == 99
+        run.rewind(50, "a spike")
+        with pytest.raises(LabError, match="step 49 of train/loss"):
+            run.log(49, {"train/loss": 0.0})
+        run.log(51, {"train/loss": 9.0})
+    reader = RunReader(run.path)
+    reader.poll()
+    assert reader.series("epoch/acc").steps.tolist() == [0, 1, 2, 3]
+    assert reader.series("train/loss").steps.tolist() == [*range(51), 51]
+    assert RunInfo.load(run.path).step == 51
+
+
+def test_threads_may_be_at_different_steps_and_every_row_is_whole(tmp_path: Path) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+
+        def work(start: int) -> None:
+            for step in range(start, start + 500):
+                run.log(step, reward=float(step))
+
+        threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    lines = RunDirectory(run.path).events.read_bytes().splitlines()
+    assert all(decode_row(line) for line in lines)
+    reader = RunReader(run.path)
+    reader.poll()
+    series = reader.series("reward")
+    assert series.steps.tolist() == sorted(step for i in range(4) for step in range(100 * i, 100 * i + 500))
+    assert series.values.tolist() == series.steps.tolist()
+    assert reader.latest("reward") == 799.0
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_a_directory_that_disappears_is_said_once_and_the_loop_goes_on(
+    tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(1, loss=1.0)
+        if how == "deleted":
+            shutil.rmtree(run.path)
+        else:
+            run.path.rename(tmp_path / "elsewhere")
+        for step in range(2, 5):
+            run.frame(step, {"x": np.ones(2)})
+            run.log(step, loss=1.0)
+        run.note(5, "still here")
+    assert capsys.readouterr().err == (
+        f"txlab: {run.path} is gone (deleted or moved); nothing more of this run is recorded\n"
+    )
+    assert not run.path.exists()
+
+
+def test_metrics_alone_notice_that_the_directory_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = txlab.record("mine", root=tmp_path)
+    shutil.rmtree(run.path)
+    run._answered = -1e9  # half a second has passed
+    run.log(1, loss=1.0)
+    run.log(2, loss=1.0)
+    run.close()
+    assert capsys.readouterr().err.count("is gone") == 1

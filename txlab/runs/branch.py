@@ -121,13 +121,9 @@ class Branch:
         return [series for series in found if len(series)]
 
     def latest(self, name: str) -> float | None:
-        """The value logged last on the live branch."""
-        found = [
-            (int(table.steps.view()[-1]), float(table.column(name)[-1]))
-            for table in self.tables.values()
-            if name in table.names and len(table)
-        ]
-        return max(found, key=lambda pair: pair[0])[1] if found else None
+        """The value of the last step on the live branch; of several for that step, the one logged last."""
+        found = [table.last(name) for table in self.tables.values() if name in table.names and len(table)]
+        return max(found, key=lambda last: last[:2])[2] if found else None
 
 
 def sealed(name: str, tables: Iterable[Table]) -> Series:

@@ -51,13 +51,18 @@ class Table:
         self.event, self.names = event, tuple(names)
         self.steps, self.times = Column(np.int64), Column(np.float64)
         self.values = [Column(np.float64) for _ in self.names]
-        self.ascending = True  # as every writer of ours keeps it between rewinds
+        self.ascending = True  # but where threads were at different steps
 
     def __len__(self) -> int:
         return self.steps.length
 
     def column(self, name: str) -> Array:
         return self.values[self.names.index(name)].view()
+
+    def last(self, name: str) -> tuple[int, float, float]:
+        """Step, time and value of the greatest step; of several rows of it, the last one."""
+        at = len(self) - 1 if self.ascending else len(self) - 1 - int(self.steps.view()[::-1].argmax())
+        return int(self.steps.view()[at]), float(self.times.view()[at]), float(self.column(name)[at])
 
     def extend(self, steps: Sequence[int], times: Sequence[float], values: Sequence[Any]) -> None:
         """Append rows; `values` holds those of the first row, then those of the second …"""
@@ -81,6 +86,7 @@ class Table:
         if not gone.any():
             return None
         dead = Table(self.event, self.names)
+        dead.ascending = self.ascending
         for column, part in zip(self.columns(), dead.columns(), strict=True):
             part.extend(column.view()[gone])
             column.keep(~gone)

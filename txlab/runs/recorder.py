@@ -1,8 +1,9 @@
 """The one writer of a run directory: rows, heartbeat, frames, checkpoints, run.json.
 
 Notable: values that still lie on a GPU wait in a buffer and are fetched together (at most every quarter of a second),
-so that recording never makes a device wait for each step; on a CPU a row goes out at once. fdatasync and heartbeat
-belong to a thread, out of the loop's way. A ballast file is given up on a full disk, so that the end can be written.
+so that recording never makes a device wait for each step; on a CPU a row goes out at once. A row leaves the buffer only
+when it has been written. fdatasync and heartbeat belong to a thread, out of the loop's way. A ballast file is given up
+on a full disk, so that the end can be written.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from txlab.errors import one_line
 from txlab.experiments.protocol import Frame, Metrics, Sample, State
 from txlab.runs import checkpoints
 from txlab.runs.atomic import atomic_write, write_whole
@@ -52,7 +55,7 @@ class Recorder:
         self._make_reserve()
         self.frames = FrameWriter(run.frames, frames_mb * 1e6)
         self.events = EventWriter(run.events)
-        self._waiting: list[Row] = []  # rows whose values, or whose predecessors' values, are still on a device
+        self._waiting: deque[Row] = deque()  # rows that wait for a device, for those before them, or for a disk
         self._fetched = time.monotonic()
         self._sync_trouble: OSError | None = None
         self._closing = threading.Event()
@@ -65,27 +68,34 @@ class Recorder:
     # Rows
 
     def row(self, event: str, step: int, **said: Any) -> None:
-        """Write one row; it waits behind rows that wait for a device."""
-        row = {"event": event, "time": time.time(), "step": step, **said}
-        self.step = step
-        if self._waiting:
-            self._waiting.append(row)
-        else:
-            self._write(row)
+        """Write one row; it waits behind rows that wait. After an OSError it is kept, and written later."""
+        self._add({"event": event, "time": time.time(), "step": step, **said})
+        if len(self._waiting) == 1:
+            self._write_waiting()
 
-    def _write(self, row: Row) -> None:
+    def _add(self, row: Row) -> None:
+        """Queue a row, in its place among the steps: one that goes back without a rewind says so ("behind")."""
+        step = row["step"]
+        if step >= self.step or row["event"] == "rewind":
+            self.step = step
+        else:
+            row["behind"] = True
+        self._waiting.append(row)
+
+    def _write_waiting(self) -> None:
         if self._sync_trouble is not None:
             trouble, self._sync_trouble = self._sync_trouble, None
             raise trouble
-        self.events.write(row)
-        for listener in self.listeners:
-            listener(row)
+        while self._waiting:
+            self.events.write(self._waiting[0])
+            row = self._waiting.popleft()
+            for listener in self.listeners:
+                listener(row)
 
     def metrics(self, step: int, values: Metrics) -> None:
         """Record numbers that are the same for the same scenario, seed, device and threads."""
-        if any(_on_a_device(value) for value in values.values()):
-            self.step = step
-            self._waiting.append({"event": "metrics", "time": time.time(), "step": step, "values": dict(values)})
+        if any(on_a_device(value) for value in values.values()):
+            self._add({"event": "metrics", "time": time.time(), "step": step, "values": dict(values)})
         else:
             self.row("metrics", step, values={name: number(value) for name, value in values.items()})
 
@@ -95,12 +105,10 @@ class Recorder:
         return bool(self._waiting) and time.monotonic() - self._fetched >= FETCH_EVERY
 
     def flush(self) -> None:
-        """Fetch what waits on a device, all together, and write its rows."""
+        """Fetch what waits on a device, all together, and write its rows; if that fails, they go on waiting."""
         self._fetched = time.monotonic()
-        waiting, self._waiting = self._waiting, []
-        _fetch(waiting)
-        for row in waiting:
-            self._write(row)
+        _fetch(self._waiting)
+        self._write_waiting()
 
     def machine(self, step: int, values: Mapping[str, float]) -> None:
         """Record numbers that depend on the machine's mood."""
@@ -178,15 +186,15 @@ class Recorder:
 
     def finish(self, status: str, reason: str) -> None:
         """Write the end: an end row, run.json, a last heartbeat. Gives the reserve up first, so that a full disk has
-        room for it; raises nothing that a disk or a failed device could bring about."""
-        self.info.status, self.info.reason = status, reason
-        self.info.step, self.info.ended = self.step, time.time()
+        room for it; raises nothing that a disk or a failed device could bring about. A run that lost values is not
+        done, whatever `status` says."""
         self._stop_thread()
         self._sync_trouble = None
         self.run.reserve.unlink(missing_ok=True)
-        with contextlib.suppress(OSError, RuntimeError):
-            self.flush()
-        self._waiting = []
+        if lost := self._rescue():
+            status, reason = ("failed", lost) if status == "done" else (status, f"{reason}; {lost}".lstrip("; "))
+        self.info.status, self.info.reason = status, reason
+        self.info.step, self.info.ended = self.step, time.time()
         with contextlib.suppress(OSError):
             self.row("end", self.step, status=status, reason=reason)
         with contextlib.suppress(OSError):
@@ -195,6 +203,30 @@ class Recorder:
             self._save_info()
         self._beat()
         self.events.close()
+
+    def _rescue(self) -> str:
+        """Write what waits, one value at a time if need be; what could not be written, as a sentence, or ""."""
+        try:
+            self.flush()
+            return ""
+        except Exception as error:
+            why = one_line(error)
+        gone: list[str] = []
+        for row in self._waiting:
+            values = row.get("values", {})
+            for name in list(values):
+                try:
+                    values[name] = number(values[name])
+                except Exception:
+                    del values[name]
+                    gone.append(f"{name} of step {row['step']}")
+        try:
+            self._write_waiting()
+        except Exception:
+            gone += [f"the {row['event']} row of step {row['step']}" for row in self._waiting]
+            self._waiting.clear()
+        few = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
+        return f"not recorded: {few} ({why})" if gone else ""
 
     def _save_info(self) -> None:
         data = self.info.encoded()
@@ -212,6 +244,17 @@ class Recorder:
         """Let go of thread and files without writing an end (a fork, a test)."""
         self._stop_thread()
         self.events.close()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the log is no longer where it was: the run directory has been deleted, moved or replaced."""
+        try:
+            there, ours = self.run.events.stat(), os.fstat(self.events.descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
 
     def _stop_thread(self) -> None:
         self._closing.set()
@@ -251,19 +294,19 @@ def number(value: Any) -> float:
     return float(value.detach() if hasattr(value, "detach") else value)
 
 
-def _on_a_device(value: Any) -> bool:
+def on_a_device(value: Any) -> bool:
     """Whether reading a metric would make the loop wait for a device."""
     device = getattr(value, "device", None)
     return device is not None and getattr(device, "type", "cpu") != "cpu"
 
 
-def _fetch(rows: Sequence[Row]) -> None:
+def _fetch(rows: Iterable[Row]) -> None:
     """Replace the tensors in rows by numbers, with one transfer for each device and type."""
     groups: dict[tuple[Any, Any], list[tuple[dict[str, Any], str]]] = {}
     for row in rows:
         values = row.get("values", {})
         for name, value in values.items():
-            if _on_a_device(value):
+            if on_a_device(value):
                 groups.setdefault((value.device, value.dtype), []).append((values, name))
             else:
                 values[name] = number(value)

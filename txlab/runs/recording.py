@@ -4,39 +4,44 @@
         for step in range(1000):
             run.log(step, loss=train())
 
-Notable: steps may repeat but not go back unless `rewind` says so, because a curve that zigzags is a wrong curve. A run
-that nobody closes is closed when the interpreter ends, as failed if an exception ended it.
+Notable: the steps of one metric may repeat but not go back unless `rewind` says so, because a curve that zigzags is a
+wrong curve; another metric may count something else, epochs perhaps, and another thread may be at another step. A run
+that nobody closes is closed when the program ends, by what it ended with (see ending.py). A run belongs to the process
+that began it: in a fork of it (a worker of a DataLoader) to record is an error, and to end it does nothing.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import math
 import operator
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, SupportsIndex, TypeAlias, get_args
+from weakref import WeakKeyDictionary
 
 from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame, Sample
+from txlab.runs import ending
 from txlab.runs.atomic import atomic_write
+from txlab.runs.branch import LARGEST_STEP
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, new_info
 from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import write_traceback
 from txlab.runs.process import begin
-from txlab.runs.recorder import Recorder
+from txlab.runs.recorder import Recorder, on_a_device
 
 if TYPE_CHECKING:
-    import torch
-
     from txlab.experiments.protocol import Array
 
 ANSWER_EVERY = 0.5  # seconds between two looks into the inbox
+Status: TypeAlias = Literal["done", "stopped", "interrupted", "failed"]
 
 
 def record(
@@ -71,19 +76,53 @@ def as_toml(value: Any) -> Any:
         return {str(key): as_toml(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, (list, tuple)):
         return [as_toml(entry) for entry in value if entry is not None]
+    if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
+        return as_toml(value.tolist())
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def whole(step: SupportsIndex) -> int:
+def whole(step: SupportsIndex, least: int = 0) -> int:
     """A step as Python's own integer: a row with numpy's or torch's would be no row to any reader."""
     try:
-        return operator.index(step)
+        plain = operator.index(step)
     except TypeError:
         raise LabError(f"a step is a whole number, not {str(step)[:60]!r}") from None
+    if not least <= plain <= LARGEST_STEP:
+        raise LabError(f"a step is a whole number from {least} to 2^62, not {plain}")
+    return plain
+
+
+def metric(step: int, name: object, value: Any) -> Any:
+    """A metric as a float, or as a tensor of its own on its device. Raises LabError for what is not one number."""
+    if type(value) is float and type(name) is str and name:
+        return value
+    if not isinstance(name, str) or not name:
+        raise LabError(f"step {step}: {name!r} is no name of a metric; a name is a text that is not empty")
+    shape = getattr(value, "shape", None)
+    try:
+        if isinstance(value, (str, bytes)) or value is None:
+            raise TypeError(f"not {type(value).__name__}")
+        if shape is None:
+            return float(value)
+        if math.prod(shape) != 1:
+            raise TypeError("not several")
+        if "complex" in str(value.dtype):
+            raise TypeError("not a complex one")
+        if on_a_device(value):
+            if value.device.type == "meta":
+                raise TypeError("a meta tensor has no value")
+            return value.detach().clone()  # out of its graph; and the loop may well add to it in place
+        return metric(step, name, value.item())
+    except (TypeError, ValueError, OverflowError) as error:
+        size = f"something of shape {tuple(shape)}" if shape else repr(str(value)[:60])
+        raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None
 
 
 class Recording:
-    """A run that another program's loop writes; `path` is its directory."""
+    """A run that another program's loop writes; `path` is its directory. Any thread may call any method.
+
+    If the directory disappears, that is said once on standard error, and nothing more is recorded: the loop goes on.
+    """
 
     def __init__(self, run: RunDirectory, recorder: Recorder) -> None:
         self.path = run.path
@@ -91,24 +130,49 @@ class Recording:
         self.inbox = Inbox(run)
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(writing(run))
-        self._open = True
+        self._open, self._refusal = True, ""  # why nothing more can be recorded; "" = that is silently ignored
+        self._turn = _Turn(self)
         self._answered = time.monotonic()
-        self._step = 0
+        self.signal = ""
+        self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
+        self._framed = 0
         recorder.row("start", 0, pid=recorder.info.pid, host=recorder.info.host, resumed_from=None)
-        atexit.register(self._at_exit)
+        ending.watch(self)
 
-    def log(self, step: SupportsIndex, **values: float | torch.Tensor) -> None:
-        """Record named numbers of a step; tensors on a device are fetched late, many at once."""
-        step = self._go_to(step)
-        try:
-            self.recorder.metrics(step, values)
-        except (TypeError, ValueError, OverflowError) as error:
-            named = ", ".join(f"{name} = {str(value)[:60]!r}" for name, value in values.items())
-            raise LabError(f"step {step}: {named}: a metric is one number ({one_line(error)})") from error
-        if self.recorder.due:
-            self.recorder.flush()
-        if time.monotonic() - self._answered >= ANSWER_EVERY:
-            self._answer()
+    def log(
+        self, step: SupportsIndex, values: Mapping[str, SupportsFloat] | None = None, /, **named: SupportsFloat
+    ) -> None:
+        """Record numbers of a step, by name: `log(3, loss=.5)`, `log(3, {"train/loss": .5}, lr=1e-3)`.
+
+        Tensors on a device are copied there and fetched late, many at once. The steps of a metric may not go back,
+        but each metric has steps of its own, and so has each thread.
+
+        Raises LabError, and records nothing of this call, for what is not one number, a step that goes back, a run that
+        is closed, and in a fork of the process that records.
+        """
+        step = whole(step)
+        if values is not None:
+            if not isinstance(values, Mapping):
+                raise LabError(f"step {step}: log takes names with their numbers, not {str(values)[:60]!r}")
+            if twice := named.keys() & values.keys():
+                raise LabError(f"step {step}: {min(twice)} is given twice")
+            named = {**values, **named}
+        metrics = {name: metric(step, name, value) for name, value in named.items()}
+        with self._turn:
+            if self._ignores():
+                return
+            reached = self._reached.setdefault(threading.current_thread(), {})
+            for name in metrics:
+                if step < (last := reached.get(name, 0)):
+                    back = f"say rewind({step}) first if the loop went back"
+                    raise LabError(f"step {step} of {name} comes after its step {last}; {back}")
+            self.recorder.metrics(step, metrics)
+            for name in metrics:
+                reached[name] = step
+            if self.recorder.due:
+                self.recorder.flush()
+            if time.monotonic() - self._answered >= ANSWER_EVERY:
+                self._answer()
 
     def frame(
         self,
@@ -119,66 +183,106 @@ class Recording:
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Record what may be looked at: named arrays, rows of labels, texts, and facts that say how to read them."""
-        step = self._go_to(step)
-        self.recorder.frame(Frame(step, tensors, tokens or {}, texts or {}, facts or {}))
+        frame = Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {})
+        with self._turn:
+            if frame.step < self._framed:
+                raise LabError(f"a frame of step {frame.step} comes after one of step {self._framed}")
+            if not self._ignores():
+                self.recorder.frame(frame)
+                self._framed = frame.step
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
         """Record a text that the model wrote."""
-        step = self._go_to(step)
-        self.recorder.sample(step, Sample(prompt, text))
+        step = whole(step)
+        with self._turn:
+            if not self._ignores():
+                self.recorder.sample(step, Sample(prompt, text))
 
     def note(self, step: SupportsIndex, text: str) -> None:
-        step = self._go_to(step)
-        self.recorder.note(step, text)
+        """Record a remark."""
+        step = whole(step)
+        with self._turn:
+            if not self._ignores():
+                self.recorder.note(step, text)
 
     def rewind(self, step: SupportsIndex, reason: str = "") -> None:
-        """Say that the loop went back: what was recorded after `step` no longer counts."""
-        step = whole(step)
-        self.recorder.flush()
-        self.recorder.rewind(step, self._step, reason, explicit=True)
-        self._step = step
+        """Say that the loop went back: what was recorded for steps after `step`, of any metric, no longer counts."""
+        step = whole(step, -1)
+        with self._turn:
+            if not self._ignores():
+                self.recorder.flush()
+                self.recorder.rewind(step, self.recorder.step, reason, explicit=True)
+                self._framed = min(self._framed, step)
+                for reached in self._reached.values():
+                    reached.update({name: min(last, step) for name, last in reached.items()})
 
-    def close(self, status: str = "done", reason: str = "") -> None:
-        """End the run; a second time nothing happens."""
-        if self._open:
-            self._open = False
-            atexit.unregister(self._at_exit)
-            with contextlib.suppress(OSError):
+    def close(self, status: Status | None = None, reason: str = "") -> None:
+        """End the run: done, or interrupted if a signal has asked for it, unless `status` says something else.
+
+        A second time nothing happens, nor in a fork.
+        """
+        if status is not None and status not in get_args(Status):
+            raise LabError(f"a run does not end as {status!r}; allowed: {', '.join(get_args(Status))}")
+        if status is None:
+            status, reason = ("interrupted", self.signal) if self.signal else ("done", reason)
+        self.end(status, reason)
+
+    # What ending.py asks of a run
+
+    @property
+    def busy(self) -> bool:
+        return self._turn.thread == threading.get_ident()
+
+    def signalled(self, name: str) -> None:
+        self.signal = self.signal or name
+        with contextlib.suppress(LabError, OSError):
+            self.note(self.recorder.step, f"{name} came; the handler of the program decides what it does")
+
+    def end(self, status: str, reason: str = "", error: BaseException | None = None) -> None:
+        with self._turn:
+            if self._open:
                 self._answer()
+            if not self._open:
+                return
+            self._open, self._refusal = False, f"{self.path} is closed; nothing more can be recorded"
+            if error is not None:
+                write_traceback(self.recorder.run, error)
             self.recorder.finish(status, reason)
             self._lock.close()
+            ending.forget(self)
 
-    def _go_to(self, step: SupportsIndex) -> int:
-        """The step as a plain integer, from now on the current one; LabError if it goes back."""
-        if not self._open:
-            raise LabError(f"{self.path} is closed; nothing more can be recorded")
-        plain = whole(step)
-        if plain < 0:
-            raise LabError(f"a step is a whole number from 0 on, not {plain}")
-        if plain < self._step:
-            back = f"say rewind({plain}) first if the loop went back"
-            raise LabError(f"step {plain} comes after step {self._step}; {back}")
-        self._step = plain
-        return plain
+    def disown(self) -> None:
+        owner = self.recorder.info.pid
+        self._turn = _Turn(self)  # the lock may be held by a thread that is not in this process
+        self._open, self._refusal = False, f"{self.path} is recorded by process {owner}, and this is a fork of it"
+        self.recorder.events.close()
+        self._lock.close()
 
     def _answer(self) -> None:
+        """Refuse what the inbox asks for, and notice when there is no inbox any more."""
         self._answered = time.monotonic()
-        for request in self.inbox.take():
-            error = request.error or "this run is recorded by another program, which takes no requests"
-            self.recorder.control(self._step, request, error)
+        if self.recorder.gone:
+            self.give_up()
+            return
+        with contextlib.suppress(OSError):
+            for request in self.inbox.take():
+                error = request.error or "this run is recorded by another program, which takes no requests"
+                self.recorder.control(self.recorder.step, request, error)
 
-    def _at_exit(self) -> None:
-        error = getattr(sys, "last_value", None)
-        self._end_with(error if isinstance(error, BaseException) else None)
+    def _ignores(self) -> bool:
+        """Whether a call does nothing, since the directory is gone. LabError if the run is closed, or of another
+        process."""
+        if self._refusal:
+            raise LabError(self._refusal)
+        return not self._open
 
-    def _end_with(self, error: BaseException | None) -> None:
-        if error is None:
-            self.close()
-        elif isinstance(error, KeyboardInterrupt):
-            self.close("interrupted", "KeyboardInterrupt")
-        else:
-            write_traceback(self.recorder.run, error)
-            self.close("failed", f"{type(error).__name__}: {one_line(error)}")
+    def give_up(self) -> None:
+        """The directory is gone: say so, once."""
+        self._open = False
+        print(f"txlab: {self.path} is gone (deleted or moved); nothing more of this run is recorded", file=sys.stderr)
+        self.recorder.close()
+        self._lock.close()
+        ending.forget(self)
 
     def __enter__(self) -> Self:
         return self
@@ -186,4 +290,31 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_with(error)
+        if self._open:
+            ending.end_with(self, error)
+
+
+class _Turn:
+    """One thread at a time writes the run; what comes up meanwhile is seen to behind it: a signal, a lost directory."""
+
+    def __init__(self, run: Recording) -> None:
+        self.run, self.lock = run, threading.RLock()
+        self.thread, self.depth = 0, 0
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.thread = threading.get_ident()
+        self.depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        lost = isinstance(error, OSError) and self.run.recorder.gone
+        if lost:
+            self.run.give_up()
+        self.depth -= 1
+        if not self.depth:
+            self.thread = 0
+        self.lock.release()
+        ending.deliver()
+        return lost
