@@ -351,15 +351,11 @@ def test_no_value_is_further_off_than_the_answer_says(sweep: Any) -> None:
 
 
 def test_the_stakes_of_a_finished_plan_are_best_exactly() -> None:
-    """Of a favourable coin one stake is best in each state; at this tolerance the values are off by more than stakes
-    differ. A policy that was improved on the way ends there too."""
+    """With a fair coin all stakes are equally good, which values that are off by the tolerance do not show."""
     for method in ("value-iteration", "policy-iteration"):
-        table = {
-            "world": {"name": "gambler", "heads": 0.55},
-            "plan": {"method": method, "tolerance": 1e-3},
-        }
+        table = {"world": {"name": "gambler", "heads": 0.5}, "plan": {"method": method, "tolerance": 1e-4}}
         experiment = build(PlanningScenario.model_validate(table))
         ran(experiment)
         assert experiment.finished
         policy = np.asarray(experiment.frame().tensors["0/policy"])
-        assert (policy[1:100] > 0).sum(axis=1).tolist() == [1] * 99
+        assert ((policy > 0) == experiment.process.allowed).all()
