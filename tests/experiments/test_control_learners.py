@@ -414,3 +414,50 @@ def test_a_world_that_nothing_ends_is_cut_off_and_the_run_says_so(tmp_path: Path
     reader.poll()
     assert [row["text"] for row in reader.notes] == ["Nothing ends an episode here: it is cut off after 1000 steps."]
     assert reader.latest("length/sarsa") == 1000
+
+
+# Worlds that can only be stepped
+
+CARDS: dict[str, Any] = {
+    "world": {"name": "gymnasium:Blackjack-v1"},
+    "learners": [{"rule": "monte-carlo", "alpha": 0.05}, {"rule": "sarsa-lambda", "alpha": 0.05}],
+    "control": {"runs": 3, "episodes": 60, "together": 10, "score": 5},
+}
+
+
+def test_an_environment_of_gymnasium_s_without_tables_is_learnt_in_by_stepping() -> None:
+    experiment = build(ControlScenario.model_validate(CARDS))
+    for _ in range(60):
+        metrics = experiment.step()
+    assert set(metrics) >= {"return/monte-carlo", "return/sarsa-lambda"}
+    assert -1 <= metrics["return/monte-carlo"] <= 1
+    assert -1 <= experiment.evaluate()["greedy/monte-carlo"] <= 1
+    frame = experiment.frame()
+    assert frame.tensors["0/q"].shape == (704, 2)
+    assert "0/path" not in frame.tensors
+    assert "does not tell its probabilities" in experiment.facts()["notes"][0]
+    with pytest.raises(LabError, match="does not tell its probabilities"):
+        explain(frame, "0/q", (300, 1))
+
+
+def test_it_is_resumed_bit_for_bit() -> None:
+    whole, first, second = (build(ControlScenario.model_validate(CARDS)) for _ in range(3))
+    wanted = [whole.step() for _ in range(60)]
+    for _ in range(25):
+        first.step()
+    second.load_state_dict(first.state_dict())
+    assert [second.step() for _ in range(35)] == wanted[25:]
+    assert second.frame().tensors["0/q"].tobytes() == whole.frame().tensors["0/q"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learners": [{"rule": "reinforce", "preferences": [1.0, 0.0]}]}, "can only be stepped"),
+        ({"compute": {"device": "cuda"}}, "can only be stepped"),
+        ({"world": {"name": "gymnasium:CartPole-v1"}}, "observation space is Box"),
+    ],
+)
+def test_what_cannot_be_stepped_is_refused_in_a_sentence(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        build(ControlScenario.model_validate({**CARDS, **changes}))

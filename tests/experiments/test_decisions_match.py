@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.gymnasium_adapter import stepped
 from txlab.engine.rl.settings import RULES, Rule, Settings
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.engine.rl.worlds.maps import compile_map
 from txlab.errors import LabError
 from txlab.experiments.decisions.match import Match
-from txlab.experiments.decisions.world import ENDLESS
+from txlab.experiments.decisions.world import ENDLESS, WorldSection, world_of
 from txlab.runs.checkpoints import put_together, take_apart
 
 PAIR = [Settings(rule="sarsa", alpha=0.5), Settings(rule="q-learning", alpha=0.5)]
@@ -211,3 +213,23 @@ def test_no_learner_moves_where_one_of_them_cannot() -> None:
     for each in (found, kept):
         each.run(300)
     same_frames(found, kept)
+
+
+def test_learners_of_a_match_step_environments_of_their_own() -> None:
+    section = {"name": "gymnasium:Blackjack-v1"}
+    world = world_of(WorldSection.model_validate(section), by_stepping=True)
+    here = Match(world, [Settings(rule="q-learning"), Settings(rule="sarsa")], seed=3, table=section)
+    here.run(500)
+    alone = make_agent(stepped("Blackjack-v1"), Settings(rule="sarsa"), 3)
+    alone.run(500)
+    assert here.agents[1].returns == alone.returns
+    again = Match(world, here.sides, seed=3, table=section)
+    again.load_state_dict(here.state_dict())
+    here.run(100)
+    again.run(100)
+    assert again.frame().tensors["0/q"].tobytes() == here.frame().tensors["0/q"].tobytes()
+    last = here.agents[0].last
+    assert last is not None
+    assert here.explain(0, last.state, last.action).result == pytest.approx(last.after)
+    with pytest.raises(LabError, match="no update has touched"):
+        here.explain(0, 0)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from txlab.engine.rl.worlds.catalogue import WORLDS, worlds
 from txlab.errors import LabError
-from txlab.experiments.decisions.world import MOST_BYTES, WorldSection, environment_of, with_its_map, world_of
+from txlab.experiments.decisions.world import ENDLESS, MOST_BYTES, WorldSection, with_its_map, world_of
 from txlab.runs.scenario import dump_scenario, load_scenario
 
 MAP = "title: Mine\nslip: 0.1\n\nS..\n.#G\n"
@@ -148,11 +148,22 @@ def test_a_file_that_is_no_text_or_too_long_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_environment_without_tables_is_stepped() -> None:
-    cards = environment_of(section(name="gymnasium:Blackjack-v1", discount=0.9))
-    assert (cards.size, cards.discount) == (704, 0.9)
-    for keys in ({"name": "cliff"}, {"name": "gymnasium:Blackjack-v1", "slip": 0.1}, {"name": "gymnasium:CartPole-v1"}):
-        with pytest.raises(LabError, match=r"world\.name"):
-            environment_of(section(**keys))
+    world = world_of(section(name="gymnasium:Blackjack-v1", discount=0.9), by_stepping=True)
+    assert (world.process.size, world.process.discount, world.process.limit) == (704, 0.9, ENDLESS)
+    assert world.environment is not None
+    cards = world.environment()
+    assert (cards.size, cards.discount, cards.actions) == (704, 0.9, ("stick", "hit"))
+    assert world.environment() is not cards
+    assert world.process.states[(14 * 11 + 10) * 2 + 1] == "(14,10,1)"
+    assert world.layout.state_at(14, 10, 1) == (14 * 11 + 10) * 2 + 1
+    for keys, said in (
+        ({"name": "gymnasium:Blackjack-v1", "slip": 0.1}, r"world\.slip"),
+        ({"name": "gymnasium:CartPole-v1"}, r"world\.name: CartPole-v1: its observation space is Box, which is not"),
+    ):
+        with pytest.raises(LabError, match=said):
+            world_of(section(**keys), by_stepping=True)
+    with pytest.raises(LabError, match=r"world\.name: Blackjack-v1 does not tell P.*kind = 'control'"):
+        world_of(section(name="gymnasium:Blackjack-v1"))
 
 
 def test_a_scenario_says_its_file_from_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

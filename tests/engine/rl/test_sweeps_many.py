@@ -11,7 +11,7 @@ import pytest
 from txlab.engine.rl.likely_path import likely_path
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Cancelled, Sweep, sweep_on
+from txlab.engine.rl.sweeps import Cancelled, Sweep, sweep_in
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.greedy import greedy_returns, policies
 from txlab.engine.rl.worlds.catalogue import world_named
@@ -81,7 +81,7 @@ def test_what_is_asked_wrongly_is_refused_in_a_sentence() -> None:
     with pytest.raises(LabError, match="REINFORCE learns from whole episodes"):
         Sweep(CLIFF, [Settings(rule="reinforce")], [1]).advance(10)
     with pytest.raises(LabError, match="mps"):
-        sweep_on("mps", CLIFF, [Settings()], [1])
+        sweep_in(world_named("cliff"), [Settings()], [1], "mps")
 
 
 def test_it_can_be_cancelled() -> None:

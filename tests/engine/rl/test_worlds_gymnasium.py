@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from txlab.engine.rl.environment import Environment, Numbering, SampledProcess
-from txlab.engine.rl.gymnasium_adapter import as_environment, from_gymnasium, stepped
+from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped
 from txlab.engine.rl.gymnasium_spaces import SpaceNumbers
 from txlab.engine.rl.process import Outcome
 from txlab.engine.rl.world import World
@@ -169,6 +169,16 @@ class Broken(gymnasium.Env[Any, Any]):
         if start is not None:
             self.initial_state_distrib = start
 
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = 0
+        return self.at, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        rows = self.P[self.at][action]
+        _, self.at, reward, over = rows[self.np_random.choice(len(rows), p=[row[0] for row in rows])]
+        return self.at, reward, over, False, {}
+
 
 GOOD = {0: {0: [(1.0, 1, 1.0, True)]}, 1: {0: [(1.0, 1, 0.0, True)]}}
 
@@ -197,6 +207,37 @@ def test_a_table_that_is_wrong_is_refused(P: Any, start: Any, said: str) -> None
 def test_a_table_that_is_right_is_read() -> None:
     world = from_gymnasium(Broken(GOOD))
     assert world.process.terminal.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("options", [{}, {"is_rainy": True}])
+def test_a_taxi_that_follows_its_table_is_a_world(options: dict[str, Any]) -> None:
+    assert from_gymnasium("Taxi-v4", **options).process.size == 500
+
+
+def test_a_taxi_with_a_fickle_passenger_is_refused_for_its_table_knows_nothing_of_that() -> None:
+    with pytest.raises(
+        NoTables, match=r"Taxi-v4 does not follow its table P: from state \d+ action . led to.*stepping"
+    ):
+        from_gymnasium("Taxi-v4", fickle_passenger=True)
+    assert stepped("Taxi-v4", fickle_passenger=True).size == 500
+
+
+COIN = {0: {0: [(0.5, 0, 0.0, False), (0.5, 1, 1.0, True)]}, 1: {0: [(1.0, 1, 0.0, True)]}}
+
+
+def test_what_happens_much_more_often_than_a_table_says_is_noticed() -> None:
+    assert from_gymnasium(Broken(COIN)).process.size == 2
+    told, done = Broken(COIN), Broken({**COIN, 0: {0: [(0.55, 0, 0.0, False), (0.45, 1, 1.0, True)]}})
+    told.step, told.reset = done.step, done.reset  # type: ignore[method-assign]
+    with pytest.raises(NoTables, match="much more or less often"):
+        from_gymnasium(told)
+
+
+def test_a_wrapper_that_changes_rewards_is_not_in_the_table_either() -> None:
+    lake = gymnasium.make("FrozenLake-v1")
+    assert from_gymnasium(lake).process.size == 16
+    with pytest.raises(NoTables, match="which is not in it"):
+        from_gymnasium(gymnasium.wrappers.TransformReward(lake, lambda reward: reward - 1))
 
 
 @pytest.mark.parametrize(
@@ -250,6 +291,22 @@ def test_a_life_there_is_a_function_of_its_numbers_and_can_be_gone_on_with() -> 
         again = make()
         again.load(json.loads(json.dumps(one.state())))
         assert [again.step(a) for a in (3, 0)] == [one.step(a) for a in (3, 0)]
+
+
+def test_an_environment_that_draws_from_elsewhere_does_not_do_the_same_again() -> None:
+    forgetful = Broken(COIN)
+    chance = np.random.default_rng(1)
+    forgetful.step = lambda action: (int(chance.random() < 0.5), 0.0, False, False, {})  # type: ignore[method-assign]
+    environment = stepped(forgetful)
+    assert not repeats(environment)
+    environment.reset(0.5)
+    for _ in range(3):
+        environment.step(0)
+    state = environment.state() | {"at": 1 - environment.at}  # by luck it may come out at the same state
+    forgetful.step = lambda action: (environment.at, 0.0, False, False, {})  # type: ignore[method-assign]
+    with pytest.raises(LabError, match="same seed and the same actions, so a run in it cannot be resumed bit for bit"):
+        environment.load(state)
+    assert repeats(stepped("Blackjack-v1"))
 
 
 def test_a_sampled_process_happens_as_often_as_its_probabilities_say() -> None:

@@ -33,6 +33,8 @@ class Stepped(NamedTuple):
 class Environment(Protocol):
     """States are numbers from 0 to size − 1, actions from 0 to len(actions) − 1; every action is possible everywhere.
 
+    states        what the states are called
+    limit         steps after which a learner cuts an episode off; 0 = the environment does so itself, where need be
     reset(u)      begins an episode, u in [0, 1) deciding all that chance does in it; gives its first state
     step(action)  LabError where no episode is under way
     state()       what `load` needs to be in the middle of the same episode again; small, JSON
@@ -45,7 +47,11 @@ class Environment(Protocol):
     @property
     def size(self) -> int: ...
     @property
+    def states(self) -> tuple[str, ...]: ...
+    @property
     def discount(self) -> float: ...
+    @property
+    def limit(self) -> int: ...
     def reset(self, u: float) -> int: ...
     def step(self, action: int) -> Stepped: ...
     def state(self) -> dict[str, Any]: ...
@@ -95,12 +101,15 @@ class SampledProcess:
         self.process = process
         self.name = name
         self.actions = process.actions
+        self.states = process.states
         self.size = process.size
+        self.limit = 0
         self.discount = process.discount
         self.begins = np.cumsum(process.start)
         self.u = 0.0
         self.done: list[int] = []
         self.at = -1
+        self.reached = -1  # the state that was told last
 
     def reset(self, u: float) -> int:
         """Begin; where, is decided by draw 3 of step 0 of the seed ⌊u · 2³²⌋, what happens by draw 2 of each step."""
@@ -109,6 +118,7 @@ class SampledProcess:
         self.at = min(int(np.searchsorted(self.begins, begin, side="right")), self.size - 1)
         while self.process.start[self.at] == 0:  # rounding may leave the last sum a little below 1
             self.at -= 1
+        self.reached = self.at
         return self.at
 
     def step(self, action: int) -> Stepped:
@@ -118,7 +128,7 @@ class SampledProcess:
         u = float(uniforms(int(self.u * 2**32), len(self.done), 1)[0, 0, 2])
         outcome = int(np.searchsorted(process.cumulative, self.at * process.choices + action + u, side="right"))
         self.done.append(action)
-        self.at = int(process.next[outcome])
+        self.at = self.reached = int(process.next[outcome])
         ended = bool(process.done[outcome])
         cut = not ended and len(self.done) == process.limit
         found = Stepped(self.at, float(process.reward[outcome]), ended, cut)
@@ -127,7 +137,7 @@ class SampledProcess:
         return found
 
     def state(self) -> dict[str, Any]:
-        return {"u": self.u, "actions": list(self.done), "under_way": self.at >= 0}
+        return {"u": self.u, "actions": list(self.done), "under_way": self.at >= 0, "at": self.reached}
 
     def load(self, state: dict[str, Any]) -> None:
         replay(self, state)
@@ -135,9 +145,14 @@ class SampledProcess:
             self.at = -1
 
 
+OTHERWISE = "did not do the same again with the same seed and the same actions"
+
+
 def replay(environment: Environment, state: dict[str, Any]) -> None:
-    """Begin the episode of a saved state again and do what was done in it."""
+    """Begin the episode of a saved state again and do what was done in it. LabError where it comes out elsewhere."""
     if state["actions"] or state["under_way"]:
-        environment.reset(float(state["u"]))
+        at = environment.reset(float(state["u"]))
         for action in state["actions"]:
-            environment.step(int(action))
+            at = environment.step(int(action)).next
+        if at != state["at"]:
+            raise LabError(f"{environment.name} {OTHERWISE}, so a run in it cannot be resumed bit for bit")

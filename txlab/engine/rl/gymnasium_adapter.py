@@ -1,18 +1,24 @@
 """Both ways between txlab and Gymnasium: a world of ours as an environment of theirs, and theirs as ours.
 
 Notable: what has tables (`P`, as FrozenLake, CliffWalking and Taxi do) becomes a world like any other, to be planned in
-and drawn; what has none can still be learnt in by stepping. An id names what is registered, never a module to import.
+and drawn, if it does what they say: Taxi's fickle passenger is in none. What has none can still be learnt in by
+stepping. An id names what is registered, never a module to import.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from txlab.engine.rl.environment import OTHERWISE
 from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rules.stepped import shell
 from txlab.engine.rl.world import Layout, World
 from txlab.errors import LabError, nearest, one_line
 
@@ -20,9 +26,16 @@ if TYPE_CHECKING:
     import gymnasium
 
     from txlab.engine.rl.environment import Environment
+    from txlab.engine.rl.gymnasium_environment import SteppedGymnasium
 
 NEEDED = "gymnasium is not installed; `pip install 'txlab[gymnasium]'` brings it"
+ONLY_STEPPED = "such an environment can be learnt in by stepping (kind = 'control'), not planned in"
 MOST_STATES = 1_000_000
+STEPS = 20_000  # .3 s for a taxi
+
+
+class NoTables(LabError):
+    """An environment that has no table of what may follow, or does not follow it."""
 
 
 def as_environment(world: World, render_mode: str | None = None) -> gymnasium.Env[int, int]:
@@ -35,7 +48,10 @@ def as_environment(world: World, render_mode: str | None = None) -> gymnasium.En
 
 
 def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -> World:
-    """The world whose tables an environment (or the one of that id) has. LabError where it has none, or wrong ones."""
+    """The world whose tables an environment (or the one of that id) has; it is stepped to see whether it follows them.
+
+    NoTables where it has none or does something else, LabError for a table that is none.
+    """
     made, name = opened(environment, options)
     inner: Any = made.unwrapped
     tables, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
@@ -43,21 +59,97 @@ def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -
         lacking = (
             "P, its table of (probability, next, reward, terminated)" if tables is None else "initial_state_distrib"
         )
-        raise LabError(
-            f"{name} does not tell {lacking}; such an environment can be learnt in by stepping, not planned in"
-        )
+        raise NoTables(f"{name} does not tell {lacking}; {ONLY_STEPPED}")
     try:
-        return world_of_tables(made, name, tables, np.asarray(start, dtype=np.float64))
+        world = world_of_tables(made, name, tables, np.asarray(start, dtype=np.float64))
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise LabError(f"{name} has a table P that is none: {one_line(error)}") from None
+    follows_its_table(made, name, tables)
+    return world
 
 
-def stepped(environment: gymnasium.Env[Any, Any] | str, discount: float = 1.0, **options: Any) -> Environment:
+def stepped(
+    environment: gymnasium.Env[Any, Any] | str, discount: float = 1.0, limit: int = 0, **options: Any
+) -> SteppedGymnasium:
     """Any environment of discrete observations and actions, as a learner of ours steps it."""
     made, name = opened(environment, options)
     from txlab.engine.rl.gymnasium_environment import SteppedGymnasium
 
-    return SteppedGymnasium(made, name, discount)
+    return SteppedGymnasium(made, name, discount, limit)
+
+
+def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
+    """A world in which learners can only step: it has names and a layout, and no probabilities.
+
+    An observation of several parts lies in the row of its first and the column of its second, the others are layers.
+    """
+    environment = stepped(id, discount, limit)
+    sizes = environment.observations.numbering.sizes
+    height, width, *rest = sizes if len(sizes) > 1 else (-(-sizes[0] // 20), min(sizes[0], 20))
+    number = np.arange(environment.size)
+    behind = prod(rest)
+    place = np.stack([number % behind, number // behind // width, number // behind % width], axis=1)
+    layers = [str(values) if values else "" for values in product(*(range(size) for size in rest))]
+    notes = [f"{id} does not tell its probabilities: learners step it, an environment each."]
+    if not repeats(environment):
+        notes.append(f"{id} {OTHERWISE}, so a run in it cannot be resumed.")
+    layout = Layout(height, width, place, tuple(layers))
+    return World(
+        f"gymnasium:{id}", id, shell(environment), layout, f"Gymnasium {id}", notes=tuple(notes),
+        environment=lambda: stepped(id, discount, limit),
+    )  # fmt: skip
+
+
+def repeats(environment: Environment, episodes: int = 3, steps: int = 50) -> bool:
+    """Whether the same number and the same actions make the same episodes: what a resume relies on."""
+
+    def lived() -> list[Any]:
+        told: list[Any] = []
+        for episode in range(episodes):
+            told.append(environment.reset((episode + 0.5) / episodes))
+            for step in range(steps):
+                told.append(environment.step((step + episode) % len(environment.actions)))
+                if told[-1].terminated or told[-1].truncated:
+                    break
+        return told
+
+    return lived() == lived()
+
+
+def follows_its_table(made: Any, name: str, tables: Any) -> None:
+    """Steps it, in each state by the action that was tried least often there. NoTables where something happens that the
+    table does not contain, or much more or less often than it says."""
+    tried: dict[tuple[int, int], Counter[tuple[int, float, bool]]] = {}
+    choices = int(made.action_space.n)
+    try:
+        state, over = int(made.reset(seed=0)[0]), False
+        for _ in range(STEPS):
+            if over:
+                state = int(made.reset()[0])
+            action = min(range(choices), key=lambda a: tried[state, a].total() if (state, a) in tried else 0)
+            then, reward, terminated, truncated, _ = made.step(action)
+            tried.setdefault((state, action), Counter())[int(then), float(reward), bool(terminated)] += 1
+            state, over = int(then), bool(terminated or truncated)
+    except Exception as error:  # whatever an environment of somebody else's raises while it is stepped
+        raise LabError(f"{name} cannot be stepped: {one_line(error)}") from None
+    chi_squared, freedom = 0.0, 0
+    for (s, a), happened in tried.items():
+        law: Counter[tuple[int, float, bool]] = Counter()
+        for p, to, reward, done in tables[s][a]:
+            law[int(to), float(reward), bool(done)] += p  # type: ignore[assignment]
+        strange = next((each for each in happened if not law[each]), None)
+        if strange is not None:
+            then, reward, terminated = strange
+            what = f"from state {s} action {a} led to state {then} with reward {reward:g}{', the end' * terminated}"
+            raise NoTables(f"{name} does not follow its table P: {what}, which is not in it; {ONLY_STEPPED}")
+        wanted = {each: p * happened.total() for each, p in law.items() if p * happened.total() >= 5}
+        chi_squared += sum((happened[each] - count) ** 2 / count for each, count in wanted.items())
+        freedom += len(wanted)  # one more a pair than there are: the test is the milder for it
+    if chi_squared > freedom + 8 * sqrt(2 * freedom):
+        raise NoTables(
+            f"{name} does not follow its table P: in {STEPS} steps things happen much more or less often than it says;"
+            f" {ONLY_STEPPED}"
+        )
 
 
 def opened(environment: gymnasium.Env[Any, Any] | str, options: Mapping[str, Any]) -> tuple[Any, str]:

@@ -5,6 +5,7 @@ Notable: this file imports gymnasium; `gymnasium_adapter` is the door that says 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -81,10 +82,11 @@ class SteppedGymnasium:
     An episode is begun with the seed ⌊u · 2³²⌋.
     """
 
-    def __init__(self, environment: gymnasium.Env[Any, Any], name: str, discount: float = 1.0) -> None:
+    def __init__(self, environment: gymnasium.Env[Any, Any], name: str, discount: float = 1.0, limit: int = 0) -> None:
         self.environment = environment
         self.name = name
         self.discount = discount
+        self.limit = limit
         try:
             self.observations = SpaceNumbers(environment.observation_space, "observation")
             self.choices = SpaceNumbers(environment.action_space, "action")
@@ -96,12 +98,18 @@ class SteppedGymnasium:
         self.actions = action_names(environment, self.choices.size)
         self.u = 0.0
         self.done: list[int] = []
+        self.at = -1
         self.under_way = False
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        return tuple(self.observations.names())
 
     def reset(self, u: float) -> int:
         self.u, self.done, self.under_way = u, [], True
         observation, _ = self.environment.reset(seed=int(u * 2**32))
-        return self.observations.number(observation)
+        self.at = self.observations.number(observation)
+        return self.at
 
     def step(self, action: int) -> Stepped:
         if not self.under_way:
@@ -110,10 +118,11 @@ class SteppedGymnasium:
         self.done.append(action)
         self.under_way = not (terminated or truncated)
         ended = bool(terminated)
-        return Stepped(self.observations.number(observation), float(reward), ended, bool(truncated) and not ended)
+        self.at = self.observations.number(observation)
+        return Stepped(self.at, float(reward), ended, bool(truncated) and not ended)
 
     def state(self) -> dict[str, Any]:
-        return {"u": self.u, "actions": list(self.done), "under_way": self.under_way}
+        return {"u": self.u, "actions": list(self.done), "under_way": self.under_way, "at": self.at}
 
     def load(self, state: dict[str, Any]) -> None:
         replay(self, state)

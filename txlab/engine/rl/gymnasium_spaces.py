@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,12 @@ class SpaceNumbers:
     def number(self, sample: Any) -> int:
         values = list(entries(self.space, sample))
         return self.numbering.number([value - start for value, start in zip(values, self.starts, strict=True)])
+
+    def names(self) -> Iterator[str]:
+        """Of each number: the entries, as "14" or "(14,10,0)"."""
+        ranges = [range(start, start + size) for start, size in zip(self.starts, self.numbering.sizes, strict=True)]
+        for values in product(*ranges):
+            yield str(values[0]) if len(values) == 1 else f"({','.join(map(str, values))})"
 
     def sample(self, number: int) -> Any:
         values = self.numbering.values(number)

@@ -5,7 +5,7 @@ Notable: the algorithms see the process alone. The layout serves the eye, and a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import numpy as np
 from txlab.engine.rl.process import Process
 
 if TYPE_CHECKING:
+    from txlab.engine.rl.environment import Environment
     from txlab.engine.rl.worlds.maps import Map
 
 
@@ -44,6 +45,7 @@ class Layout:
 class World:
     """name    as in the catalogue, or "map"      title, source   one line each, for a person
     map       the text it was compiled from, where it was: such a world can be edited in place
+    environment   makes what is stepped, where that is all one can do: `process` then has names alone, and no truths
     notes     sentences that whoever uses it must know, e.g. that episodes are cut off because nothing ends them
     """
 
@@ -54,3 +56,4 @@ class World:
     source: str = ""
     map: Map | None = None
     notes: tuple[str, ...] = ()
+    environment: Callable[[], Environment] | None = None

@@ -16,8 +16,8 @@ import numpy as np
 
 from txlab.engine.rl.likely_path import likely_path
 from txlab.engine.rl.settings import PolicyName, Settings
-from txlab.engine.rl.sweeps import sweep_on
-from txlab.engine.rl.sweeps.greedy import greedy_returns, policies
+from txlab.engine.rl.sweeps import sweep_in
+from txlab.engine.rl.sweeps.greedy import policies
 from txlab.engine.rl.sweeps.rules import RULES
 from txlab.errors import LabError
 from txlab.experiments.control.schema import ControlScenario
@@ -37,7 +37,7 @@ class ControlExperiment:
 
     def __init__(self, scenario: ControlScenario) -> None:
         self.scenario = scenario
-        world = world_of(scenario.world)
+        world = world_of(scenario.world, by_stepping=True)
         self.world = limited(world)  # or a run whose agent goes in circles would never go on
         self.process = self.world.process
         self.walk = world.process.limit or self.process.size * self.process.choices  # longest greedy episode
@@ -63,7 +63,8 @@ class ControlExperiment:
         self.seeds = [(scenario.seed * 1_000_003 + run) % (1 << 63) for run in range(self.runs)]
         each_agent = [settings for row in self.settings for settings in row for _ in range(self.runs)]
         seeds = self.seeds * (len(each_agent) // self.runs)
-        self.sweep = sweep_on(scenario.compute.device, self.process, each_agent, seeds, self.offset(len(each_agent)))
+        offset = self.offset(len(each_agent))
+        self.sweep = sweep_in(self.world, each_agent, seeds, scenario.compute.device, offset)
         self.shape = (len(self.labels), len(self.points), self.runs)
         self.step_count = 0
         self.learnt = 0  # episodes that every run has ended
@@ -156,9 +157,7 @@ class ControlExperiment:
             if RULES[self.scenario.learners[i].rule].prefers:
                 continue
             members = self.members(i, self.shown()[i])
-            q, seeds = self.sweep.q(members), [self.sweep.seeds[m] for m in members]
-            returns, _, _ = greedy_returns(self.process, q, seeds, self.walk)
-            found[f"greedy/{label}"] = float(returns.mean())
+            found[f"greedy/{label}"] = float(self.sweep.greedy_returns(members, self.walk).mean())
         return found
 
     def shown(self) -> list[int]:
@@ -184,7 +183,8 @@ class ControlExperiment:
             tensors[f"{i}/preferences" if RULES[settings.rule].prefers else f"{i}/q"] = q.astype(np.float32)
             tensors[f"{i}/v"] = v.astype(np.float32)
             tensors[f"{i}/policy"] = policy.astype(np.float32)
-            tensors[f"{i}/path"] = likely_path(self.process, policy)
+            if self.world.environment is None:
+                tensors[f"{i}/path"] = likely_path(self.process, policy)
             gamma = self.process.discount if settings.gamma is None else settings.gamma
             heat = float(self.sweep.heats[members[0]])
             sides.append(learner_side(settings, gamma, heat, label=label))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Cancelled, Sweep
+from txlab.engine.rl.sweeps import Cancelled, sweep_in
 from txlab.engine.rl.world import World
 from txlab.experiments.decisions.world import limited
 
@@ -43,7 +43,7 @@ def growing(
     parts: int = 10,
 ) -> Iterator[Band]:
     """The same band, given as it grows: about so many times, each time with all episodes so far."""
-    sweep = Sweep(limited(world).process, [settings] * len(seeds), seeds)
+    sweep = sweep_in(limited(world), [settings] * len(seeds), seeds)
     returns = np.zeros((len(seeds), 0))
     stride = max(1, -(-episodes // parts))
     while returns.shape[1] < episodes:

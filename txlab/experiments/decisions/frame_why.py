@@ -44,6 +44,8 @@ def explain_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanatio
         raise LabError("this frame does not say which world its values are of")
     side = sides[int(side_number)]
     world = world_in(frame)
+    if world.environment is not None:
+        raise LabError(f"{world.title} does not tell its probabilities, so there is no sum to hold this number against")
     shown = np.asarray(frame.tensors[tensor], dtype=np.float64)
     action = int(index[1]) if name == "q" else None
     if "sweep" in side and name == "q":  # dynamic programming: its Q is one backup of its V
@@ -71,4 +73,4 @@ def world_in(frame: Frame) -> World:
 
 @lru_cache(maxsize=4)
 def _world(section: str) -> World:
-    return world_of(WorldSection.model_validate_json(section))
+    return world_of(WorldSection.model_validate_json(section), by_stepping=True)

@@ -36,9 +36,14 @@ class Match:
         self.seed = seed
         self.world = limited(world)
         self.table = dict(table or {"name": world.name})
-        self.agents: list[Agent] = [make_agent(self.world.process, each, seed) for each in sides]
+        self.agents: list[Agent] = [self.agent(each) for each in sides]
         self.asked = list(sides)  # as a person said it: a rule may have a policy of its own, and another has not
         self.changes: list[dict[str, Any]] = []
+
+    def agent(self, settings: Settings) -> Agent:
+        """A learner that knows nothing yet, in the world, or in an environment of its own."""
+        make = self.world.environment
+        return make_agent(self.world.process if make is None else make(), settings, self.seed)
 
     @property
     def sides(self) -> list[Settings]:
@@ -78,7 +83,7 @@ class Match:
         asked = replace(self.asked[side], rule=rule)
         if asked.traces == "true-online" and rule != "td-lambda":
             asked = replace(asked, traces="accumulating")
-        self.agents[side] = make_agent(self.world.process, asked, self.seed)
+        self.agents[side] = self.agent(asked)
         self.asked[side] = asked
         self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule, "to": rule})
 
@@ -117,6 +122,10 @@ class Match:
         if last is not None:
             return last.explanation
         shown = agent.v() if q is None else q
+        if self.world.environment is not None:
+            raise LabError(
+                f"no update has touched {self.world.process.states[state]} yet: it stands at its first value"
+            )
         said = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
         untouched = Step("begins at", "no update has touched it yet", said.result, "its initial value")
         return replace(said, steps=[untouched, *said.steps])
@@ -157,7 +166,7 @@ class Match:
         self.table = dict(state["table"])
         self.changes = [dict(change) for change in state["changes"]]
         self.asked = [Settings(**each) for each in state["asked"]]
-        self.agents = [make_agent(self.world.process, each, self.seed) for each in self.asked]
+        self.agents = [self.agent(each) for each in self.asked]
         for agent, saved in zip(self.agents, state["agents"], strict=True):
             agent.load(saved)
 

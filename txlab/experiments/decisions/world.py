@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from txlab.engine.rl.environment import Environment
-from txlab.engine.rl.gymnasium_adapter import from_gymnasium, stepped
+from txlab.engine.rl.gymnasium_adapter import NoTables, from_gymnasium, stepped_world
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.catalogue import world_named, worlds
 from txlab.engine.rl.worlds.compiling import compile_map
@@ -71,12 +70,20 @@ class WorldSection(Section):
         return {key: value for key, value in self if key not in SHARED and value is not None}
 
 
-def world_of(section: WorldSection) -> World:
-    """The world that the table means. LabError naming the key."""
+def world_of(section: WorldSection, by_stepping: bool = False) -> World:
+    """The world that the table means; with `by_stepping` also one that tells no probabilities, for learners alone.
+
+    LabError naming the key.
+    """
     if section.name.startswith(GYMNASIUM):
         refuse_options(section, "that are not Gymnasium's")
+        id = section.name.removeprefix(GYMNASIUM)
         try:
-            world = from_gymnasium(section.name.removeprefix(GYMNASIUM))
+            world = from_gymnasium(id)
+        except NoTables as error:
+            if not by_stepping:
+                raise LabError(f"world.name: {error}") from None
+            return stepped_of(section, id)
         except LabError as error:
             raise LabError(f"world.name: {error}") from None
     elif section.name:
@@ -96,14 +103,13 @@ def world_of(section: WorldSection) -> World:
         raise LabError(f"world: {error}") from None
 
 
-def environment_of(section: WorldSection) -> Environment:
-    """One of Gymnasium's that can only be stepped, such as "gymnasium:Blackjack-v1". LabError naming the key."""
-    refuse_options(section, "that are not Gymnasium's")
-    if not section.name.startswith(GYMNASIUM) or section.slip is not None or section.limit is not None:
-        raise LabError(f"world.name must be {GYMNASIUM}ID, with no slip and no limit, for a world that is only stepped")
+def stepped_of(section: WorldSection, id: str) -> World:
+    """One of Gymnasium's that can only be stepped, such as Blackjack-v1."""
+    if section.slip is not None:
+        raise LabError(f"world.slip is for worlds that are maps; {section.name} is none")
+    discount = 1.0 if section.discount is None else section.discount
     try:
-        discount = 1.0 if section.discount is None else section.discount
-        return stepped(section.name.removeprefix(GYMNASIUM), discount)
+        return stepped_world(id, discount, ENDLESS if section.limit is None else section.limit)
     except LabError as error:
         raise LabError(f"world.name: {error}") from None
 

@@ -49,7 +49,7 @@ class ChoosingScreen(ReplayScreen):
             elif name == OTHERS:
                 question = AskValue(
                     "Which world?",
-                    "its name, then options: windy moves=king, or gymnasium:Taxi-v3",
+                    "its name, then options: windy moves=king, or gymnasium:Taxi-v4",
                     "",
                     lambda text: str(told(text)["name"]),
                 )

@@ -162,7 +162,7 @@ def world_from(table: dict[str, Any]) -> World:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise LabError(f"world{'.' if where else ''}{visible(where)}: {visible(str(first['msg']))[:200]}") from None
-    return world_of(section)
+    return world_of(section, by_stepping=True)
 
 
 def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:

@@ -28,7 +28,7 @@ def shell(environment: Environment) -> Process:
         raise LabError(f"{environment.name} has {size} states of {choices} actions; {MOST_PAIRS} pairs are possible")
     return Process(
         actions=environment.actions,
-        states=tuple(map(str, range(size))),
+        states=environment.states,
         first=np.arange(pairs + 1),
         next=np.repeat(np.arange(size), choices),
         probability=np.ones(pairs),
@@ -36,6 +36,7 @@ def shell(environment: Environment) -> Process:
         done=np.zeros(pairs, dtype=bool),
         start=np.full(size, 1.0 / size),
         discount=environment.discount,
+        limit=environment.limit,
     )
 
 
@@ -44,7 +45,7 @@ class SteppedModel(Model):
 
     def __init__(self, environment: Environment, process: Process) -> None:
         self.environment, self.process, self.noise = environment, process, None
-        self.size, self.choices, self.limit = process.size, process.choices, 0  # it cuts off by itself
+        self.size, self.choices, self.limit = process.size, process.choices, process.limit
         self.discount = process.discount
         self.actions = [list(range(self.choices)) for _ in range(self.size)]
         self.moves: list[list[Happening | None]] = [[None] * self.choices for _ in range(self.size)]

@@ -6,21 +6,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from txlab.engine.rl.process import Process
 from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.sweeps.one_by_one import OneByOne
 from txlab.engine.rl.sweeps.sweep import Cancelled, Episodes, Sweep
+from txlab.engine.rl.world import World
+from txlab.errors import LabError
 
-__all__ = ["Cancelled", "Episodes", "Sweep", "sweep_on"]
+__all__ = ["Cancelled", "Episodes", "OneByOne", "Sweep", "sweep_in"]
 
 
-def sweep_on(
-    device: str,
-    process: Process,
+def sweep_in(
+    world: World,
     settings: Sequence[Settings],
     seeds: Sequence[int],
+    device: str = "cpu",
     offset: np.ndarray | None = None,
-) -> Sweep:
-    """A sweep on a device: "cpu" computes with numpy, any other (cuda, cuda:1, mps) with torch."""
+) -> Sweep | OneByOne:
+    """Learners of a world, on a device: "cpu" computes with numpy, any other (cuda, cuda:1, mps) with torch. In a world
+    that can only be stepped they are glass boxes, one by one. LabError where that cannot be."""
+    process = world.process
+    if world.environment is not None:
+        if offset is not None or device not in ("cpu", "auto"):
+            raise LabError(f"{world.title} can only be stepped, on the CPU, by learners that begin with equal values")
+        return OneByOne(world.environment, settings, seeds)
     if device in ("cpu", "auto"):
         return Sweep(process, settings, seeds, offset=offset)
     from txlab.engine.rl.sweeps.on_torch import Torch

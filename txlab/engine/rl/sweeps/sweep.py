@@ -17,6 +17,7 @@ from txlab.engine.rl.process import Process
 from txlab.engine.rl.settings import TITLES, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.block import Block, Powers
+from txlab.engine.rl.sweeps.greedy import greedy_returns
 from txlab.engine.rl.sweeps.rules import RULES
 from txlab.engine.rl.sweeps.stepping import Ended, live
 from txlab.engine.rl.sweeps.tables import Tables
@@ -167,6 +168,11 @@ class Sweep:
                     looks = np.arange(len(found)) if self.tables.looks is None else self.tables.looks
                     out[place] = np.where(self.process.terminal, 0.0, found[looks])
         return out
+
+    def greedy_returns(self, members: np.ndarray, limit: int) -> np.ndarray:
+        """(n): what one episode earns when each acts greedily and learns nothing; see greedy.greedy_returns."""
+        seeds = [self.seeds[m] for m in members]
+        return greedy_returns(self.process, self.q(members), seeds, limit)[0]
 
     # Putting back
 
