@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from pathlib import Path
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from txlab.errors import LabError
 from txlab.experiments.language_model.schema import LanguageModelScenario
-from txlab.runs.scenario import catalogue, dump_scenario, load_scenario, parse_override, shipped
+from txlab.experiments.sizes import explain_scenario
+from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
+from txlab.runs.scenario_errors import Complaint
 
 MINIMAL = 'kind = "language-model"\n'
 
@@ -304,3 +307,39 @@ def test_the_catalogue_goes_from_short_to_long_and_ends_with_what_nobody_has_tim
     assert known == sorted(known)
     assert minutes == known + [0.0] * (len(minutes) - len(known))
     assert 0.0 in minutes
+
+
+@pytest.mark.parametrize("key", ["model.layers", "model.width", "train.steps", "train.batch"])
+def test_a_whole_number_beyond_64_bits_is_refused_and_the_largest_is_computed_with(key: str) -> None:
+    said = sentence("gpt-tiny", f"{key}=1{'0' * 400}")
+    assert key in said
+    assert "1329 bits" in said
+    largest = 2**63 // 64 * 64 - 64 if key == "model.width" else 2**63 - 1  # the heads divide the width
+    found = explain_scenario(load_scenario("gpt-tiny", [f"{key}={largest}"]).scenario, 60.0)
+    assert found is not None
+    assert math.isfinite(found.result)
+
+
+MANY = {
+    "keys": "\n".join(f"k{i} = 1" for i in range(20_000)),
+    "tables": "\n".join(f"[s{i}]\nk = 1" for i in range(12_000)),
+    "tables of tables": "\n".join(f"[a.b{i}.c.d]\nk = 1" for i in range(8_000)),
+    "entries": "\n[about]\nmath = [" + "1, " * 80_000 + "]",
+    "keys within": "\n[train]\n" + "\n".join(f"k{i} = 1" for i in range(20_000)),
+    "a line like a table": '\n[about]\ntitle = """\n[' + " " * 240_000 + '"""\nk = 1',
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_a_file_of_very_many_mistakes_is_one_sentence_soon(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took minutes: of all of them the words were found, and of each the line, line by line."""
+    asked = []
+    text = Complaint.text.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(Complaint, "text", property(lambda self: asked.append(self) or text(self)))
+    path = tmp_path / "many.toml"
+    path.write_text(MINIMAL + MANY[what])
+    assert path.stat().st_size <= LARGEST_FILE
+    sentence(path)
+    assert len(asked) == 1

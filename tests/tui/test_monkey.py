@@ -1,11 +1,15 @@
 """Five thousand random keys and clicks over every screen at changing sizes: nothing may raise, nothing may get stuck.
 
 What would reach outside is tied up: starting processes does nothing, deleting stays inside a temporary folder, pictures
-are written into it. A failure names its seed; the walk is the same every time.
+are written into it. A failure names its seed; the walk is the same every time. Twenty thousand events of the walk with
+the mouse (moves, drags, releases, the wheel), on a live run and at sizes from 8 × 3 to 300 × 100, take ten minutes:
+
+    TXLAB_MONKEY=20000 python -m pytest tests/tui/test_monkey.py -k mouse
 """
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -13,6 +17,8 @@ import pytest
 from play_screen import opened
 from recorded import HOSTILE, app_on, append_rows, make_run
 from textual import events
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.geometry import Size
 
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.attention import AttentionScreen
@@ -35,6 +41,8 @@ PRINTED = {
     "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?", "plus": "+", "minus": "-",
     "equals_sign": "=", "less_than_sign": "<", "greater_than_sign": ">", "space": " ",
 }  # fmt: skip
+MOUSE_EVENTS = int(os.environ.get("TXLAB_MONKEY", "400"))
+MOUSE_SEEDS = (11, 12)
 BENCH_EVENTS = 1500
 BENCH_KEYS = [
     *"hjklhjklxxmmbpeEtcvvaifnog0w", "plus", "minus", "delete", "up", "down", "left", "right", "home", "end", "enter",
@@ -103,6 +111,78 @@ async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, m
                 if app.current_mode == "train":
                     break
         assert (len(app.screen_stack), app.current_mode) == (1, "train"), f"seed {seed}: stuck on {app.screen!r}"
+
+
+class Mouse:
+    """A mouse in somebody's hand: it moves, drags, clicks, turns its wheel, and lets go of buttons it never pressed."""
+
+    def __init__(self, choice: random.Random, app: TxlabApp) -> None:
+        self.choice, self.app = choice, app
+        self.x = self.y = self.button = 0
+
+    def event(self) -> events.MouseEvent:
+        choice, (width, height) = self.choice, self.app.size
+        kind = choice.choices(
+            [events.MouseMove, events.MouseDown, events.MouseUp, events.MouseScrollDown, events.MouseScrollUp],
+            [8, 3, 3, 1, 1],
+        )[0]
+        if choice.random() < (0.2 if kind is events.MouseUp else 0.7):  # a release is often a click
+            far = choice.random() < 0.5  # and what comes may be of the size that the terminal had before
+            self.x = choice.randrange(320 if far and choice.random() < 0.1 else max(1, width))
+            self.y = choice.randrange(110 if far and choice.random() < 0.1 else max(1, height))
+        if kind is events.MouseDown:
+            self.button = choice.choice([1, 1, 1, 2, 3])
+        button = 0 if issubclass(kind, (events.MouseScrollDown, events.MouseScrollUp)) else self.button
+        if kind is events.MouseUp:
+            self.button = 0
+        held = [choice.random() < 0.1 for _ in range(3)]
+        return kind(None, self.x, self.y, 0, 0, button, *held, self.x, self.y)
+
+
+@pytest.mark.parametrize("seed", MOUSE_SEEDS)
+async def test_random_mouse_and_keys_at_any_size_on_a_live_run_break_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the driver, as a terminal's events come; resizes come between a press and its release."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda *_, **__: 1)
+    root = tmp_path / "runs"
+    make_run(root, "one", steps=30)
+    alive = make_run(root, "alive", status="open", text=HOSTILE)
+    choice = random.Random(seed)
+    app = Caged(run=alive, root=root, settings=app_on(root, refresh=5.0).settings)
+    step = 40
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        driver = app._driver
+        assert isinstance(driver, HeadlessDriver)
+        mouse = Mouse(choice, app)
+        for done in range(MOUSE_EVENTS // len(MOUSE_SEEDS)):
+            chance = choice.random()
+            if chance < 0.6:
+                driver.process_message(mouse.event())
+            elif chance < 0.97:
+                driver.process_message(key_event(choice))
+            else:
+                size = Size(choice.randint(8, 300), choice.randint(3, 100))
+                driver._size = size
+                driver.process_message(events.Resize(size, size))
+            if choice.random() < 0.1:  # otherwise they pile up as they do under a person's hands
+                await pilot.pause()
+            if done % 20 == 0:
+                step += 1
+                append_rows(alive, {"event": "metrics", "step": step, "values": {"loss": choice.random()}})
+            if done % 150 == 0:  # out of whatever dialog it is lost in
+                await pilot.press("escape", "escape", choice.choice("123467"))
+            assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
+        await pilot.pause()
+        assert app.is_running
+        assert app._exception is None
+        for _ in range(100):  # what the last keys asked for may still come, and open another dialog or screen
+            await pilot.press("escape")
+            if len(app.screen_stack) == 1:
+                break
+        assert len(app.screen_stack) == 1, f"seed {seed}: stuck on {app.screen!r}"
 
 
 @pytest.mark.parametrize("seed", [3])

@@ -4,9 +4,9 @@ Notable: unknown keys are refused (`extra="forbid"`), so a typing mistake never 
 Defaults live here and nowhere else. No torch at import time.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Chapter = Literal["F", "K", "R", "T", "M", "G", "H"]
 
@@ -28,6 +28,14 @@ class Section(BaseModel):
     """A table of a scenario file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def has_64_bits(cls, value: Any) -> Any:
+        """What is computed from a whole number (parameters, FLOPs) is a float in the end, so all have TOML's range."""
+        if isinstance(value, int) and value.bit_length() > 63:
+            raise ValueError(f"a number of {value.bit_length()} bits is not allowed; allowed: at most 63 bits")
+        return value
 
 
 class About(Section):

@@ -239,12 +239,14 @@ def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Ke
     First is what was just typed, then what stands first in the file.
     """
 
+    lines = lines_of(text)
+
     def place(complaint: Complaint) -> tuple[int, str]:
         key = complaint.key
         words = next((w for other, w in said.items() if other[: len(key)] == key[: len(other)]), None)
         if words is not None:
             return 0, words.split()[0] if words.startswith("--") else "--set"
-        line = line_of(text, key)
+        line = lines.get(key)
         return (line, f"{escaped(str(path))}, line {line}") if line else (LARGEST_FILE, escaped(str(path)))
 
     (_, where), first = min(((place(c), c) for c in found), key=lambda pair: pair[0][0])
@@ -252,20 +254,21 @@ def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Ke
     return f"{where}: {first.text}{more}"
 
 
-def line_of(text: str, key: Key) -> int | None:
-    """The line (from 1) on which a key or table of a plainly written file stands; None if it is not found."""
+def lines_of(text: str) -> dict[Key, int]:
+    """The line (from 1) on which each key and table of a plainly written file stands first."""
+    found: dict[Key, int] = {}
     table: Key = ()
     for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[+\s*([\w.\- \"']+?)\s*\]", line):
-            table = tuple(part.strip(" \"'") for part in header[1].split("."))
-            if table == key:
-                return number
-        elif (assignment := re.match(r"\s*([\w.\-\"']+)\s*=", line)) and (
-            *table,
-            *(part.strip("\"'") for part in assignment[1].split(".")),
-        ) == key:
-            return number
-    return None
+        stripped = line.strip()
+        if stripped.startswith("["):
+            name, closed, _ = stripped.lstrip("[").partition("]")
+            if closed:
+                table = tuple(part.strip(" \"'") for part in name.split("."))
+                found.setdefault(table, number)
+        elif assignment := re.match(r"([\w.\-\"']+)\s*=", stripped):
+            key = (*table, *(part.strip("\"'") for part in assignment[1].split(".")))
+            found.setdefault(key, number)
+    return found
 
 
 def run_name(path: Path) -> str:

@@ -1,7 +1,8 @@
 """What a schema has against a table, in words for a person: key, given, allowed, nearest.
 
 Notable: the allowed values are read from the schema's own annotations and bounds, so a new setting needs no new words.
-Everything quoted is escaped and short: it may come from a hostile file.
+Everything quoted is escaped and short: it may come from a hostile file. A file of 256 KiB has room for 20 000 mistakes,
+of which one is told, so a complaint finds its words when it is asked for them (all of them took minutes).
 """
 
 from __future__ import annotations
@@ -21,11 +22,37 @@ LONGEST_QUOTE = 60
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that is wrong: the key it is about, and the sentence without its place."""
+    """One thing that is wrong: a row of pydantic's, and the place in the schema that it is about."""
 
+    schema: type[BaseModel]
+    owner: type[BaseModel]
+    field: FieldInfo | None
     key: tuple[str, ...]
-    text: str
-    expects_text: bool = False
+    entry: str
+    kind: str
+    value: Any
+    why: str
+
+    @property
+    def expects_text(self) -> bool:
+        return self.kind == "string_type" and not self.entry
+
+    @property
+    def text(self) -> str:
+        """The sentence without its place in the file."""
+        field, key, entry = self.field, self.key, self.entry
+        name = escaped(".".join(key)[:LONGEST_QUOTE]) + escaped(entry[:LONGEST_QUOTE])
+        if self.kind == "extra_forbidden":
+            known = self.owner.model_fields
+            close = nearest(entry.rpartition(".")[2], known) if entry else nearest_key(self.schema, self.owner, key)
+            return f"{name} is not a key{close}; allowed{'' if entry else in_table(key)}: {', '.join(known)}"
+        if self.kind == "missing":
+            return f"{name} is missing; allowed: {allowed(field)}"
+        if self.kind == "value_error":  # a rule between several keys, in the schema's own words
+            return f"{name}: {escaped(self.why)}" if name else escaped(self.why)
+        value = self.value
+        close = nearest(value, choices(field.annotation)) if isinstance(value, str) and field else ""
+        return f"{name} = {given(value)} is not allowed{close}; allowed: {allowed(field)}"
 
 
 def escaped(text: str) -> str:
@@ -68,30 +95,11 @@ def complaints(schema: type[BaseModel], error: ValidationError) -> list[Complain
     """The complaints of a validation, one for each key, in the order in which the schema found them."""
     found: dict[tuple[str, ...], Complaint] = {}
     for row in error.errors(include_url=False):
-        complaint = complain(schema, row["type"], row["loc"], row["input"], row.get("ctx", {}))
-        found.setdefault(complaint.key, complaint)  # a union complains once for each of its branches
+        owner, field, key, entry = locate(schema, row["loc"])
+        why = str(row.get("ctx", {}).get("error", ""))
+        # a union complains once for each of its branches
+        found.setdefault(key, Complaint(schema, owner, field, key, entry, row["type"], row["input"], why))
     return list(found.values())
-
-
-def complain(
-    schema: type[BaseModel], kind: str, loc: tuple[int | str, ...], value: Any, ctx: dict[str, Any]
-) -> Complaint:
-    """One row of pydantic's as a sentence."""
-    owner, field, key, entry = locate(schema, loc)
-    name = escaped(".".join(key)[:LONGEST_QUOTE]) + escaped(entry[:LONGEST_QUOTE])
-    if kind == "extra_forbidden":
-        names = ", ".join(owner.model_fields)
-        close = nearest(entry.rpartition(".")[2], owner.model_fields) if entry else nearest_key(schema, owner, key)
-        return Complaint(key, f"{name} is not a key{close}; allowed{'' if entry else in_table(key)}: {names}")
-    if kind == "missing":
-        return Complaint(key, f"{name} is missing; allowed: {allowed(field)}")
-    if kind == "value_error":  # a rule between several keys, in the schema's own words
-        return Complaint(
-            key, f"{name}: {escaped(str(ctx.get('error', '')))}" if name else escaped(str(ctx.get("error", "")))
-        )
-    close = nearest(value, choices(field.annotation)) if isinstance(value, str) and field else ""
-    sentence = f"{name} = {given(value)} is not allowed{close}; allowed: {allowed(field)}"
-    return Complaint(key, sentence, expects_text=kind == "string_type" and not entry)
 
 
 def locate(

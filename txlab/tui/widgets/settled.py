@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
@@ -39,3 +39,12 @@ class Settled(Screen[Answer]):
         that a style depends on changes while a screen is away (a theme or a size that did is seen to by the app and
         the layout), and a new one has only just been styled."""
         event.refresh_styles = False
+
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """What a press or a drag of the mouse selects from; nothing where a widget has gone since the last layout.
+
+        Textual 8.2.8 takes the parent of what it finds here for granted (Screen._forward_event), so a press on a widget
+        that had just been removed ended the program. Where a later version does not ask here, this does nothing.
+        """
+        widget, offset = super().get_widget_and_offset_at(x, y)
+        return (widget, offset) if widget is None or widget is self or widget.is_attached else (None, None)

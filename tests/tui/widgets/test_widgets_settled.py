@@ -1,0 +1,54 @@
+"""The screen beneath all screens of the console."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.app import App, ComposeResult
+from textual.widgets import Static
+
+from txlab.tui.widgets.settled import Settled
+
+
+class TwoLines(Settled[None]):
+    def compose(self) -> ComposeResult:
+        yield Static("a first line", id="first")
+        yield Static("a second line", id="second")
+
+
+class Host(App[None]):
+    def get_default_screen(self) -> TwoLines:
+        return TwoLines()
+
+
+def mouse(kind: type[events.MouseEvent], x: int, y: int) -> events.MouseEvent:
+    return kind(None, x, y, 0, 0, 1, False, False, False, x, y)
+
+
+@pytest.mark.parametrize("start", [0, 1], ids=["on the one that goes", "on the one that stays"])
+async def test_the_mouse_over_a_widget_that_has_just_gone_ends_nothing(start: int) -> None:
+    """Between its removal and the next layout a widget is still found under the mouse."""
+    app = Host()
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.pause()
+        screen, first = app.screen, app.screen.query_one("#first")
+        screen._forward_event(mouse(events.MouseDown, 2, start))
+        screen._forward_event(mouse(events.MouseMove, 3, 1 - start))
+        await first.remove()
+        assert screen.get_widget_at(2, 0)[0] is first
+        assert first.parent is None
+        for kind in (events.MouseMove, events.MouseUp, events.MouseDown, events.MouseMove, events.MouseUp):
+            screen._forward_event(mouse(kind, 2, 0))
+        await pilot.pause()
+        assert app.is_running
+        assert app._exception is None
+
+
+async def test_the_mouse_still_selects_text() -> None:
+    app = Host()
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.pause()
+        app.screen._forward_event(mouse(events.MouseDown, 2, 0))
+        app.screen._forward_event(mouse(events.MouseMove, 6, 0))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "first"[:5]
