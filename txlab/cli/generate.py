@@ -192,7 +192,7 @@ def search(model: OpenModel, prompt: str, tokens: int, beams: int, json: bool) -
     if model.kind == "encoder-decoder":
         options = {"start": special.begin, "never": [] if special.pad is None else [special.pad]}
     found = beam_search(cast(model), ids, tokens, beams=beams, end=special.end, **options)
-    texts = [([token for token in written if token != special.end], logp) for written, logp in found]
+    texts = [([token for token in one.ids if token != special.end], one.logp) for one in found]
     if json:
         first = before(model, prompt)
         answers = [{"text": continued(model, first, row), "ids": row, "log_probability": p} for row, p in texts]

@@ -8,8 +8,9 @@ import torch
 
 from txlab.engine.transformer.beam import beam_search, length_penalty
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
-from txlab.engine.transformer.generation import forbid, generate, generate_batch, generate_target
+from txlab.engine.transformer.generation import FREE, generate, generate_batch, generate_target
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.rules import forbid
 
 V, END, START = 5, 0, 4
 PROMPTS = [[1, 2, 3], [3], [2, 2, 1, 3, 1, 2], [1, 1]]
@@ -107,11 +108,11 @@ def test_a_beam_of_one_is_greedy(kind: str) -> None:
         if kind == "gpt":
             model = gpt(seed)
             greedy = list(generate(model, [1, 2], 6, generator=None, temperature=0, end=END))
-            ((found, value),) = beam_search(model, [1, 2], 6, beams=1, end=END, alpha=0.7)
+            ((found, value, _),) = beam_search(model, [1, 2], 6, beams=1, end=END, alpha=0.7)
         else:
             model = translator(seed)
             (greedy,) = generate_target(model, [[1, 2]], 6, start=START, end=END)
-            ((found, value),) = beam_search(model, [1, 2], 6, beams=1, end=END, start=START, alpha=0.7)
+            ((found, value, _),) = beam_search(model, [1, 2], 6, beams=1, end=END, start=START, alpha=0.7)
         assert found == greedy
         assert [value] == pytest.approx(log_probabilities(model, [1, 2], [found]), abs=1e-10)
 
@@ -133,8 +134,8 @@ def test_a_beam_as_wide_as_all_texts_finds_the_best_of_them(
         found = beam_search(
             model, [1, 2], 4, beams=len(texts), end=end, start=start, alpha=alpha, penalty=penalty, cached=cached
         )
-        assert [text for text, _ in found[:20]] == [text for text, _ in by_score[:20]]
-        assert [value for _, value in found[:20]] == pytest.approx([value for _, value in by_score[:20]], abs=1e-10)
+        assert [text for text, *_ in found[:20]] == [text for text, _ in by_score[:20]]
+        assert [value for _, value, _ in found[:20]] == pytest.approx([value for _, value in by_score[:20]], abs=1e-10)
         assert len(found) == len(texts)
 
 
@@ -143,9 +144,9 @@ def test_a_wider_beam_finds_what_greed_passes_by() -> None:
     for seed in range(20):
         model = translator(seed)
         (narrow,) = beam_search(model, [3, 1], 5, beams=1, end=END, start=START)
-        wide = beam_search(model, [3, 1], 5, beams=3, end=END, start=START, patient=True)
-        values = log_probabilities(model, [3, 1], [text for text, _ in wide])
-        assert [value for _, value in wide] == pytest.approx(values, abs=1e-10)
+        wide = beam_search(model, [3, 1], 5, beams=3, end=END, start=START, early_stopping="never")
+        values = log_probabilities(model, [3, 1], [text for text, *_ in wide])
+        assert [value for _, value, _ in wide] == pytest.approx(values, abs=1e-10)
         assert values == sorted(values, reverse=True)
         better += wide[0][1] > narrow[1] + 1e-9
     assert better >= 3
@@ -180,8 +181,9 @@ def test_a_beam_keeps_ends_and_stops_as_it_says(beams: int, patient: bool) -> No
             model.unembed.weight[END] /= 4  # so that ends come often, at all ranks
             model.decoder.blocks[-1].norm_feed_forward.bias.add_(model.unembed.weight[END], alpha=4.0)
         for alpha in (0.0, 1.0):
-            found = beam_search(model, [3, 1], 6, beams=beams, end=END, start=START, alpha=alpha, patient=patient)
-            assert [text for text, _ in found] == plain_beam(model, [3, 1], 6, beams, alpha, patient)
+            early = "never" if patient else True
+            found = beam_search(model, [3, 1], 6, beams=beams, end=END, start=START, alpha=alpha, early_stopping=early)
+            assert [text for text, *_ in found] == plain_beam(model, [3, 1], 6, beams, alpha, patient)
 
 
 def test_a_patient_beam_never_ends_with_less() -> None:
@@ -189,11 +191,96 @@ def test_a_patient_beam_never_ends_with_less() -> None:
         model = translator(seed)
         for alpha in (0.0, 1.0):
             hasty, patient = (
-                beam_search(model, [2], 8, beams=2, end=END, start=START, alpha=alpha, patient=patient)[0]
-                for patient in (False, True)
+                beam_search(model, [2], 8, beams=2, end=END, start=START, alpha=alpha, early_stopping=early)[0]
+                for early in (True, "never")
             )
-            scores = [value / length_penalty(len(text), alpha) for text, value in (hasty, patient)]
+            scores = [value / length_penalty(len(text), alpha) for text, value, _ in (hasty, patient)]
             assert scores[1] >= scores[0] - 1e-12
+
+
+@pytest.mark.parametrize("alpha", [-1.0, 0.5, 1.0])
+def test_a_search_that_never_stops_early_stops_where_nothing_alive_could_still_win(alpha: float) -> None:
+    """Against the same search with all its steps: the largest divisor that is still ahead decides, not the smallest."""
+    stopped = 0
+    for seed in range(25):
+        model = gpt(seed, context=16)
+        with torch.no_grad():
+            model.embed.weight[END] *= 1.5
+        steps = 0
+
+        class Counted(type(FREE)):
+            def __call__(self, *given: object) -> torch.Tensor:
+                nonlocal steps
+                steps += 1
+                return super().__call__(*given)
+
+        texts = every_beam(model, [1, 2], 9, 2, alpha)
+        found = beam_search(
+            model, [1, 2], 9, beams=2, end=END, alpha=alpha, penalty="power", early_stopping="never", rules=Counted()
+        )
+        assert [text for text, *_ in found] == texts
+        stopped += steps < 9
+    assert stopped  # or nothing was tested
+
+
+def every_beam(model: GPT, given: list[int], tokens: int, beams: int, alpha: float) -> list[list[int]]:
+    """The beams of all steps, each text read anew, and no stopping."""
+    alive: list[list[int]] = [[]]
+    done: list[tuple[float, list[int]]] = []
+    for length in range(1, tokens + 1):
+        texts = [[*text, token] for text in alive for token in range(V)]
+        ranked = sorted(zip(log_probabilities(model, given, texts), texts, strict=True), reverse=True)
+        ends = [(value, text) for value, text in ranked[:beams] if text[-1] == END or length == tokens]
+        done += [(value / length**alpha, text) for value, text in ends]
+        alive = [text for _, text in ranked if text[-1] != END][:beams]
+    return [text for _, text in sorted(done, reverse=True)[:beams]]
+
+
+def test_one_beam_is_greedy_until_it_looks_beyond_its_first_end() -> None:
+    beyond = 0
+    for seed in range(40):
+        model = translator(seed)
+        (greedy,) = generate_target(model, [[1, 2]], 6, start=START, end=END)
+        for early in (True, False, "never"):
+            ((found, *_),) = beam_search(model, [1, 2], 6, beams=1, end=END, start=START, early_stopping=early)
+            assert found == greedy  # a sum of logarithms only falls, so nothing after the first end is better
+        ((found, _, score),) = beam_search(
+            model, [1, 2], 6, beams=1, end=END, start=START, alpha=1.0, penalty="power", early_stopping="never"
+        )
+        assert score >= log_probabilities(model, [1, 2], [greedy])[0] / len(greedy) - 1e-12
+        beyond += found != greedy
+    assert beyond
+
+
+def test_what_must_not_be_written_is_no_part_of_a_log_probability() -> None:
+    """The model gives what is forbidden its share; the others do not share it out."""
+    for seed in range(6):
+        for model, start in ((gpt(seed), None), (translator(seed), START)):
+            found = beam_search(model, [1, 2], 5, beams=3, end=END, start=start, never=(3,))
+            values = log_probabilities(model, [1, 2], [text for text, *_ in found])
+            assert [value for _, value, _ in found] == pytest.approx(values, abs=1e-10)
+            allowed = [text for text in every_text(5, END) if 3 not in text]
+            best = beam_search(model, [1, 2], 5, beams=len(allowed), end=END, start=start, never=(3,))[0]
+            assert best.logp == pytest.approx(max(log_probabilities(model, [1, 2], allowed)), abs=1e-10)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_each_of_several_ends_ends_a_text(cached: bool) -> None:
+    last = set()
+    for seed in range(8):
+        model = gpt(seed)
+        together = generate_batch(model, PROMPTS, 20, generator=None, temperature=0, end=(END, 3), cached=cached)
+        for prompt, text in zip(PROMPTS, together, strict=True):
+            free = list(generate(model, prompt, 20, generator=None, temperature=0, cached=cached))
+            stop = next((at for at, token in enumerate(free) if token in (END, 3)), 19)
+            assert text == free[: stop + 1]
+            assert text == list(generate(model, prompt, 20, generator=None, temperature=0, end=[3, END], cached=cached))
+            last.add(text[-1])
+        (target,) = generate_target(translator(seed), [[1, 2]], 8, start=START, end=(END, 3), cached=cached)
+        assert not {END, 3} & set(target[:-1])
+        for text, *_ in beam_search(model, [1, 2], 6, beams=4, end=(END, 3), cached=cached):
+            assert not {END, 3} & set(text[:-1])
+    assert {END, 3} <= last
 
 
 def test_the_penalties_are_the_published_ones() -> None:
@@ -209,7 +296,7 @@ def test_what_must_not_be_written_is_not() -> None:
     bound = generate_batch(model, PROMPTS, 6, generator=None, temperature=0, never=(often,))
     assert all(often not in text for text in bound)
     assert forbid(torch.zeros(2, 3), (1,)).tolist() == [[0, -inf, 0]] * 2
-    assert all(often not in text for text, _ in beam_search(model, [1], 3, beams=99, never=(often,)))
+    assert all(often not in text for text, *_ in beam_search(model, [1], 3, beams=99, never=(often,)))
     assert len(beam_search(model, [1], 3, beams=999, never=(often,))) == (V - 1) ** 3
 
 

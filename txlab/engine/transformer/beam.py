@@ -1,23 +1,40 @@
 """The likeliest text rather than the likeliest next token: beam search (MATH T8).
 
-Notable: a hypothesis ends only when its end token is among the `beams` best continuations of that step, so one beam is
-greedy decoding, token for token. The search stops as soon as `beams` hypotheses have ended (what most programs do, and
-then something better may have been about to end), or, `patient`, when none that is alive could still overtake them.
+Notable: a hypothesis ends only when its end token is among the `beams` best continuations of that step, so one beam
+that stops at its first end is greedy decoding, token for token. Lengths count new tokens, the end among them; penalties
+and the three ways of stopping are those of transformers, the log-probabilities that are returned always the model's
+own, whatever `never` and `rules` made of them on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.engine.transformer.generation import TargetReading, TextReading, forbid
+from txlab.engine.transformer.generation import FREE, TargetReading, TextReading, ends_of
 from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.rules import Rules, forbid
 
 Penalty = Literal["wu", "power"]
+# When the search is over, once `beams` hypotheses have ended: True, at once (something better may have been about to
+# end); False, when the best alive is no better than the worst of them, at the length it has now; "never", when nothing
+# alive could become better at any length.
+EarlyStopping = Literal[True, False, "never"]
+
+
+class Hypothesis(NamedTuple):
+    """ids    what was written, its end included if it came to one
+    logp   Σ log p(token | those before) under the model itself, in nats
+    score  what hypotheses are ordered by: the same sum under the rules, divided by the penalty of the length
+    """
+
+    ids: list[int]
+    logp: float
+    score: float
 
 
 def length_penalty(length: int, alpha: float, penalty: Penalty = "wu") -> float:
@@ -35,21 +52,23 @@ def beam_search(
     tokens: int,
     *,
     beams: int = 4,
-    end: int | None = None,
+    end: int | Collection[int] | None = None,
     start: int | None = None,
     alpha: float = 0.0,
     penalty: Penalty = "wu",
-    patient: bool = False,
-    never: Sequence[int] = (),
+    early_stopping: EarlyStopping = True,
+    never: Collection[int] = (),
+    rules: Rules = FREE,
     kernel: Kernel = "sdpa",
     cached: bool = True,
-) -> list[tuple[list[int], float]]:
-    """At most `beams` texts of at most `tokens` new ids with their log-probabilities, best first. MATH T8.
+) -> list[Hypothesis]:
+    """At most `beams` texts of at most `tokens` new ids, best first. MATH T8.
 
     `text` is a GPT's prompt or an encoder–decoder's source, which needs a `start` token. At each step the `beams` best
     of all continuations of all hypotheses are kept, by Σ log p(token | those before); the order at the end is that of
-    log p / length_penalty. An `end` counts as a token, and is the last id of a text that came to it; texts that did not
-    within the limit (of an encoder–decoder also its context) count as they stand. Never writes `never`.
+    this sum / length_penalty. An end counts as a token, and is the last id of a text that came to it; texts that did
+    not within the limit (of an encoder–decoder also its context) count as they stand. Never writes `never`, and keeps
+    the `rules`.
     """
     if beams < 1:
         raise ValueError(f"a beam of {beams} hypotheses is none")
@@ -64,42 +83,54 @@ def beam_search(
             1,
             min(tokens, model.shape.context),
         )
-    alive = [0.0]  # log-probability of each hypothesis that is still written
-    ended: list[tuple[list[int], float]] = []
+    ends = ends_of(end)
+    alive = [0.0]  # Σ log p under the rules, of each hypothesis that is still written
+    logps = [0.0]  # the same by the model alone
+    ended: list[Hypothesis] = []
 
-    def score(hypothesis: tuple[list[int], float]) -> float:
-        return hypothesis[1] / length_penalty(len(hypothesis[0]), alpha, penalty)
+    def divisor(length: int) -> float:
+        return length_penalty(length, alpha, penalty)
 
     for step in range(tokens):
-        logits = forbid(reading.logits(), never)
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        V = logits.shape[-1]
-        # Twice as many as there are beams: each hypothesis has one end, so enough go on whatever ends.
-        total = torch.tensor(alive, dtype=logits.dtype, device=logits.device)[:, None] + logits.log_softmax(-1)
-        best, where = total.flatten().topk(min(2 * beams, total.numel()))
+        logits = reading.logits()
+        own = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)  # (B, V)
+        ruled = rules(forbid(own, never), reading.texts, step, tokens - step)
+        V = own.shape[-1]
+        # Each hypothesis has so many ends; enough go on whatever ends.
+        total = torch.tensor(alive, dtype=own.dtype, device=own.device)[:, None] + ruled
+        best, where = total.flatten().topk(min(max(2, 1 + len(ends)) * beams, total.numel()))
+        added = own.flatten()[where]
         rows: list[int] = []
-        chosen: list[int] = []
         alive = []
-        for rank, (value, index) in enumerate(zip(best.tolist(), where.tolist(), strict=True)):
+        made: list[Hypothesis] = []  # those that go on
+        for rank, (value, index, more) in enumerate(zip(best.tolist(), where.tolist(), added.tolist(), strict=True)):
             row, token = divmod(index, V)
             if value == float("-inf") or len(rows) == beams:
                 break
-            if token != end:
+            written = [*reading.texts[row][given:], token]
+            hypothesis = Hypothesis(written, logps[row] + more, value / divisor(step + 1))
+            if token not in ends:
                 rows.append(row)
-                chosen.append(token)
                 alive.append(value)
+                made.append(hypothesis)
             elif rank < beams:
-                ended.append(([*reading.texts[row][given:], token], value))
+                ended.append(hypothesis)
         if not rows:
             break
-        ended = sorted(ended, key=score, reverse=True)[:beams]
+        logps = [hypothesis.logp for hypothesis in made]
+        ended = sorted(ended, key=score_of, reverse=True)[:beams]
         if step + 1 == tokens:
-            texts = [[*reading.texts[row][given:], token] for row, token in zip(rows, chosen, strict=True)]
-            ended += zip(texts, alive, strict=True)
+            ended += made
         elif len(ended) == beams:
-            # log p only falls; what divides it is largest at the limit (α ≥ 0) or now (α < 0).
-            most = max(length_penalty(length, alpha, penalty) for length in (step + 2, tokens))
-            if not patient or alive[0] / most <= score(ended[-1]):
+            # What is alive only loses; what divides it is largest at the limit (α ≥ 0) or at the next step (α < 0).
+            most = divisor(step + 1)
+            if early_stopping == "never":
+                most = max(divisor(length) for length in (step + 2, tokens))
+            if early_stopping is True or alive[0] / most <= score_of(ended[-1]):
                 break
-        reading.go_on(rows, chosen)
-    return sorted(ended, key=score, reverse=True)[:beams]
+        reading.go_on(rows, [hypothesis.ids[-1] for hypothesis in made])
+    return sorted(ended, key=score_of, reverse=True)[:beams]
+
+
+def score_of(hypothesis: Hypothesis) -> float:
+    return hypothesis.score

@@ -9,7 +9,7 @@ reading every T/2 tokens, and both ways of generating see exactly the same token
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from txlab.engine.transformer.blocks import LayerCache
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Mask, Padding
+from txlab.engine.transformer.rules import Rules, forbid
 
 
 def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
@@ -60,9 +61,12 @@ def choose(
     return torch.multinomial(probability, 1, generator=generator)[:, 0].tolist()
 
 
-def forbid(logits: Tensor, never: Sequence[int]) -> Tensor:
-    """The logits with −∞ at the ids that must not be written (padding, say)."""
-    return logits if not never else logits.index_fill(-1, torch.tensor(never, device=logits.device), float("-inf"))
+FREE = Rules()
+
+
+def ends_of(end: int | Collection[int] | None) -> frozenset[int]:
+    """The ids that end a text: none, one or several."""
+    return frozenset(() if end is None else (end,) if isinstance(end, int) else end)
 
 
 def window_start(length: int, context: int) -> int:
@@ -185,17 +189,20 @@ def write(
     temperature: float,
     top_k: int = 0,
     top_p: float = 1.0,
-    end: int | None = None,
-    never: Sequence[int] = (),
+    end: int | Collection[int] | None = None,
+    never: Collection[int] = (),
+    rules: Rules = FREE,
 ) -> list[list[int]]:
-    """At most `tokens` new ids for each text of a reading; a text that wrote `end` is complete and leaves the batch."""
+    """At most `tokens` new ids for each text of a reading; one that wrote an end is complete and leaves the batch."""
     written: list[list[int]] = [[] for _ in reading.texts]
     awake = list(range(len(written)))  # which text each row of the reading is
+    ends = ends_of(end)
     for step in range(tokens):
-        chosen = choose(forbid(reading.logits(), never), generator, temperature, top_k, top_p)
+        scores = rules(forbid(reading.logits(), never), reading.texts, step, tokens - step)
+        chosen = choose(scores, generator, temperature, top_k, top_p)
         for text, token in zip(awake, chosen, strict=True):
             written[text].append(token)
-        rows = [row for row, token in enumerate(chosen) if token != end]
+        rows = [row for row, token in enumerate(chosen) if token not in ends]
         if not rows or step + 1 == tokens:
             break
         awake = [awake[row] for row in rows]
@@ -213,22 +220,26 @@ def generate(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    end: int | None = None,
-    never: Sequence[int] = (),
+    end: int | Collection[int] | None = None,
+    never: Collection[int] = (),
+    rules: Rules = FREE,
     kernel: Kernel = "sdpa",
     cached: bool = True,
 ) -> Iterator[int]:
-    """Yield at most `tokens` ids that continue the prompt (at least one id); `end` is the last, if it comes. MATH T9.
+    """Yield at most `tokens` ids that continue the prompt (at least one id); `end`, or one of several, is the last, if
+    it comes. MATH T9.
 
     `generator` is a CPU generator and the only source of randomness (none is needed at temperature 0); the ids of
-    `never` are not written. The model is left in the mode it was in, so the caller turns dropout off with
-    `model.eval()`. Raises ValueError for an empty prompt.
+    `never` are not written, and the `rules` are kept. The model is left in the mode it was in, so the caller turns
+    dropout off with `model.eval()`. Raises ValueError for an empty prompt.
     """
     reading = TextReading(model, [prompt], kernel, cached)
-    for _ in range(tokens):
-        (token,) = choose(forbid(reading.logits(), never), generator, temperature, top_k, top_p)
+    ends = ends_of(end)
+    for step in range(tokens):
+        scores = rules(forbid(reading.logits(), never), reading.texts, step, tokens - step)
+        (token,) = choose(scores, generator, temperature, top_k, top_p)
         yield token
-        if token == end:
+        if token in ends:
             return
         reading.go_on([0], [token])
 
@@ -243,8 +254,9 @@ def generate_batch(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    end: int | None = None,
-    never: Sequence[int] = (),
+    end: int | Collection[int] | None = None,
+    never: Collection[int] = (),
+    rules: Rules = FREE,
     kernel: Kernel = "sdpa",
     cached: bool = True,
 ) -> list[list[int]]:
@@ -259,6 +271,7 @@ def generate_batch(
         top_p=top_p,
         end=end,
         never=never,
+        rules=rules,
     )
 
 
@@ -269,12 +282,13 @@ def generate_target(
     tokens: int,
     *,
     start: int,
-    end: int | None,
+    end: int | Collection[int] | None,
     generator: torch.Generator | None = None,
     temperature: float = 0.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    never: Sequence[int] = (),
+    never: Collection[int] = (),
+    rules: Rules = FREE,
     kernel: Kernel = "sdpa",
     cached: bool = True,
 ) -> list[list[int]]:
@@ -293,4 +307,5 @@ def generate_target(
         top_p=top_p,
         end=end,
         never=never,
+        rules=rules,
     )
