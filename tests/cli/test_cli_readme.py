@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from txlab.cli import app
+from txlab.experiments.reference_numbers.catalogue import figures
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -38,6 +39,17 @@ def test_every_command_of_the_tour_is_understood(line: str) -> None:
 def test_the_tour_shows_every_command() -> None:
     shown = {shlex.split(line)[1] for line in commands() if len(line.split()) > 1 and line.split()[1] != "#"}
     assert {command.callback.__name__ for command in app.registered_commands if command.callback} <= shown
+
+
+def test_the_reference_numbers_are_as_many_as_it_says_of_each_provenance() -> None:
+    said = re.search(
+        r"computes (\d+) reference numbers.*?(\d+) are \*printed.*?(\d+) are \*derived.*?(\d+) are \*computed",
+        README,
+        re.DOTALL,
+    )
+    assert said
+    numbers = [number.provenance for figure in figures() for number in figure.numbers]
+    assert list(map(int, said.groups())) == [len(numbers), *map(numbers.count, ("printed", "derived", "computed here"))]
 
 
 @pytest.mark.parametrize("marker", ["run", "test"])

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 import txlab.cli
-from txlab.experiments.published import catalogue
-from txlab.experiments.published.figure import Figure, Measured, Number
+from txlab.experiments.reference_numbers import catalogue
+from txlab.experiments.reference_numbers.figure import Figure, Measured, computed, derived, printed
 
 Ask = Callable[..., tuple[int, str, str]]
 
@@ -33,17 +33,17 @@ class Made:
             return [self.simulated]
 
         return [
-            Figure("exact", "Two numbers", "a book", [Number("half", 0.5, 1), Number("less", -1.25, 2)], exact, 2.0),
-            Figure("drawn", "A mean", "a paper", [Number("mean", 7.0, 1)], drawn),
+            Figure("exact", "Two numbers", "a book", [printed("half", 0.5, 1), derived("less", -1.25, 2)], exact, 2.0),
+            Figure("drawn", "A mean", "a paper", [computed("mean", 7.0, 1, 0.02, 300)], drawn),
         ]
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     made = Made(Measured(7.1, 0.05, 40), [])
-    module = ModuleType("txlab.experiments.published.made")
+    module = ModuleType("txlab.experiments.reference_numbers.made")
     module.FIGURES = made.figures()  # type: ignore[attr-defined]
-    monkeypatch.setitem(catalogue.AREAS, "rl", ("made",))
+    monkeypatch.setattr(catalogue, "AREAS", {"rl": ("made",)})
     monkeypatch.setattr(catalogue, "import_module", lambda name: module)
     return made
 
@@ -63,17 +63,19 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_where_all_hold_the_status_is_0_and_every_number_has_a_line(made: Made, ask: Ask) -> None:
     status, out, _ = ask("rl")
     assert status == 0
-    assert "3 of 3 numbers hold" in out
+    assert "3 of 3 numbers hold: 1 of 1 printed, 1 of 1 derived, 1 of 1 computed here" in out
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ") and line.strip()}
-    assert lines["half"].split()[1:4] == ["0.5", "0.5", "exact"]
-    assert lines["mean"].split()[1:5] == ["7.0", "7.10", "0.05", "40"]
+    assert lines["half"].split()[1:4] == ["printed", "0.5", "0.5"]
+    assert lines["less"].split()[1:4] == ["derived", "-1.25", "-1.25"]
+    assert " ".join(lines["mean"].split()[1:10]) == "computed here 7.0 ± 0.02 300 7.1 ± 0.05"
+    assert "published" not in out
 
 
 def test_where_one_does_not_hold_the_status_is_1_and_its_line_says_so(made: Made, ask: Ask) -> None:
     made.simulated = Measured(7.4, 0.05, 40)
     status, out, _ = ask("rl")
     assert status == 1
-    assert "2 of 3 numbers hold" in out
+    assert "2 of 3 numbers hold: 1 of 1 printed, 1 of 1 derived, 0 of 1 computed here" in out
     verdicts = {line.split()[0]: line.lower().rstrip() for line in out.splitlines() if line.startswith("  ")}
     assert verdicts["mean"].endswith("differs")
     assert verdicts["half"].endswith("holds")
@@ -87,6 +89,9 @@ def test_json_is_one_object_a_number_and_nothing_else(made: Made, ask: Ask) -> N
     assert [row["number"] for row in rows] == ["half", "less", "mean"]
     assert [row["holds"] for row in rows] == [True, True, False]
     assert rows[0] | {"measured": 0.5, "standard_error": None, "runs": None, "source": "a book"} == rows[0]
+    assert [row["provenance"] for row in rows] == ["printed", "derived", "computed here"]
+    assert (rows[2]["reference"], rows[2]["reference_standard_error"], rows[2]["reference_runs"]) == (7.0, 0.02, 300)
+    assert rows[0]["reference_standard_error"] is rows[0]["reference_runs"] is None
     assert (rows[2]["measured"], rows[2]["standard_error"], rows[2]["runs"]) == ("Infinity", 0.05, 40)
 
 
@@ -112,10 +117,9 @@ def test_what_is_not_there_is_refused_in_one_line(made: Made, ask: Ask, words: l
 
 
 def test_every_figure_of_the_area_has_a_name_of_its_own_and_numbers_with_labels() -> None:
-    found = catalogue.figures("rl")
+    found = catalogue.figures()
     assert len({figure.name for figure in found}) == len(found)
     for figure in found:
         labels = [number.label for number in figure.numbers]
         assert labels, figure.name
         assert len(set(labels)) == len(labels), figure.name
-    assert sum(len(figure.numbers) for figure in found) == 130

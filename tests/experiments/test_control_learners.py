@@ -23,7 +23,7 @@ from txlab.experiments.control.experiment import ControlExperiment
 from txlab.experiments.control.schema import ControlScenario
 from txlab.experiments.decisions.bands import band, growing
 from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.published import control as published
+from txlab.experiments.reference_numbers import control as reference
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
@@ -336,31 +336,31 @@ def test_a_band_grows_and_can_be_left_off() -> None:
     assert len(band(a_world(), told, range(3), 2000, lambda: True)[0]) == 0
 
 
-# Published numbers, at run counts that take seconds; `txlab verify` runs them in full
+# Reference numbers, at run counts that take seconds; `txlab verify` runs them in full
 
 
-def test_the_corridor_is_exactly_what_was_published() -> None:
-    figure = next(each for each in published.FIGURES if each.name == "corridor")
+def test_the_corridor_is_exactly_what_is_printed() -> None:
+    figure = next(each for each in reference.FIGURES if each.name == "corridor")
     for number, measured in zip(figure.numbers, figure.measure(print), strict=True):
         assert number.holds(measured), number.label
 
 
 def held(name: str, measured: list[Any], skip: int = 0) -> None:
-    figure = next(each for each in published.FIGURES if each.name == name)
+    figure = next(each for each in reference.FIGURES if each.name == name)
     assert len(figure.numbers) == len(measured)
     for number, found in list(zip(figure.numbers, measured, strict=True))[: len(measured) - skip]:
         assert number.holds(found), (number.label, found)
 
 
 def test_the_cliff_comes_out_with_fewer_runs() -> None:
-    measured = published.measure_cliff(lambda text: None, runs=40)
+    measured = reference.measure_cliff(lambda text: None, runs=100)
     held("cliff", measured, skip=2)
-    assert [found.value for found in measured[-2:]] == [40, 40]
+    assert [found.value for found in measured[-2:]] == [100, 100]
 
 
 def test_the_wind_and_the_bias_come_out_with_fewer_runs() -> None:
-    held("windy", published.measure_windy(lambda text: None, runs=100))
-    held("bias", published.measure_bias(lambda text: None, runs=1500))
+    held("windy", reference.measure_windy(lambda text: None, runs=100))
+    held("bias", reference.measure_bias(lambda text: None, runs=1500))
 
 
 # Why

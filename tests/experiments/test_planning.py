@@ -19,7 +19,7 @@ from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.planning import build, resolve
 from txlab.experiments.planning.experiment import PlanningExperiment
 from txlab.experiments.planning.schema import PlanningScenario
-from txlab.experiments.published.planning import FIGURES
+from txlab.experiments.reference_numbers.planning import FIGURES
 from txlab.experiments.registry import kind_named
 from txlab.runs import checkpoints
 from txlab.runs.control import Request, send
@@ -43,15 +43,15 @@ def ran(experiment: PlanningExperiment) -> list[Mapping[str, float]]:
     return found
 
 
-# Published numbers
+# Reference numbers
 
 
 @pytest.mark.parametrize("figure", [each for each in FIGURES if each.name != "car-rental"], ids=lambda each: each.name)
-def test_published_numbers_come_out_to_their_last_digit(figure: Any) -> None:
+def test_reference_numbers_come_out_to_their_last_digit(figure: Any) -> None:
     measured = figure.measure(lambda text: None)
     for number, found in zip(figure.numbers, measured, strict=True):
         assert found.error == 0
-        assert number.holds(found), f"{number.label}: {found.value}, published {number.value}"
+        assert number.holds(found), f"{number.label}: {found.value}, reference {number.value}"
 
 
 def test_the_car_rental_is_among_them() -> None:

@@ -1,53 +1,60 @@
-"""`txlab verify`: published numbers beside ours, computed again here.
+"""`txlab verify`: reference numbers, where each is from, and ours beside them, computed again here.
 
-Notable: what a number is held against is written with the number (experiments/published), not here; simulated ones
-show their standard error, and one that does not hold makes the exit status 1.
+Notable: what a number is held against is written with the number (experiments/reference_numbers), not here; simulated
+ones show their standard errors, and one that does not hold makes the exit status 1.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from txlab.experiments.published.figure import Figure, Measured, Number
+    from txlab.experiments.reference_numbers.figure import Figure, Measured, Number
 
 RED, GREEN, GREY = 31, 32, 90
 
 
 def verify(
-    area: Annotated[str | None, typer.Argument(metavar="AREA", help="rl (decisions and tic-tac-toe); else all")] = None,
+    area: Annotated[
+        str | None,
+        typer.Argument(metavar="AREA", help="rl (decisions and tic-tac-toe) or transformer (parameters); else all"),
+    ] = None,
     only: Annotated[str | None, typer.Option("--only", metavar="A,B", help="these figures alone, by name")] = None,
     listed: Annotated[bool, typer.Option("--list", help="say which figures there are, and compute nothing")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a number")] = False,
 ) -> None:
-    """Published numbers beside ours."""
-    from txlab.experiments.published.catalogue import figures
+    """Reference numbers (printed in a source, derived from one, or computed here) beside what the engine gives."""
+    from txlab.experiments.reference_numbers.catalogue import figures
     from txlab.runs.events import encode_row
 
     chosen = figures(area, [name.strip() for name in (only or "").split(",") if name.strip()])
     if listed:
         print_list(chosen)
         return
-    held = numbers = 0
+    held: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     began = time.monotonic()
     for place, figure in enumerate(chosen):
         left = sum(each.seconds for each in chosen[place:])
         measured = figure.measure(lambda text, figure=figure, left=left: progress(figure, text, left))  # type: ignore[misc]
         progress(None, "", 0)
         rows = list(zip(figure.numbers, measured, strict=True))
-        held += sum(number.holds(found) for number, found in rows)
-        numbers += len(rows)
+        for number, found in rows:
+            numbers[number.provenance] += 1
+            held[number.provenance] += number.holds(found)
         if json:
             for number, found in rows:
                 print(encode_row(as_json(figure, number, found)).decode(), end="", flush=True)
         else:
             print_figure(figure, rows)
     if not json:
-        print(f"{held} of {numbers} numbers hold; {time.monotonic() - began:.0f} s")
+        parts = ", ".join(f"{held[name]} of {count} {name}" for name, count in numbers.items())
+        print(f"{held.total()} of {numbers.total()} numbers hold: {parts}; {time.monotonic() - began:.0f} s")
     raise typer.Exit(0 if held == numbers else 1)
 
 
@@ -57,8 +64,12 @@ def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object
         "figure": figure.name,
         "source": figure.source,
         "number": number.label,
-        "published": number.value,
+        "provenance": number.provenance,
+        "reference": number.value,
         "digits": number.digits,
+        "cut": number.cut,
+        "reference_standard_error": number.error or None,
+        "reference_runs": number.runs or None,
         "measured": found.value,
         "standard_error": found.error or None,
         "runs": found.runs or None,
@@ -75,25 +86,32 @@ def print_list(chosen: list[Figure]) -> None:
 
 
 def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
-    """Its title, then a line a number: published, measured, the standard error, whether it holds."""
+    """Its title, then a line a number: where it is from, the reference, what was measured, whether it holds."""
     from txlab.cli.terminal import Column, ascii_only, coloured, shown, table
 
     print(f"{shown(figure.title)}  {coloured(shown(figure.source), GREY)}")
-    plain = ascii_only()
-    head = [Column("  "), Column("published", "right"), Column("measured", "right")]
-    head += [Column("std error", "right"), Column("runs", "right"), Column("")]
+    simulated = any(number.runs or found.runs for number, found in rows)
+    head = [Column("  "), Column("provenance"), Column("reference", "right"), *[Column("runs", "right")] * simulated]
+    head += [Column("measured", "right"), *[Column("runs", "right")] * simulated, Column("")]
     lines, paint = [], {}
     for place, (number, found) in enumerate(rows):
-        more = number.digits + (1 if found.error else 0)
         holds = number.holds(found)
-        verdict = ("holds" if plain else "✓ holds") if holds else ("DIFFERS" if plain else "✗ differs")
-        paint[place, 5] = GREEN if holds else RED
-        error = f"{found.error:.{more}f}" if found.error else "exact"
-        runs = str(found.runs) if found.runs else ""
-        published, measured = f"{number.value:.{number.digits}f}", f"{found.value:.{more}f}"
-        lines.append([f"  {shown(number.label)}", published, measured, error, runs, verdict])
+        verdict = ("holds" if holds else "DIFFERS") if ascii_only() else ("✓ holds" if holds else "✗ differs")
+        paint[place, len(head) - 1] = GREEN if holds else RED
+        reference = [with_error(number.value, number.error, number.digits), *[str(number.runs or "")] * simulated]
+        more = 1 if number.cut or (found.error and not number.error) else 0
+        measured = [with_error(found.value, found.error, number.digits + more), *[str(found.runs or "")] * simulated]
+        lines.append([f"  {shown(number.label)}", number.provenance, *reference, *measured, verdict])
     print(table(head, lines, paint), flush=True)
     print()
+
+
+def with_error(value: float, error: float, digits: int) -> str:
+    """12.34 ± 0.05, or the value alone where it is exact; digits below 0 are tens, hundreds, …"""
+    from txlab.cli.terminal import ascii_only
+
+    said = f"{value:.{digits}f}" if digits >= 0 or value != value or abs(value) == float("inf") else f"{round(value)}"
+    return said + (f" {'+-' if ascii_only() else '±'} {error:.{max(digits, 0) + 1}f}" if error else "")
 
 
 def progress(figure: Figure | None, text: str, left: float) -> None:

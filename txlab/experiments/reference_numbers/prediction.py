@@ -1,8 +1,8 @@
-"""Published numbers of prediction: the two random walks, and Baird's counterexample (MATH M4).
+"""Reference numbers of prediction: the two random walks, and Baird's counterexample (MATH M4).
 
-Notable: those of the walks were simulated, with the number of runs said here and the same seeds as the scenarios have;
-their own standard errors come with them. Those of Baird's sweeps are exact. "Best" is the setting that was published as
-the best, not the best of ours.
+Notable: the book draws the errors of the walks as curves, over 100 runs, and prints no digits of them; the values here
+are of tests/experiments/independent_simulations.py. Ours are measured with the seeds that the scenarios have. "Best" is
+the setting where the book's curves are lowest, not the best of ours.
 """
 
 from __future__ import annotations
@@ -21,18 +21,25 @@ from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
 from txlab.engine.rl.worlds import baird as counterexample
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.experiments.prediction.episodes import seeds_of
-from txlab.experiments.published.figure import Figure, Measured, Number, Say
+from txlab.experiments.reference_numbers.figure import Figure, Measured, Say, computed, derived
 
-BEST: list[tuple[str, float, float, float]] = [
-    ("offline-lambda-return", 0.8, 0.35, 0.2655),
-    ("accumulating", 0.8, 0.30, 0.2644),
-    ("true-online", 0.8, 0.40, 0.2569),
-    ("replacing", 0.8, 0.50, 0.2512),
+WALK_19: list[tuple[str, float, float, float, float]] = [
+    ("offline-lambda-return", 0.8, 0.35, 0.26261, 0.00069),
+    ("accumulating", 0.8, 0.30, 0.26167, 0.00071),
+    ("true-online", 0.8, 0.40, 0.25492, 0.00077),
+    ("replacing", 0.8, 0.50, 0.24866, 0.00079),
+    ("td-0", 0.0, 0.80, 0.34493, 0.00028),
 ]
-"""(method, λ, α, RMS error) of the 19-state walk"""
+"""(method, λ, α, RMS error, its standard error in 5000 runs) of the 19-state walk"""
 
-TD = {0.05: 0.035, 0.10: 0.056, 0.15: 0.071}
-MONTE_CARLO = {0.01: 0.097, 0.02: 0.082, 0.03: 0.094, 0.04: 0.107}
+TD = {0.05: (0.03535, 0.00012), 0.10: (0.05535, 0.00016), 0.15: (0.07004, 0.00020)}
+MONTE_CARLO = {
+    0.01: (0.09732, 0.00017),
+    0.02: (0.08190, 0.00028),
+    0.03: (0.09327, 0.00034),
+    0.04: (0.10699, 0.00038),
+}
+"""α → RMS error of the 5-state walk, its standard error in 20 000 runs"""
 
 WALK_19_RUNS, WALK_19_EPISODES = 300, 10
 WALK_5_RUNS, WALK_5_EPISODES = 2000, 100
@@ -72,7 +79,7 @@ def errors_of(
 
 
 def walk_19(say: Say) -> list[Measured]:
-    wanted = [*((method, lam, alpha) for method, lam, alpha, _ in BEST), ("td-0", 0.0, 0.8)]
+    wanted = [(method, lam, alpha) for method, lam, alpha, _, _ in WALK_19]
     found = errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
     [untouched] = errors_of("walk-19", [("accumulating", 0.8, 0.0)], 2, 1, 0.0, True)
     return [*found, Measured(untouched.value)]
@@ -99,17 +106,20 @@ TITLED = {
     "accumulating": "TD(λ), accumulating traces",
     "true-online": "true on-line TD(λ)",
     "replacing": "TD(λ), replacing traces",
+    "td-0": "TD(0)",
 }
 
 FIGURES: list[Figure] = [
     Figure(
         "walk-19",
         f"random walk of 19 states: RMS error over the first {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
-        "Sutton and Barto 2018, figures 12.3, 12.6 and 12.8",
+        "Sutton and Barto 2018, example 7.1 and the curves of figures 12.3, 12.6 and 12.8",
         [
-            *(Number(f"{TITLED[method]}, λ={lam:g} α={alpha:g}", value, 4) for method, lam, alpha, value in BEST),
-            Number("TD(0), α=0.8", 0.346, 3),
-            Number("α=0: √.3", 0.5477, 4),
+            *(
+                computed(f"{TITLED[method]}, λ={lam:g} α={alpha:g}", value, 4, error, 5000)
+                for method, lam, alpha, value, error in WALK_19
+            ),
+            derived("α=0: √.3", 0.5477, 4),
         ],
         walk_19,
         2,
@@ -117,10 +127,13 @@ FIGURES: list[Figure] = [
     Figure(
         "walk-5",
         f"random walk of 5 states: RMS error after {WALK_5_EPISODES} episodes, {WALK_5_RUNS} runs",
-        "Sutton and Barto 2018, example 6.2",
+        "Sutton and Barto 2018, example 6.2 and its curves",
         [
-            *(Number(f"TD(0), α={alpha:g}", value, 3) for alpha, value in TD.items()),
-            *(Number(f"Monte Carlo, α={alpha:g}", value, 3) for alpha, value in MONTE_CARLO.items()),
+            *(computed(f"TD(0), α={alpha:g}", value, 4, error, 20_000) for alpha, (value, error) in TD.items()),
+            *(
+                computed(f"Monte Carlo, α={alpha:g}", value, 4, error, 20_000)
+                for alpha, (value, error) in MONTE_CARLO.items()
+            ),
         ],
         walk_5,
         2,
@@ -128,8 +141,8 @@ FIGURES: list[Figure] = [
     Figure(
         "baird",
         "Baird's counterexample: weights after 1000 sweeps of semi-gradient dynamic programming, α=0.01",
-        "Sutton and Barto 2018, figure 11.2",
-        [Number("w₁ … w₆", 114.4, 1), Number("w₇", 6.9, 1), Number("w₈", 335.0, 1)],
+        "Sutton and Barto 2018, example 11.1 and the curves of figure 11.2",
+        [derived("w₁ … w₆", 114.4, 1), derived("w₇", 6.9, 1), derived("w₈", 335.0, 1)],
         baird,
         0.1,
     ),

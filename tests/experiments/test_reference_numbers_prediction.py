@@ -1,13 +1,13 @@
-"""Published numbers of prediction hold, at the published run counts where that takes a second or two."""
+"""The reference numbers of prediction hold, at the run counts of `verify` where that takes a second or two."""
 
 import pytest
 
-from txlab.experiments.published import prediction
-from txlab.experiments.published.prediction import FIGURES
+from txlab.experiments.reference_numbers import prediction
+from txlab.experiments.reference_numbers.prediction import FIGURES
 
 
 @pytest.mark.parametrize("name", ["walk-19", "baird"])
-def test_the_published_numbers_hold(name: str) -> None:
+def test_the_reference_numbers_hold(name: str) -> None:
     figure = next(each for each in FIGURES if each.name == name)
     measured = figure.measure(lambda text: None)
     wrong = [number.label for number, found in zip(figure.numbers, measured, strict=True) if not number.holds(found)]

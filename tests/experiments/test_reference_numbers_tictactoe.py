@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from txlab.experiments.published import tictactoe
-from txlab.experiments.published.figure import Figure
+from txlab.experiments.reference_numbers import tictactoe
+from txlab.experiments.reference_numbers.figure import Figure
 
 EXACT = [figure for figure in tictactoe.FIGURES if figure.seconds <= 1]
 LEARNT = [figure for figure in tictactoe.FIGURES if figure.seconds > 1]

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from txlab.errors import LabError, nearest
-from txlab.experiments.published.figure import Figure
+from txlab.experiments.reference_numbers.figure import Figure
 
 AREAS: dict[str, tuple[str, ...]] = {
     "rl": ("planning", "prediction", "control", "tictactoe"),
+    "transformer": ("transformer",),
 }
 """area → modules beside this one, each with FIGURES"""
 
@@ -21,7 +22,7 @@ def figures(area: str | None = None, only: Sequence[str] = ()) -> list[Figure]:
     modules = [name for key, names in AREAS.items() if area in (None, key) for name in names]
     found: list[Figure] = []
     for name in modules:
-        found += import_module(f"txlab.experiments.published.{name}").FIGURES
+        found += import_module(f"txlab.experiments.reference_numbers.{name}").FIGURES
     for name in only:
         if name not in {each.name for each in found}:
             names = [each.name for each in found]

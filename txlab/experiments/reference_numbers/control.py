@@ -1,7 +1,8 @@
-"""Published numbers of learners that steer: the cliff, the wind, the bias of a maximum, the short corridor.
+"""Reference numbers of learners that steer: the cliff, the wind, the bias of a maximum, the short corridor.
 
-Notable: the runs are simulated with the seeds 0, 1, 2, …, so that everybody measures the same value; its standard error
-is that of the mean over the runs. Only the values of the corridor are exact.
+Notable: the book draws these learners as curves and prints no digits of them; the values here are of
+tests/experiments/independent_simulations.py. The runs measured have the seeds 0, 1, 2, …, so that everybody measures
+the same value; its standard error is that of the mean over the runs. The values of the corridor are printed and exact.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.greedy import greedy_returns
 from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.experiments.published.figure import Figure, Measured, Number, Say
+from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, computed, printed
 
 SB = "Sutton and Barto 2018"
 
@@ -29,7 +30,7 @@ def mean_of(values: np.ndarray) -> Measured:
 
 
 def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measured]:
-    """Mean return of the last hundred episodes, then in how many runs Q-learning's greedy path is the shortest."""
+    """Mean return of the last hundred episodes; per cent of runs in which Q-learning's greedy path is the shortest."""
     process, found, shortest = world_named("cliff").process, [], []
     for rule in CLIFF_RULES:
         say(f"cliff: {rule}, {runs} runs of {episodes} episodes with α = .1 and .5")
@@ -39,7 +40,7 @@ def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measur
             found.append(mean_of(returns[:, -100:].mean(axis=1)))
             if rule == "q-learning":
                 greedy, _, ended = greedy_returns(process, sweep.q(), range(runs))
-                shortest.append(Measured(float((ended & (greedy == -13.0)).sum()), 0.0, runs))
+                shortest.append(Measured(100.0 * float((ended & (greedy == -13.0)).mean()), 0.0, runs))
     return found + shortest
 
 
@@ -79,11 +80,8 @@ def measure_corridor(say: Say) -> list[Measured]:
     for _ in range(100):  # the value has one maximum between
         a, b = low + (high - low) / 3, high - (high - low) / 3
         low, high = (a, high) if worth(a) < worth(b) else (low, b)
-    return [Measured((low + high) / 2), Measured(worth(0.95)), Measured(worth(0.05))]
-
-
-def simulated(*numbers: tuple[str, float, int]) -> Sequence[Number]:
-    return [Number(*number) for number in numbers]
+    right = (low + high) / 2
+    return [Measured(value) for value in (right, worth(right), worth(0.95), worth(0.05))]
 
 
 def figure(
@@ -101,40 +99,40 @@ FIGURES = [
     figure(
         "cliff",
         "Cliff walking, ε = .1, 500 runs of 500 episodes, mean return of the last 100",
-        "example 6.6, figure 6.3",
-        simulated(
-            ("SARSA, α = .1", -22.8, 1),
-            ("SARSA, α = .5", -26.9, 1),
-            ("Q-learning, α = .1", -49.5, 1),
-            ("Q-learning, α = .5", -50.0, 1),
-            ("Expected SARSA, α = .1", -22.1, 1),
-            ("Expected SARSA, α = .5", -20.8, 1),
-            ("runs in which Q-learning's greedy path is the 13, α = .1", 500, 0),
-            ("runs in which Q-learning's greedy path is the 13, α = .5", 500, 0),
-        ),
+        "example 6.6 (the curves of figure 6.3 are of other episodes: 1 to 100, 1 to 100 000)",
+        [
+            computed("SARSA, α = .1", -22.631, 2, 0.041, 4000),
+            computed("SARSA, α = .5", -26.938, 2, 0.106, 4000),
+            computed("Q-learning, α = .1", -49.080, 2, 0.109, 4000),
+            computed("Q-learning, α = .5", -50.133, 2, 0.112, 4000),
+            computed("Expected SARSA, α = .1", -21.974, 2, 0.035, 4000),
+            computed("Expected SARSA, α = .5", -20.826, 2, 0.032, 4000),
+            computed("Q-learning's greedy path is the 13, per cent, α = .1", 100, 1, 0.0, 4000),
+            computed("Q-learning's greedy path is the 13, per cent, α = .5", 100, 1, 0.0, 4000),
+        ],
         measure_cliff,
         8,
     ),
     figure(
         "windy",
         "Windy gridworld, SARSA, α = .5, ε = .1, 1000 runs of 8000 steps",
-        "example 6.5",
-        simulated(("episodes ended", 159, 0), ("deviation from run to run", 10, 0)),
+        "example 6.5 and its curve",
+        [computed("episodes ended", 159.88, 1, 0.16, 4000), computed("deviation from run to run", 9.85, 1, 0.11, 4000)],
         measure_windy,
         3,
     ),
     figure(
         "bias",
         "Maximisation bias, 10 actions in B, α = ε = .1, 10 000 runs, per cent that go left",
-        "example 6.7, figure 6.5",
-        simulated(
-            ("Q-learning, highest (about episode 20)", 94, 0),
-            ("Q-learning, episode 100", 46, 0),
-            ("Q-learning, episode 300", 12, 0),
-            ("double Q-learning, highest (at the start)", 50, 0),
-            ("double Q-learning, episode 100", 9.7, 1),
-            ("double Q-learning, episode 300", 6.8, 1),
-        ),
+        "example 6.7 and the curves of figure 6.5",
+        [
+            computed("Q-learning, highest (about episode 20)", 93.97, 1, 0.08, 100_000),
+            computed("Q-learning, episode 100", 45.96, 1, 0.16, 100_000),
+            computed("Q-learning, episode 300", 11.96, 1, 0.10, 100_000),
+            computed("double Q-learning, highest (at the start)", 50.11, 1, 0.16, 100_000),
+            computed("double Q-learning, episode 100", 9.39, 1, 0.09, 100_000),
+            computed("double Q-learning, episode 300", 6.79, 1, 0.08, 100_000),
+        ],
         measure_bias,
         6,
     ),
@@ -143,9 +141,10 @@ FIGURES = [
         "Short corridor with switched actions, where all states look the same",
         "example 13.1",
         [
-            Number("best probability of right", 0.59, 2),
-            Number("value of ε-greedy right, ε = .1", -44, 0),
-            Number("value of ε-greedy left, ε = .1", -82, 0),
+            printed("best probability of right", 0.59, 2),
+            printed("its value (−11.66, of which the text cuts a digit)", -11.6, 1, cut=True),
+            printed("value of ε-greedy right, ε = .1", -44, 0),
+            printed("value of ε-greedy left, ε = .1", -82, 0),
         ],
         measure_corridor,
         0.1,

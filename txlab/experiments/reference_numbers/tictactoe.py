@@ -1,4 +1,4 @@
-"""Published numbers of tic-tac-toe: its positions, its exact matches, and what self-play makes of an empty table.
+"""Reference numbers of tic-tac-toe: its positions, its exact matches, and what self-play makes of an empty table.
 
 Notable: all but the last two figures are computed, without a game being played. Of the learners as many seeds are
 measured as are named; each of them comes to the very same player, so that their mean has no error left.
@@ -17,7 +17,7 @@ from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.self_play import make_learner
 from txlab.engine.games.settings import Settings
 from txlab.engine.games.tournament import play
-from txlab.experiments.published.figure import Figure, Measured, Number, Say
+from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, derived
 
 SELF_PLAY_GAMES, SEEDS = 100_000, 8
 PLAYED = 1000
@@ -39,6 +39,7 @@ def measure_positions(say: Say) -> list[Measured]:
     ways = [1] + [0] * (graph.size - 1)  # how many games lead to each position
     for before, after in zip(graph.before.tolist(), graph.after.tolist(), strict=True):
         ways[after] += ways[before]
+    lengths = [sum(ways[n] for n in ended[graph.ply[ended] == moves].tolist()) for moves in range(5, 10)]
     games = [sum(ways[n] for n in ended[graph.outcome[ended] == each].tolist()) for each in WINNERS]
     return exactly(
         graph.size,
@@ -50,12 +51,24 @@ def measure_positions(say: Say) -> list[Measured]:
         *((graph.outcome[ended_classes] == each).sum() for each in WINNERS),
         sum(games),
         *games,
+        *lengths,
     )
 
 
 def measure_random(say: Say) -> list[Measured]:
     everything = random_player(tictactoe).kept
     return exactly(*map(float, fractions(compiled(tictactoe), everything, everything)))
+
+
+def measure_openings(say: Say) -> list[Measured]:
+    """X's chance after it opened in the centre, in a corner, at an edge."""
+    graph, everything = compiled(tictactoe), random_player(tictactoe).kept
+    found = []
+    for move in (4, 0, 1):
+        kept = everything.copy()
+        kept[: graph.first[1]] = graph.move[: graph.first[1]] == move
+        found.append(fractions(graph, kept, everything)[0])
+    return exactly(*map(float, found))
 
 
 def measure_perfect(say: Say) -> list[Measured]:
@@ -105,51 +118,61 @@ def measure_q_learning(say: Say) -> list[Measured]:
 
 
 def counts(labels: Sequence[str], values: Sequence[int]) -> list[Number]:
-    return [Number(label, value, 0) for label, value in zip(labels, values, strict=True)]
+    return [derived(label, value, 0) for label, value in zip(labels, values, strict=True)]
 
 
 LEARNT = [
-    Number("won against random, first", 0.9678, 4),
-    Number("won against random, second", 0.7775, 4),
-    Number("chance to lose to the perfect player, the worse seat", 0.0, 12),
-    Number(f"of {PLAYED} games from either seat, lost to it", 0, 0),
+    derived("won against random, first", 0.9678, 4),
+    derived("won against random, second", 0.7775, 4),
+    derived("chance to lose to the perfect player, the worse seat", 0.0, 12),
+    derived(f"of {PLAYED} games from either seat, lost to it", 0, 0),
 ]
 
 FIGURES = [
     Figure(
         "tictactoe-positions",
         "tic-tac-toe: positions, positions up to turns and mirrors, games",
-        "exact enumeration",
+        "the rules, by exact enumeration",
         counts(
             ["positions", "open", "ended", "X has won", "O has won", "drawn",
              "up to symmetry", "those: ended", "those: X has won", "those: O has won", "those: drawn",
-             "games", "games: won by X", "games: won by O", "games: drawn"],
-            [5478, 4520, 958, 626, 316, 16, 765, 138, 91, 44, 3, 255_168, 131_184, 77_904, 46_080],
+             "games", "games: won by X", "games: won by O", "games: drawn",
+             "games of 5 moves", "of 6", "of 7", "of 8", "of 9"],
+            [5478, 4520, 958, 626, 316, 16, 765, 138, 91, 44, 3, 255_168, 131_184, 77_904, 46_080,
+             1440, 5328, 47_952, 72_576, 127_872],
         ),
         measure_positions,
     ),
     Figure(
         "tictactoe-random",
         "random against random",
-        "exact",
-        [Number("X wins, 737/1260", 737 / 1260, 12), Number("drawn, 8/63", 8 / 63, 12),
-         Number("O wins, 121/420", 121 / 420, 12)],
+        "the rules, by exact enumeration",
+        [derived("X wins, 737/1260", 737 / 1260, 12), derived("drawn, 8/63", 8 / 63, 12),
+         derived("O wins, 121/420", 121 / 420, 12)],
         measure_random,
+    ),
+    Figure(
+        "tictactoe-openings",
+        "random against random, after X's first move",
+        "the rules, by exact enumeration",
+        [derived("X wins from the centre, 97/140", 97 / 140, 12), derived("from a corner, 17/28", 17 / 28, 12),
+         derived("from an edge, 15/28", 15 / 28, 12)],
+        measure_openings,
     ),
     Figure(
         "tictactoe-perfect",
         "the perfect player, evenly among equally good moves, against random",
-        "exact",
-        [Number("first: won", 0.967811, 6), Number("first: drawn", 0.032189, 6), Number("first: lost", 0.0, 12),
-         Number("second: won", 0.777484, 6), Number("second: drawn", 0.222516, 6), Number("second: lost", 0.0, 12)],
+        "the rules, by exact enumeration",
+        [derived("first: won", 0.967811, 6), derived("first: drawn", 0.032189, 6), derived("first: lost", 0.0, 12),
+         derived("second: won", 0.777484, 6), derived("second: drawn", 0.222516, 6), derived("second: lost", 0.0, 12)],
         measure_perfect,
     ),
     Figure(
         "tictactoe-best-response",
         "the best response to random: most won less lost, and of those the most won",
-        "exact",
-        [Number("first: won, 191/192", 191 / 192, 12), Number("second: won", 0.934392, 6),
-         Number("second: lost, 1/105", 1 / 105, 12)],
+        "the rules, by exact enumeration",
+        [derived("first: won, 191/192", 191 / 192, 12), derived("second: won", 0.934392, 6),
+         derived("second: lost, 1/105", 1 / 105, 12)],
         measure_best_response,
     ),
     Figure(

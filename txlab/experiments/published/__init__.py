@@ -1,1 +1,0 @@
-"""Published numbers, and how ours are measured beside them: what `txlab verify` prints. A file each area."""
