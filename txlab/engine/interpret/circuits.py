@@ -19,7 +19,7 @@ from torch import Tensor
 from txlab.engine.interpret.seeing import Seen
 from txlab.engine.interpret.sites import Model, Site, attention_at, block_at, head_of, site_named
 from txlab.engine.interpret.streams import stream_of, unembedding
-from txlab.engine.transformer.blocks import LayerNorm
+from txlab.engine.transformer.blocks import Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.errors import LabError
 
@@ -39,25 +39,20 @@ def layer_weights(model: Model, site: Site, layer: int, norms: bool = False) -> 
     """W_Q, W_K, W_V, W_O by heads; with `norms` what the norm before multiplies in, W Γ C, where there is one."""
     module = attention_at(model, site, layer)
     D = module.out.weight.shape[0]
-    q, k, v = module.qkv.weight.detach().double().view(3, module.heads, D // module.heads, D)
+    q, k, v = (each[..., :D].double() for each in module.maps())  # (H, K, D) each, without biases
     o = module.out.weight.detach().double().view(D, module.heads, -1).transpose(0, 1)  # (H, D, K)
-    if norms and (before := _norm_before(model, site, layer)) is not None:
-        q = _centred(q * before.weight.double())
+    if norms and (norm := _norm_before(model, site, layer)) is not None:
+        q = norm.before(q)
         if site.name != "cross":  # keys and values of another stream, whose last norm is its own
-            k, v = _centred(k * before.weight.double()), _centred(v * before.weight.double())
+            k, v = norm.before(k), norm.before(v)
     return LayerWeights(q, k, v, o)
 
 
-def _norm_before(model: Model, site: Site, layer: int) -> LayerNorm | None:
+def _norm_before(model: Model, site: Site, layer: int) -> Norm | None:
     block = block_at(model, site, layer)
     if block.norm == "post":
         return None
     return block.norm_cross if site.name == "cross" else block.norm_attention
-
-
-def _centred(x: Tensor) -> Tensor:
-    """x C with C = I − 11ᵀ/D: what reads a stream whose mean is taken out."""
-    return x - x.mean(-1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -141,7 +136,7 @@ def _between(model: Model, site: Site, kind: str, norms: bool) -> Tensor:
         raise LabError("source and target have different tokens, so a token looked at has no logit of its own")
     gram = table.T @ found[0].double()  # (D, D)
     last = stream_of(model).last_norm
-    return _centred(gram * last.weight.double()) if norms and last is not None else gram
+    return last.before(gram) if norms and last is not None else gram
 
 
 def _embedding(model: Model, site: Site) -> Tensor:

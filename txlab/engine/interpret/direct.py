@@ -1,6 +1,6 @@
 """What each head, neuron and branch adds to a logit by itself, not through others: direct effects (MATH T5, T6, T9).
 
-Notable: a stream is a sum, and LayerNorm with its σ held as it is is a linear map; so a logit is a sum, over the
+Notable: a stream is a sum, and a norm with its scale σ held as it is is a linear map; so a logit is a sum, over the
 embedding, every head, every feed-forward and the biases, exactly. Where norms stand after each sum (post-LN) what a
 branch adds passes them all, each with its σ held, and the sum is exact as well. Held, σ hides that a part which grows
 makes all others count less. What heads do to one another is not in here: for that, switch one off and look.
@@ -19,7 +19,7 @@ from txlab.engine.interpret.interventions import Erratum, Intervention
 from txlab.engine.interpret.lens import check_position
 from txlab.engine.interpret.sites import Model, Text, run
 from txlab.engine.interpret.streams import Stream, stream_of, unembedding
-from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.blocks import Block, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.variants import NORMS
@@ -100,7 +100,7 @@ def direct_effects(
 ) -> Direct:
     """z = Σ parts: what each part of the stream at `position` adds to the logit of `token` (minus that of `against`).
 
-    With w = Γ C u / σ, u the token's row of W_U, C taking out the mean and Γ = diag γ, a part c of the stream adds
+    With w = Γ C u / σ, u the token's row of W_U, C taking out the mean (of LayerNorm alone) and Γ = diag γ, a part c of the stream adds
     w · c; the norm's shift adds u · β. Elhage et al. 2021, "Residual stream as output accumulation"; in float64.
     LabError where a logit is no such sum: BERT's head, and errata that change the norms.
     """
@@ -176,15 +176,13 @@ def _sum(
     shift = 0.0
     direction: dict[str, Tensor] = {}
 
-    def through(norm: LayerNorm, x: Tensor) -> None:
+    def through(norm: Norm, x: Tensor) -> None:
         """One norm backwards: w becomes what reads its input, and its β is counted."""
         nonlocal w, shift
         if norm.bias is not None:
             shift += float(w @ norm.bias.double())
-        sigma = float((x.var(correction=0) + norm.epsilon).sqrt())
-        w = w * norm.weight.double()
-        w = (w - w.mean()) / sigma
-        scales.insert(0, sigma)
+        scales.insert(0, float(norm.scale(x)))
+        w = norm.before(w) / scales[0]
 
     if stream.last_norm is not None:
         through(stream.last_norm, seen[stream.at(len(stream.blocks) - 1, "leave")])
@@ -210,7 +208,7 @@ def _sum(
     return Direct(token, against, position, tuple(terms), logit, direction, tuple(scales))
 
 
-def _branches(block: Block) -> list[tuple[str, LayerNorm | None, str]]:
+def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
     """The branches of a block in order: its name, the norm over the sum that it ends in (post-LN), where that began."""
     post = block.norm == "post"
     if block.order == "parallel":

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from txlab.engine.interpret.sites import Model
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.blocks import Block, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 
 
@@ -28,7 +28,7 @@ class Stream:
     part: str
     embedding: str
     blocks: Sequence[Block]
-    last_norm: LayerNorm | None
+    last_norm: Norm | None
 
     @property
     def places(self) -> list[str]:

@@ -32,12 +32,8 @@ class HeadWeights:
 
 def head_weights(module: MultiHeadAttention, head: int) -> HeadWeights:
     """Cut head `head` out of [W_Q; W_K; W_V] and W_O. MATH T3."""
-    width = module.out.weight.shape[0]
-    K = width // module.heads
-    weight = module.qkv.weight  # (3D, D)
-    if module.qkv.bias is not None:
-        weight = torch.cat((weight, module.qkv.bias[:, None]), dim=1)  # (3D, D + 1)
-    q, k, v = weight.view(3, module.heads, K, -1)[:, head]  # (K, D) each
+    K = module.head_width
+    q, k, v = (each[head] for each in module.maps())  # (K, D) each
     return HeadWeights(q, k, v, module.out.weight[:, head * K : (head + 1) * K], module.out.bias)
 
 
@@ -63,7 +59,7 @@ def bilinear_pattern(
 
     In cross-attention the form pairs two different streams: its left side reads the decoder, its right the encoder.
     """
-    K = module.out.weight.shape[0] // module.heads
+    K = module.head_width
     y = x if memory is None else memory
     allowed = mask.allowed(x.shape[-2], y.shape[-2], x.device)
     if allowed is not None and allowed.dim() == 4:

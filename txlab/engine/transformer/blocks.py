@@ -1,4 +1,4 @@
-"""What a transformer is stacked from: LayerNorm, feed-forward, multi-head attention, the block (MATH T3, T5, T6, T9).
+"""What a transformer is stacked from: norms, feed-forward, multi-head attention, the block (MATH T3, T5, T6, T9, T11).
 
 Notable: LayerNorm divides by √(σ²+ε), as everybody does (one lecture text writes σ+ε), and γ, β are vectors. Modules
 hold parameters; masks, caches and hooks are arguments, so that data flow stays in sight.
@@ -29,6 +29,9 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,
 }
 Placement = Literal["pre", "post"]
+Normalisation = Literal["layer", "rms"]
+# Whether maps and norms have biases: all, none, or those named: "qkv", "out", "feed_forward", "norm".
+Biased = bool | tuple[str, ...]
 Order = Literal["sequential", "parallel"]
 
 
@@ -81,6 +84,10 @@ class LayerCache:
             self.memory_keys, self.memory_values = self.memory_keys[rows], self.memory_values[rows]
 
 
+def biased(bias: Biased, part: str) -> bool:
+    return bias if isinstance(bias, bool) else part in bias
+
+
 class LayerNorm(nn.Module):
     """γ ⊙ (x − μ) / √(σ² + ε) + β over the D features of each position: (…, D) → (…, D). MATH T6; Ba et al. 2016."""
 
@@ -93,26 +100,69 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
 
+    def scale(self, x: Tensor) -> Tensor:
+        """√(σ² + ε), what each position is divided by: (…, D) → (…, 1)."""
+        return (x.var(-1, correction=0, keepdim=True) + self.epsilon).sqrt()
+
+    def before(self, w: Tensor) -> Tensor:
+        """What reads the norm's input as w reads its output, but for the scale: w Γ C, where C takes out the mean."""
+        read = w * self.weight.to(w.dtype)
+        return read - read.mean(-1, keepdim=True)
+
+
+class RMSNorm(nn.Module):
+    """γ ⊙ x / √(mean x² + ε): (…, D) → (…, D). LayerNorm without the mean and without β. Zhang & Sennrich 2019."""
+
+    bias = None
+
+    def __init__(self, width: int, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))  # γ (D)
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
+
+    def scale(self, x: Tensor) -> Tensor:
+        """√(mean x² + ε), what each position is divided by: (…, D) → (…, 1)."""
+        return (x.square().mean(-1, keepdim=True) + self.epsilon).sqrt()
+
+    def before(self, w: Tensor) -> Tensor:
+        """What reads the norm's input as w reads its output, but for the scale: w Γ."""
+        return w * self.weight.to(w.dtype)
+
+
+Norm = LayerNorm | RMSNorm
+
+
+def norm_of(normalisation: Normalisation, width: int, bias: Biased, epsilon: float) -> Norm:
+    return RMSNorm(width, epsilon) if normalisation == "rms" else LayerNorm(width, biased(bias, "norm"), epsilon)
+
 
 class FeedForward(nn.Module):
-    """W₂ f(W₁ x + b₁) + b₂: (…, D) → (…, D). MATH T5.
+    """W₂ f(W₁ x + b₁) + b₂: (…, D) → (…, D). MATH T5. Gated: W₂ (f(W₃ x + b₃) ⊙ (W₁ x + b₁)) + b₂. MATH T11.
 
     f = "relu", max(0, x); "gelu", x Φ(x) (Hendrycks & Gimpel 2016); "gelu_tanh", the approximation that GPT-2's
     weights were trained with; "swish", x σ(x), which Marian's were. The exact gelu is the default: on a CPU torch
-    vectorises erf and not tanh, 174 against 748 µs for 768 × 512 numbers forward.
+    vectorises erf and not tanh, 174 against 748 µs for 768 × 512 numbers forward. Gated with swish it is SwiGLU, which
+    Llama has (Shazeer 2020, eq. 6).
 
-    Places: neurons (…, F), after f · out (…, D).
+    Places: neurons (…, F), what W₂ reads · out (…, D).
     """
 
-    def __init__(self, width: int, feed_forward: int, activation: Activation, bias: bool, dropout: float) -> None:
+    def __init__(
+        self, width: int, feed_forward: int, activation: Activation, bias: bool, dropout: float, gated: bool = False
+    ) -> None:
         super().__init__()
         self.rise = Linear(width, feed_forward, bias)  # W₁ (F, D)
+        self.gate = Linear(width, feed_forward, bias) if gated else None  # W₃ (F, D)
         self.fall = Linear(feed_forward, width, bias)  # W₂ (D, F)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, hooks: Hooks | None = None) -> Tensor:
-        neurons = ACTIVATIONS[self.activation](self.rise(x))  # (…, F)
+        f = ACTIVATIONS[self.activation]
+        neurons = f(self.rise(x)) if self.gate is None else f(self.gate(x)) * self.rise(x)  # (…, F)
         if hooks is not None:
             neurons = hooks("neurons", neurons)
         out: Tensor = self.dropout(self.fall(neurons))
@@ -122,18 +172,27 @@ class FeedForward(nn.Module):
 class MultiHeadAttention(nn.Module):
     """H heads side by side, each with its own W_Q, W_K, W_V, mixed by W_O: (B, T, D) → (B, T, D). MATH T3.
 
-    The three input maps are rows of one matrix, [W_Q; W_K; W_V] (3D, D): one product instead of three. With `memory`
-    (B, S, D) it is cross-attention: Q comes from x, K and V from the memory (MATH T8).
+    The three input maps are rows of one matrix, [W_Q; W_K; W_V], one product instead of three: (3D, D), where K = D/H.
+    With G < H heads of keys and values, head h looks at those of number ⌊h G/H⌋: (H·K + 2 G·K, D). Ainslie et al.
+    2023 (grouped queries), Shazeer 2019 (G = 1). With `memory` (B, S, D) it is cross-attention: Q comes from x, K and V
+    from the memory (MATH T8).
 
     Places: query (B, H, T, K), key and value (B, H, S, K), as they enter the product, after rotary turning and with
-    what a cache held · scores and pattern (B, H, T, S) · heads (B, H, T, K), each head's α V · out (B, T, D).
+    what a cache held, each head with those it looks at · scores and pattern (B, H, T, S) · heads (B, H, T, K), each
+    head's α V · out (B, T, D).
     """
 
-    def __init__(self, width: int, heads: int, bias: bool, dropout: float) -> None:
+    def __init__(
+        self, width: int, heads: int, bias: Biased, dropout: float, kv_heads: int = 0, head_width: int = 0
+    ) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = Linear(width, 3 * width, bias)
-        self.out = Linear(width, width, bias)  # W_O (D, D)
+        self.kv_heads = kv_heads or heads  # G
+        self.head_width = head_width or width // heads  # K
+        K = self.head_width
+        self.sizes = (heads * K, self.kv_heads * K, self.kv_heads * K)  # rows of W_Q, W_K, W_V
+        self.qkv = Linear(width, sum(self.sizes), biased(bias, "qkv"))
+        self.out = Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
         self.weight_dropout = dropout  # of the weights α
         self.dropout = nn.Dropout(dropout)
 
@@ -147,36 +206,48 @@ class MultiHeadAttention(nn.Module):
         hooks: Hooks | None = None,
         memory: Tensor | None = None,
     ) -> Tensor:
-        B, T, D = x.shape
         if memory is None:
-            q, k, v = self.qkv(x).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
+            q, k, v = map(self._by_heads, self.qkv(x).split(self.sizes, -1))  # (B, H, T, K), (B, G, T, K) twice
             if angles is not None:
                 q, k = rotate(q, angles), rotate(k, angles)
             if cache is not None:
-                k, v = cache.extend(k, v)  # (B, H, S, K)
+                k, v = cache.extend(k, v)  # (B, G, S, K)
         else:
             q, k, v = self._across(x, memory, cache)
+        if self.kv_heads < self.heads:  # each as often as heads look at it
+            k, v = (each.repeat_interleave(self.heads // self.kv_heads, 1) for each in (k, v))  # (B, H, S, K)
         if hooks is not None:
             q, k, v = hooks("query", q), hooks("key", k), hooks("value", v)
         mixed = attention(q, k, v, mask, kernel, self.weight_dropout if self.training else 0.0, hooks)  # (B, H, T, K)
         if hooks is not None:
             mixed = hooks("heads", mixed)
-        out: Tensor = self.dropout(self.out(mixed.transpose(1, 2).reshape(B, T, D)))
+        out: Tensor = self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))  # (B, T, H·K) → (B, T, D)
         return out if hooks is None else hooks("out", out)
 
     def _across(self, x: Tensor, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, H, S, K), computed once a text."""
-        D, K = x.shape[-1], x.shape[-1] // self.heads
-        bias = self.qkv.bias
-        q = F.linear(x, self.qkv.weight[:D], None if bias is None else bias[:D])  # (B, T, D)
-        q = q.view(*x.shape[:2], self.heads, K).transpose(1, 2)  # (B, H, T, K)
+        """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, G, S, K), computed once a text."""
+        rows, bias = self.sizes[0], self.qkv.bias
+        q = self._by_heads(F.linear(x, self.qkv.weight[:rows], None if bias is None else bias[:rows]))  # (B, H, T, K)
         if cache is not None and cache.memory_keys is not None and cache.memory_values is not None:
             return q, cache.memory_keys, cache.memory_values
-        both = F.linear(memory, self.qkv.weight[D:], None if bias is None else bias[D:])  # (B, S, 2D)
-        k, v = both.view(*memory.shape[:2], 2, self.heads, K).permute(2, 0, 3, 1, 4)  # (B, H, S, K) each
+        both = F.linear(memory, self.qkv.weight[rows:], None if bias is None else bias[rows:])  # (B, S, 2 G·K)
+        k, v = map(self._by_heads, both.split(self.sizes[1:], -1))  # (B, G, S, K) each
         if cache is not None:
             cache.memory_keys, cache.memory_values = k, v
         return q, k, v
+
+    def _by_heads(self, x: Tensor) -> Tensor:
+        """(B, T, H·K) → (B, H, T, K)."""
+        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
+
+    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W_Q, W_K, W_V (H, K, D) of each head, with biases as a last column (H, K, D + 1) where there are any."""
+        weight = self.qkv.weight
+        if self.qkv.bias is not None:
+            weight = torch.cat((weight, self.qkv.bias[:, None]), dim=1)
+        q, k, v = (part.unflatten(0, (-1, self.head_width)) for part in weight.split(self.sizes))
+        times = self.heads // self.kv_heads
+        return q, k.repeat_interleave(times, 0), v.repeat_interleave(times, 0)
 
 
 class Block(nn.Module):
@@ -201,23 +272,27 @@ class Block(nn.Module):
         norm: Placement = "pre",
         order: Order = "sequential",
         activation: Activation = "gelu",
-        bias: bool = True,
+        bias: Biased = True,
         dropout: float = 0.0,
         epsilon: float = 1e-5,
         crosses: bool = False,
+        normalisation: Normalisation = "layer",
+        gated: bool = False,
+        kv_heads: int = 0,
+        head_width: int = 0,
     ) -> None:
         super().__init__()
         if crosses and order == "parallel":
             raise ValueError("a block that reads an encoder is sequential: its branches need one another's results")
         self.norm, self.order = norm, order
-        self.norm_attention = LayerNorm(width, bias, epsilon)
-        self.attention = MultiHeadAttention(width, heads, bias, dropout)
-        self.norm_cross = LayerNorm(width, bias, epsilon) if crosses else None
-        self.cross = MultiHeadAttention(width, heads, bias, dropout) if crosses else None
+        self.norm_attention = norm_of(normalisation, width, bias, epsilon)
+        self.attention = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width)
+        self.norm_cross = norm_of(normalisation, width, bias, epsilon) if crosses else None
+        self.cross = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width) if crosses else None
         # One sum, one norm: the parallel post-LN block has no second one.
         alone = norm == "post" and order == "parallel"
-        self.norm_feed_forward = None if alone else LayerNorm(width, bias, epsilon)
-        self.feed_forward = FeedForward(width, feed_forward, activation, bias, dropout)
+        self.norm_feed_forward = None if alone else norm_of(normalisation, width, bias, epsilon)
+        self.feed_forward = FeedForward(width, feed_forward, activation, biased(bias, "feed_forward"), dropout, gated)
 
     def forward(
         self,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.blocks import biased
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.vision import VisionShape
@@ -54,13 +55,18 @@ def costs(shape: AnyShape) -> Costs:
 @costs.register
 def _(shape: GPTShape) -> Costs:
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    norm = 2 * D if shape.bias else D
+    across, grouped = shape.heads * shape.head_width, shape.groups * shape.head_width  # H·K, G·K
+    matrices = 3 if shape.gated else 2
+    maps = 2 * D * (across + grouped) + matrices * D * F  # W_Q and W_O, W_K and W_V; W₁, W₂ and the gate's
+    sizes = {"qkv": across + 2 * grouped, "out": D, "feed_forward": (matrices - 1) * F + D}
+    biases = sum(size for part, size in sizes.items() if biased(shape.bias, part))
+    norm = 2 * D if shape.normalisation == "layer" and biased(shape.bias, "norm") else D
     norms_in_block = 1 if shape.norm == "post" and shape.block == "parallel" else 2
-    parameters = N * block(D, F, bias=shape.bias, norms=norms_in_block) + V * D
+    parameters = N * (maps + biases + norms_in_block * norm) + V * D
     parameters += T * D if shape.positions == "learned" else 0
     parameters += norm if shape.norm == "pre" else 0
     parameters += 0 if shape.tied else V * D
-    return _counted(parameters, N * in_block(D, F) + V * D, N * T * D)
+    return _counted(parameters, N * maps + V * D, N * T * across)
 
 
 @costs.register
@@ -152,14 +158,14 @@ def memory(shape: AnyShape) -> Memory:
     """What a shape needs, without allocating it.
 
     Activations are those of float32, without recomputation, and of an attention that keeps no T × T pattern. A position
-    keeps in each block 4 D (what two norms and two branches read), 4 H·K (queries, keys, values, what the heads said)
+    keeps in each block 4 D (what two norms and two branches read), 4 H·K (queries, keys, values, what the heads said; keys and values once a head that looks at them)
     and 2 F (neurons before and after f; gated 4 F) numbers, and D + V at the end, for the last norm and the logits:
     Korthikanti et al. 2022, eq. 2, without its dropout masks. What is made and dropped again on the way is not in it.
     """
     weights = 4 * costs(shape).parameters
     D, F, T = shape.width, shape.inner, shape.context
     across = shape.heads * shape.head_width
-    neurons = 4 * F if isinstance(shape, WideShape) and shape.gated else 2 * F
+    neurons = 4 * F if isinstance(shape, GPTShape | WideShape) and shape.gated else 2 * F
     kept = 4 * (4 * D + 4 * across + neurons)  # bytes a position and block
     if isinstance(shape, EncoderDecoderShape):
         crossing = 4 * (2 * D + 4 * across)
@@ -168,5 +174,6 @@ def memory(shape: AnyShape) -> Memory:
     else:
         blocks = shape.layers * kept
         V = 0 if isinstance(shape, VisionShape) else shape.vocabulary
-        cache = 2 * shape.layers * across if isinstance(shape, GPTShape | WideShape) else 0
+        grouped = shape.groups * shape.head_width if isinstance(shape, GPTShape) else across
+        cache = 2 * shape.layers * grouped if isinstance(shape, GPTShape | WideShape) else 0
     return Memory(weights, 4 * weights, T * (blocks + 4 * (D + V)), 4 * 1000 * cache)

@@ -14,11 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Order, Placement, set_dropout
+from txlab.engine.transformer.blocks import (
+    Activation,
+    Biased,
+    Block,
+    LayerCache,
+    Normalisation,
+    Order,
+    Placement,
+    norm_of,
+    set_dropout,
+)
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.linear import linear
 from txlab.engine.transformer.masks import CAUSAL, Mask
-from txlab.engine.transformer.positions import rotary_angles, sinusoids
+from txlab.engine.transformer.positions import Rotary, rotary_angles, sinusoids
 
 
 @dataclass(frozen=True)
@@ -26,10 +36,15 @@ class GPTShape:
     """What a model is before it has weights; letters are MATH.md's.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
-    positions   "learned", "sinusoidal" or "rotary"
-    norm        "pre" (a last LayerNorm before the unembedding) or "post" (none)
-    block       "sequential" or "parallel"
-    tied        W_U = W_Eᵀ
+    positions      "learned", "sinusoidal" or "rotary", turned as `rotary` says
+    norm           "pre" (a last norm before the unembedding) or "post" (none)
+    normalisation  "layer" or "rms"
+    block          "sequential" or "parallel"
+    tied           W_U = W_Eᵀ
+    bias           True, False, or which have one: "qkv", "out", "feed_forward", "norm"
+    gated          three matrices in the feed-forward
+    kv_heads       G, heads of keys and values; 0 = H
+    head_dim       K; 0 = D/H
     """
 
     layers: int
@@ -43,13 +58,24 @@ class GPTShape:
     block: Order = "sequential"
     activation: Activation = "gelu"
     tied: bool = True
-    bias: bool = True
+    bias: Biased = True
     dropout: float = 0.0
     epsilon: float = 1e-5
+    normalisation: Normalisation = "layer"
+    gated: bool = False
+    kv_heads: int = 0
+    head_dim: int = 0
+    rotary: Rotary = Rotary()
 
     @property
     def head_width(self) -> int:
-        return self.width // self.heads
+        """K, with 0 read as D/H."""
+        return self.head_dim or self.width // self.heads
+
+    @property
+    def groups(self) -> int:
+        """G, with 0 read as H."""
+        return self.kv_heads or self.heads
 
     @property
     def inner(self) -> int:
@@ -71,12 +97,12 @@ class GPT(nn.Module):
         D = shape.width
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
-        # What is fixed is computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, K/2).
+        # What is fixed is computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, r/2).
         fixed = torch.empty(0)
         if shape.positions == "sinusoidal":
             fixed = sinusoids(shape.context, D)
         elif shape.positions == "rotary":
-            fixed = rotary_angles(shape.context, shape.head_width)
+            fixed = rotary_angles(shape.context, shape.head_width, shape.rotary)
         self.register_buffer("position_table", fixed, persistent=False)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(
@@ -90,10 +116,14 @@ class GPT(nn.Module):
                 bias=shape.bias,
                 dropout=shape.dropout,
                 epsilon=shape.epsilon,
+                normalisation=shape.normalisation,
+                gated=shape.gated,
+                kv_heads=shape.groups,
+                head_width=shape.head_width,
             )
             for _ in range(shape.layers)
         )
-        self.last_norm = LayerNorm(D, shape.bias, shape.epsilon) if shape.norm == "pre" else None
+        self.last_norm = norm_of(shape.normalisation, D, shape.bias, shape.epsilon) if shape.norm == "pre" else None
         self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
         initialise(self, generator)
 
@@ -125,8 +155,8 @@ class GPT(nn.Module):
         elif self.shape.positions == "sinusoidal":
             x = x * sqrt(self.shape.width) + self.position_table[numbers]  # (B, T, D)
         else:
-            angles = self.position_table[numbers]  # (T, K/2)
-            angles = angles if places is None else angles[:, None]  # (B, 1, T, K/2), the same for every head
+            angles = self.position_table[numbers]  # (T, r/2)
+            angles = angles if places is None else angles[:, None]  # (B, 1, T, r/2), the same for every head
         if hooks is not None:
             x = hooks("embedding", x)
         x = self.dropout(x)

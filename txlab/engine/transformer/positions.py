@@ -7,6 +7,9 @@ that their product depends on i − j alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import tau
+
 import torch
 from torch import Tensor
 
@@ -24,20 +27,53 @@ def sinusoids(positions: int, width: int, half: bool = False) -> Tensor:
     return torch.cat((table[:, 0::2], table[:, 1::2]), dim=1) if half else table
 
 
-def rotary_angles(positions: int, head_width: int, base: float = 10_000.0) -> Tensor:
-    """θ[i, n] = i · base^(−2n/K): (positions, K/2) float32. MATH T7; Su et al. 2021, eq. 15."""
-    if head_width % 2:
-        raise ValueError(f"rotary positions turn pairs of features; a head width of {head_width} is odd")
-    frequency = base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)  # (K/2)
-    return (torch.arange(positions, dtype=torch.float64)[:, None] * frequency).float()
+@dataclass(frozen=True)
+class Rotary:
+    """How rotary positions turn.
+
+    base     of the frequencies
+    width    r, how many of a head's K features are turned, the first ones; 0 = all
+    stretch  frequencies are divided by this (position interpolation: Chen et al. 2023)
+    slow, fast, trained   with fast > slow: waves that turn more than `fast` times in `trained` positions keep their
+             frequency, those that turn less than `slow` times are stretched, between them is a ramp (Llama 3.1)
+    """
+
+    base: float = 10_000.0
+    width: int = 0
+    stretch: float = 1.0
+    slow: float = 0.0
+    fast: float = 0.0
+    trained: int = 0
+
+    def frequencies(self, head_width: int) -> Tensor:
+        """ω[n] = base^(−2n/r), stretched: (r/2) float64. ValueError for an odd r."""
+        width = self.width or head_width
+        if width % 2:
+            raise ValueError(f"rotary positions turn pairs of features; a head width of {width} is odd")
+        frequency = self.base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        if self.fast <= self.slow:
+            return frequency / self.stretch
+        turns = self.trained * frequency / tau
+        kept = ((turns - self.slow) / (self.fast - self.slow)).clamp(0, 1)
+        return kept * frequency + (1 - kept) * frequency / self.stretch
+
+
+def rotary_angles(
+    positions: int, head_width: int, rotary: Rotary = Rotary(), dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """θ[i, n] = i ω[n], ω[n] = base^(−2n/r): (positions, r/2). MATH T7; Su et al. 2021, eq. 15."""
+    return (torch.arange(positions, dtype=torch.float64)[:, None] * rotary.frequencies(head_width)).to(dtype)
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the pair (x₂ₙ, x₂ₙ₊₁) of position i by θ[i, n]: x (…, T, K), angles (T, K/2) → (…, T, K).
+    """Turn the pair (x₂ₙ, x₂ₙ₊₁) of position i by θ[i, n]: x (…, T, K), angles (T, r/2) → (…, T, K).
 
-    Then rotate(q, θᵢ) · rotate(k, θⱼ) is a function of q, k and i − j. MATH T7; Su et al. 2021, eq. 34.
+    Then rotate(q, θᵢ) · rotate(k, θⱼ) is a function of q, k and i − j. Where r < K the features behind the first r
+    stay as they are. MATH T7; Su et al. 2021, eq. 34.
     """
     cos, sin = angles.cos(), angles.sin()
-    first, second = x[..., 0::2], x[..., 1::2]  # (…, T, K/2) each
-    turned = torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1)  # (…, T, K/2, 2)
-    return turned.flatten(-2).to(x.dtype)  # (…, T, K)
+    width = 2 * angles.shape[-1]  # r
+    first, second = x[..., 0:width:2], x[..., 1:width:2]  # (…, T, r/2) each
+    turned = torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1)  # (…, T, r/2, 2)
+    turned = turned.flatten(-2).to(x.dtype)  # (…, T, r)
+    return turned if width == x.shape[-1] else torch.cat((turned, x[..., width:]), dim=-1)

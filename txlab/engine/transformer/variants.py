@@ -114,6 +114,8 @@ def unfit(name: str, model: nn.Module) -> str | None:
         return "a decoder-only model has no encoder; its attention is causal as it should be"
     if name == "query-from-encoder" and not _crossing(model):
         return "only an encoder–decoder has cross-attention"
+    if name in NORMS and not any(isinstance(module, LayerNorm) for module in model.modules()):
+        return "its norms are RMSNorm, which this erratum of LayerNorm does not concern"
     return None
 
 
