@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.transformer import attention
-from txlab.engine.transformer.blocks import LayerNorm
+from txlab.engine.transformer.blocks import LayerNorm, RMSNorm
 from txlab.engine.transformer.weights import FAMILIES, Loaded
 
 transformers = pytest.importorskip("transformers")
@@ -29,12 +29,29 @@ transformers.utils.logging.disable_progress_bar()
 PRECISIONS = [pytest.param(torch.float64, 1e-10, id="float64"), pytest.param(torch.float32, 2e-5, id="float32")]
 
 
+# What is computed and not learned.
+FIXED = ("embed_positions.weight", "position_table", "inv_freq")
+
+
+class Double:
+    """torch, with float64 where it says float32: some of their formulas go through float32 whatever the weights are."""
+
+    def __getattr__(self, name: str) -> Any:
+        return torch.float64 if name in ("float32", "float") else getattr(torch, name)
+
+
+def in_double(patch: pytest.MonkeyPatch, dtype: torch.dtype, *modules: Any) -> None:
+    """Let these modules of theirs compute in float64 throughout, where that is what is compared."""
+    for module in modules if dtype == torch.float64 else ():
+        patch.setattr(module, "torch", Double())
+
+
 @torch.no_grad()
 def randomised(model: torch.nn.Module, dtype: torch.dtype, seed: int = 5) -> Any:
     """The same model with random weights, in eval mode; fixed sinusoids stay."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if not tensor.is_floating_point() or name.endswith(("embed_positions.weight", "position_table")):
+        if not tensor.is_floating_point() or name.endswith(FIXED):
             continue
         tensor.normal_(0.0, 0.1, generator=generator)
         if ("norm" in name.lower() or "ln_" in name) and name.endswith("weight"):
@@ -82,8 +99,7 @@ def gradients(theirs: torch.nn.Module, loaded: Loaded) -> tuple[dict[str, Tensor
     ours: dict[str, Tensor] = {}
     for piece in family.pieces(loaded.model.shape):
         if piece.theirs in parameters:
-            part = piece.rows(ours_of[piece.ours].grad)
-            ours[piece.theirs] = part.T if piece.turned else part
+            ours[piece.theirs] = piece.cut(ours_of[piece.ours].grad)
     return ours, {name: parameters[name].grad for name in ours}
 
 
@@ -100,7 +116,7 @@ def mutate(name: str, loaded: Loaded, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(attention, "scores", lambda q, k, bias=None: q @ k.transpose(-2, -1))
     elif name == "the other ε":
         for module in model.modules():
-            if isinstance(module, LayerNorm):
+            if isinstance(module, LayerNorm | RMSNorm):
                 module.epsilon = 1e-12 if module.epsilon == 1e-5 else 1e-5
     elif name == "a square map on its side":
         out = next(tensor for name, tensor in model.named_parameters() if name.endswith("attention.out.weight"))

@@ -174,7 +174,7 @@ def test_what_was_trained_here_is_loaded_by_transformers(
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"positions": "rotary"}, "rotary"), ({"norm": "post"}, "post"), ({"block": "parallel"}, "parallel")],
+    [({"positions": "sinusoidal"}, "sinusoidal"), ({"norm": "post"}, "post"), ({"block": "parallel"}, "parallel")],
 )
 def test_what_the_form_cannot_say_is_named_and_nothing_is_written(tmp_path: Path, change: Any, named: str) -> None:
     with pytest.raises(LabError, match=named):

@@ -290,7 +290,7 @@ def open_folder(folder: Path) -> OpenModel:
     loaded = load_model(folder)
     shape: Any = loaded.model.shape
     kind: ModelKind = loaded.kind  # type: ignore[assignment]
-    notes = [loaded.facts[name] for name in ("head", "tokenizer") if name in loaded.facts]
+    notes = [loaded.facts[name] for name in ("head", "caveat", "tokenizer") if name in loaded.facts]
     tokenizer, target = loaded.tokenizer, loaded.target_tokenizer
     if tokenizer is None:
         tokenizer = NumberTokenizer(getattr(shape, "vocabulary", 0) or shape.source_vocabulary)

@@ -11,7 +11,7 @@ from txlab.engine.transformer.gpt import GPT, GPTShape
 
 TEXT = Text((3, 1, 4, 1, 5, 9, 2, 6, 1, 4))
 PAIR = Text((3, 1, 4, 1, 5, 9, 2), (0, 7, 1, 8, 2))
-MODELS = ["gpt", "rotary", "parallel", "post", "parallel-post", "bert", "translator", "pre-translator"]
+MODELS = ["gpt", "rotary", "parallel", "post", "parallel-post", "llama", "bert", "translator", "pre-translator"]
 
 
 def model_named(name: str, deviation: float = 0.3) -> Model:
@@ -21,6 +21,11 @@ def model_named(name: str, deviation: float = 0.3) -> Model:
     elif name.endswith("translator"):
         norm = "pre" if name.startswith("pre") else "post"
         model = EncoderDecoder(EncoderDecoderShape(2, 3, 2, 8, 11, 11, 12, norm=norm))
+    elif name == "llama":
+        some = ("qkv", "out", "feed_forward")
+        model = GPT(
+            GPTShape(2, 2, 8, 12, 11, 10, "rotary", bias=some, normalisation="rms", gated=True, kv_heads=1, head_dim=6)
+        )
     else:
         model = GPT(
             GPTShape(

@@ -35,7 +35,7 @@ def same_eigenvalues(found: Tensor, matrix: Tensor) -> None:
     assert every[len(found) :].abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("name", ["gpt", "post", "translator"])
+@pytest.mark.parametrize("name", ["gpt", "post", "llama", "translator"])
 def test_eigenvalues_are_those_of_the_matrices_written_out(name: str) -> None:
     model = model_named(name)
     site = "decoder" if name == "translator" else "self"

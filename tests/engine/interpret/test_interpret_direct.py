@@ -82,7 +82,7 @@ def test_neurons_and_their_bias_sum_to_the_feed_forwards_part(name: str) -> None
     effects = neurons(model, text, 1, 4, 1).effects
     bias = model.get_parameter(f"{prefix}.feed_forward.fall.bias").detach()
     total = float(effects.sum() + found.direction[f"{prefix}.feed_forward.out"] @ bias)
-    assert effects.shape == (32,)
+    assert effects.shape == (model.shape.inner,)
     part = next(part for part in found.parts if part.kind == "feed_forward" and part.layer == 1)
     assert total == pytest.approx(part.value, abs=1e-9)
 

@@ -46,12 +46,13 @@ def test_a_head_switched_off_is_a_head_whose_columns_of_the_output_map_are_zero(
     for site in sites(model):
         without = model_named(name)
         with torch.no_grad():
-            attention_at(without, site, 1).out.weight[:, 4:] = 0  # head 1 of two, four features wide
+            K = attention_at(without, site, 1).head_width
+            attention_at(without, site, 1).out.weight[:, K:] = 0  # head 1 of two
         silenced = changed(model, text, ScaleHead(site.name, 1, 1, 0.0))
         torch.testing.assert_close(silenced, run(without, text), **CLOSE)
         assert (silenced - run(model, text)).abs().max() > 1e-4
         with torch.no_grad():
-            attention_at(without, site, 1).out.weight[:, 4:] = 2.5 * attention_at(model, site, 1).out.weight[:, 4:]
+            attention_at(without, site, 1).out.weight[:, K:] = 2.5 * attention_at(model, site, 1).out.weight[:, K:]
         torch.testing.assert_close(changed(model, text, ScaleHead(site.name, 1, 1, 2.5)), run(without, text), **CLOSE)
 
 

@@ -59,7 +59,7 @@ def test_why_a_position_looks_at_another(name: str) -> None:
         complete(answer, float(seen.row(site, 1, 1, 3)[2]))
         assert answer.result == pytest.approx(float(seen.pattern(site, 1, 1)[3, 2]), rel=1e-14)
         q, k = seen.queries[site][1, 1, 3], seen.keys[site][1, 1]
-        raw = (k @ q / 2)[: 4 if found.mask_name == "causal" else S]  # √K = 2
+        raw = (k @ q / len(q) ** 0.5)[: 4 if found.mask_name == "causal" else S]
         exponentials = (raw - raw.max()).exp()
         assert step(answer, "max") == pytest.approx(float(raw.max()), rel=1e-5)
         assert step(answer, "sum") == pytest.approx(float(exponentials.sum()), rel=1e-5)

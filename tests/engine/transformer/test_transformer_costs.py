@@ -1,6 +1,7 @@
 """The count on paper against the count of what was allocated and of what ran (MATH T9)."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,6 +24,48 @@ def test_parameters_on_paper_are_those_allocated(positions: str, norm: str, bloc
     shape = GPTShape(3, 2, 12, 7, 19, 31, positions=positions, norm=norm, block=block, tied=tied, bias=bias)
     allocated = sum(parameter.numel() for parameter in GPT(shape).parameters())
     assert costs(shape).parameters == allocated
+
+
+LLAMAS = [
+    GPTShape(
+        3,
+        4,
+        12,
+        7,
+        19,
+        31,
+        "rotary",
+        normalisation="rms",
+        gated=gated,
+        kv_heads=groups,
+        head_dim=K,
+        bias=bias,
+        tied=tied,
+    )
+    for gated in (True, False)
+    for groups, K, tied in ((1, 2, True), (2, 4, False))
+    for bias in (True, False, ("qkv",), ("feed_forward", "norm"), ("out",))
+]
+
+
+@pytest.mark.parametrize("shape", LLAMAS)
+def test_grouped_queries_gates_and_biases_here_and_there_are_counted(shape: GPTShape) -> None:
+    model, ids = GPT(shape), torch.zeros(4, 7, dtype=torch.long)
+    assert costs(shape).parameters == sum(parameter.numel() for parameter in model.parameters())
+    with FlopCounterMode(display=False) as counter:
+        model(ids, "matmul").sum().backward()
+    assert counter.get_total_flops() == costs(shape).flops_per_token * 4 * 7
+
+
+def test_llama_2_has_its_published_number_of_parameters() -> None:
+    """Touvron et al. 2023 say 7B and 70B; the numbers are those of the weights that Meta published."""
+    seven = GPTShape(
+        32, 32, 4096, 4096, 32000, 11008, "rotary", normalisation="rms", gated=True, tied=False, bias=False
+    )
+    assert costs(seven).parameters == 6_738_415_616
+    seventy = replace(seven, layers=80, heads=64, width=8192, feed_forward=28672, kv_heads=8)
+    assert costs(seventy).parameters == 68_976_648_192
+    assert memory(seventy).cache == 4 * 1000 * 2 * 80 * 8 * 128
 
 
 def test_gpt2_has_its_published_number_of_parameters() -> None:
@@ -120,8 +163,28 @@ def kept_for_backward(model: torch.nn.Module, targets: torch.Tensor, *inputs: to
     return sum(kept.values())
 
 
-def test_activations_are_those_that_torch_keeps_for_the_backward_pass() -> None:
-    shape = GPTShape(4, 4, 64, 128, 97)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        GPTShape(4, 4, 64, 128, 97),
+        GPTShape(
+            4,
+            4,
+            64,
+            128,
+            97,
+            160,
+            "rotary",
+            normalisation="rms",
+            gated=True,
+            kv_heads=2,
+            bias=False,
+            activation="swish",
+        ),
+    ],
+    ids=["gpt", "llama"],
+)
+def test_activations_are_those_that_torch_keeps_for_the_backward_pass(shape: GPTShape) -> None:
     model = GPT(shape)
     ids = torch.zeros(1, 128, dtype=torch.long)
     assert memory(shape).activations == pytest.approx(kept_for_backward(model, ids, ids), rel=0.1)

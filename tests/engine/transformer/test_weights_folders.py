@@ -40,6 +40,21 @@ MARIAN = {
     "max_position_embeddings": T, "decoder_start_token_id": 1,
 }  # fmt: skip
 
+LLAMA = {
+    "model_type": "llama", "vocab_size": V, "hidden_size": D, "num_hidden_layers": 1, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 4, "intermediate_size": F, "max_position_embeddings": T,
+    "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    "rope_parameters": {
+        "rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 4,
+    },
+}  # fmt: skip
+NEOX = {
+    "model_type": "gpt_neox", "vocab_size": V, "hidden_size": D, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": F, "max_position_embeddings": T, "tie_word_embeddings": True, "use_parallel_residual": True,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+}  # fmt: skip
+
 
 def linear(name: str, out: int, into: int, turned: bool = False) -> dict[str, tuple[int, ...]]:
     return {f"{name}.weight": (into, out) if turned else (out, into), f"{name}.bias": (out,)}
@@ -70,6 +85,19 @@ def shapes_of(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         found |= linear(f"{at}.intermediate.dense", F, D) | linear(f"{at}.output.dense", D, F)
         found |= linear("cls.predictions.transform.dense", D, D) | norm("cls.predictions.transform.LayerNorm")
         found |= {"cls.predictions.bias": (V,)}
+    elif config["model_type"] == "llama":
+        at = "model.layers.0"
+        found |= {"model.embed_tokens.weight": (V, D), "model.norm.weight": (D,), "lm_head.weight": (V, D)}
+        found |= {f"{at}.input_layernorm.weight": (D,), f"{at}.post_attention_layernorm.weight": (D,)}
+        found |= {f"{at}.self_attn.{way}_proj.weight": (size, D) for way, size in (("q", 16), ("k", 8), ("v", 8))}
+        found |= {f"{at}.self_attn.o_proj.weight": (D, 16), f"{at}.mlp.down_proj.weight": (D, F)}
+        found |= {f"{at}.mlp.{way}_proj.weight": (F, D) for way in ("gate", "up")}
+    elif config["model_type"] == "gpt_neox":
+        at = "gpt_neox.layers.0"
+        found |= {"gpt_neox.embed_in.weight": (V, D)} | norm("gpt_neox.final_layer_norm")
+        found |= norm(f"{at}.input_layernorm") | norm(f"{at}.post_attention_layernorm")
+        found |= linear(f"{at}.attention.query_key_value", 3 * D, D) | linear(f"{at}.attention.dense", D, D)
+        found |= linear(f"{at}.mlp.dense_h_to_4h", F, D) | linear(f"{at}.mlp.dense_4h_to_h", D, F)
     else:
         found |= {"model.shared.weight": (V, D), "final_logits_bias": (1, V)}
         for side, parts in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "encoder_attn"])):
@@ -117,7 +145,10 @@ def largest_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@pytest.mark.parametrize("config", [GPT2, BERT, MARIAN], ids=["gpt2", "bert", "marian"])
+ALL = {"gpt2": GPT2, "llama": LLAMA, "neox": NEOX, "bert": BERT, "marian": MARIAN}
+
+
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
 def test_every_tensor_of_a_folder_stands_where_its_name_says(tmp_path: Path, config: dict[str, Any]) -> None:
     tensors = tensors_of(config)
     model = load_model(written(tmp_path / "m", config, tensors)).model
@@ -133,7 +164,7 @@ def test_every_tensor_of_a_folder_stands_where_its_name_says(tmp_path: Path, con
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ({"model_type": "gpt3"}, ("model_type = 'gpt3'", "nearest: gpt2", "known: gpt2, bert, marian")),
+        ({"model_type": "gpt3"}, ("model_type = 'gpt3'", "nearest: gpt2", "known: gpt2, llama, ")),
         ({"model_type": None}, ("model_type = None", "known:")),
         ({"model_type": ["gpt2"]}, ("model_type",)),
         ({"n_embd": 0}, ("n_embd = 0",)),
@@ -178,6 +209,39 @@ def test_a_lying_config_is_one_sentence(tmp_path: Path, change: dict[str, Any], 
 )
 def test_a_marian_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
     refused(written(tmp_path / "m", MARIAN | change, tensors_of(MARIAN)), *parts)
+
+
+ROPE = {"rope_type": "default", "rope_theta": 1e4}
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"num_key_value_heads": 3}, ("num_key_value_heads = 3", "4 heads")),
+        ({"num_key_value_heads": 0}, ("num_key_value_heads = 0",)),
+        ({"num_key_value_heads": 8}, ("num_key_value_heads = 8",)),
+        ({"num_key_value_heads": 4}, ("self_attn.k_proj.weight", "(8, 8)", "(16, 8)")),
+        ({"head_dim": 3}, ("turns 3", "even")),
+        ({"head_dim": 1 << 16, "num_attention_heads": 4}, ("4 heads of 65536",)),
+        ({"rope_parameters": ROPE | {"rope_type": "yarn"}}, ("rope_type = 'yarn'", "not computed here", "llama3")),
+        ({"rope_parameters": None, "rope_scaling": {"type": "longrope"}}, ("rope_type = 'longrope'",)),
+        ({"rope_parameters": {"full_attention": ROPE}}, ("'full_attention'", "not computed here")),
+        ({"rope_parameters": ROPE | {"attention_factor": 1.2}}, ("'attention_factor'",)),
+        ({"rope_parameters": ROPE | {"rope_type": "linear"}}, ("no factor",)),
+        ({"rope_parameters": ROPE | {"rope_type": "linear", "factor": 0}}, ("factor = 0",)),
+        ({"rope_parameters": ROPE | {"rope_theta": 0.5}}, ("rope_theta = 0.5",)),
+        ({"rope_parameters": ROPE | {"rope_theta": True}}, ("rope_theta = True",)),
+        ({"rope_parameters": ROPE | {"partial_rotary_factor": 0.1}}, ("turns 0",)),
+        ({"rope_parameters": "llama3"}, ("rope_parameters = 'llama3'", "an object")),
+        ({"attention_bias": True}, ("no tensor", "self_attn.q_proj.bias")),
+        ({"mlp_bias": 1}, ("mlp_bias = 1",)),
+        ({"hidden_act": "xielu"}, ("hidden_act = 'xielu'",)),
+        ({"rms_norm_eps": 0}, ("rms_norm_eps = 0",)),
+        ({"model_type": "gemma"}, ("model_type = 'gemma'", "not known here")),
+    ],
+)
+def test_a_llama_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
+    refused(written(tmp_path / "m", LLAMA | change, tensors_of(LLAMA)), *parts)
 
 
 def test_configs_as_they_were_published_are_read(tmp_path: Path) -> None:
@@ -466,7 +530,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_one_sentence(tmp_path: P
 
 NUMBERS: list[Any] = [
     0, 1, -1, 2, 7, 9, 12, 255, 2**31, 2**63, 10**30, 0.5, -0.0, 1e-12, 1e308, None, True, False, "8", "", [], {}, [8],
-    "gelu", "relu", "quick_gelu", "bert", "marian", "gpt2",
+    "gelu", "relu", "quick_gelu", "bert", "marian", "gpt2", "llama", "linear", "yarn",
 ]  # fmt: skip
 
 
@@ -504,14 +568,17 @@ def mutated(folder: Path, config: dict[str, Any], draw: random.Random) -> None:
                 content[draw.randrange(len(content))] = draw.choice([0x7F, 0xFF, 0x80, 0])
         else:  # one value of the config
             content_of = json.loads((folder / "config.json").read_text())
-            content_of[draw.choice([*config, "activation_function", "tie_word_embeddings", "eos_token_id"])] = (
-                draw.choice(NUMBERS)
+            into = content_of
+            if "rope_parameters" in config and draw.random() < 0.4:
+                into = content_of.get("rope_parameters") or content_of
+            into[draw.choice([*into, "activation_function", "tie_word_embeddings", "eos_token_id"])] = draw.choice(
+                NUMBERS
             )
             (folder / "config.json").write_text(json.dumps(content_of))
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("config", [GPT2, BERT, MARIAN], ids=["gpt2", "bert", "marian"])
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
 def test_a_folder_that_was_changed_at_random_is_refused_in_words_or_read_finite(
     tmp_path: Path, config: dict[str, Any]
 ) -> None:

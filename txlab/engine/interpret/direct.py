@@ -100,8 +100,9 @@ def direct_effects(
 ) -> Direct:
     """z = Σ parts: what each part of the stream at `position` adds to the logit of `token` (minus that of `against`).
 
-    With w = Γ C u / σ, u the token's row of W_U, C taking out the mean (of LayerNorm alone) and Γ = diag γ, a part c of the stream adds
-    w · c; the norm's shift adds u · β. Elhage et al. 2021, "Residual stream as output accumulation"; in float64.
+    With w = Γ C u / σ, u the token's row of W_U, C taking out the mean (C = I for RMSNorm) and Γ = diag γ, a part c
+    of the stream adds w · c; the norm's shift adds u · β. In float64. Elhage et al. 2021, "Residual stream as output
+    accumulation".
     LabError where a logit is no such sum: BERT's head, and errata that change the norms.
     """
     return _effects(model, text, (token, against, position), tuple(interventions), second)[0]

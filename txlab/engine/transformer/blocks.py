@@ -190,7 +190,7 @@ class MultiHeadAttention(nn.Module):
         self.kv_heads = kv_heads or heads  # G
         self.head_width = head_width or width // heads  # K
         K = self.head_width
-        self.sizes = (heads * K, self.kv_heads * K, self.kv_heads * K)  # rows of W_Q, W_K, W_V
+        self.sizes = [heads * K, self.kv_heads * K, self.kv_heads * K]  # rows of W_Q, W_K, W_V
         self.qkv = Linear(width, sum(self.sizes), biased(bias, "qkv"))
         self.out = Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
         self.weight_dropout = dropout  # of the weights α
@@ -207,7 +207,7 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | None = None,
     ) -> Tensor:
         if memory is None:
-            q, k, v = map(self._by_heads, self.qkv(x).split(self.sizes, -1))  # (B, H, T, K), (B, G, T, K) twice
+            q, k, v = map(self._by_heads, torch.split(self.qkv(x), self.sizes, -1))  # (B, H, T, K), (B, G, T, K) twice
             if angles is not None:
                 q, k = rotate(q, angles), rotate(k, angles)
             if cache is not None:
@@ -231,21 +231,21 @@ class MultiHeadAttention(nn.Module):
         if cache is not None and cache.memory_keys is not None and cache.memory_values is not None:
             return q, cache.memory_keys, cache.memory_values
         both = F.linear(memory, self.qkv.weight[rows:], None if bias is None else bias[rows:])  # (B, S, 2 G·K)
-        k, v = map(self._by_heads, both.split(self.sizes[1:], -1))  # (B, G, S, K) each
+        k, v = map(self._by_heads, torch.split(both, self.sizes[1:], -1))  # (B, G, S, K) each
         if cache is not None:
             cache.memory_keys, cache.memory_values = k, v
         return q, k, v
 
     def _by_heads(self, x: Tensor) -> Tensor:
         """(B, T, H·K) → (B, H, T, K)."""
-        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
     def maps(self) -> tuple[Tensor, Tensor, Tensor]:
         """W_Q, W_K, W_V (H, K, D) of each head, with biases as a last column (H, K, D + 1) where there are any."""
         weight = self.qkv.weight
         if self.qkv.bias is not None:
             weight = torch.cat((weight, self.qkv.bias[:, None]), dim=1)
-        q, k, v = (part.unflatten(0, (-1, self.head_width)) for part in weight.split(self.sizes))
+        q, k, v = (part.view(-1, self.head_width, part.shape[-1]) for part in torch.split(weight, self.sizes))
         times = self.heads // self.kv_heads
         return q, k.repeat_interleave(times, 0), v.repeat_interleave(times, 0)
 

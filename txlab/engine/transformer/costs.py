@@ -55,7 +55,7 @@ def costs(shape: AnyShape) -> Costs:
 @costs.register
 def _(shape: GPTShape) -> Costs:
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    across, grouped = shape.heads * shape.head_width, shape.groups * shape.head_width  # H·K, G·K
+    across, grouped = shape.across, shape.groups * shape.head_width  # H·K, G·K
     matrices = 3 if shape.gated else 2
     maps = 2 * D * (across + grouped) + matrices * D * F  # W_Q and W_O, W_K and W_V; W₁, W₂ and the gate's
     sizes = {"qkv": across + 2 * grouped, "out": D, "feed_forward": (matrices - 1) * F + D}
@@ -158,15 +158,17 @@ def memory(shape: AnyShape) -> Memory:
     """What a shape needs, without allocating it.
 
     Activations are those of float32, without recomputation, and of an attention that keeps no T × T pattern. A position
-    keeps in each block 4 D (what two norms and two branches read), 4 H·K (queries, keys, values, what the heads said; keys and values once a head that looks at them)
-    and 2 F (neurons before and after f; gated 4 F) numbers, and D + V at the end, for the last norm and the logits:
-    Korthikanti et al. 2022, eq. 2, without its dropout masks. What is made and dropped again on the way is not in it.
+    keeps in each block 4 D (what two norms and two branches read; 8 D where torch takes RMSNorm apart, as it does on a
+    CPU), 4 H·K (queries, keys and values as each head has them, what the heads said) and 2 F (neurons before and after
+    f; gated 4 F) numbers, and D + V at the end, for the last norm and the logits: Korthikanti et al. 2022, eq. 2,
+    without its dropout masks. What is made and dropped again on the way is not in it.
     """
     weights = 4 * costs(shape).parameters
     D, F, T = shape.width, shape.inner, shape.context
     across = shape.heads * shape.head_width
     neurons = 4 * F if isinstance(shape, GPTShape | WideShape) and shape.gated else 2 * F
-    kept = 4 * (4 * D + 4 * across + neurons)  # bytes a position and block
+    norms = 8 * D if isinstance(shape, GPTShape) and shape.normalisation == "rms" else 4 * D
+    kept = 4 * (norms + 4 * across + neurons)  # bytes a position and block
     if isinstance(shape, EncoderDecoderShape):
         crossing = 4 * (2 * D + 4 * across)
         blocks = shape.encoder_layers * kept + shape.decoder_layers * (kept + crossing)

@@ -28,7 +28,7 @@ from txlab.engine.transformer.blocks import (
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.linear import linear
 from txlab.engine.transformer.masks import CAUSAL, Mask
-from txlab.engine.transformer.positions import Rotary, rotary_angles, sinusoids
+from txlab.engine.transformer.positions import TURNED, Rotary, rotary_angles, sinusoids
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,17 @@ class GPTShape:
     gated: bool = False
     kv_heads: int = 0
     head_dim: int = 0
-    rotary: Rotary = Rotary()
+    rotary: Rotary = TURNED
 
     @property
     def head_width(self) -> int:
         """K, with 0 read as D/H."""
         return self.head_dim or self.width // self.heads
+
+    @property
+    def across(self) -> int:
+        """H·K, what the heads say side by side; mostly D."""
+        return self.heads * self.head_width
 
     @property
     def groups(self) -> int:

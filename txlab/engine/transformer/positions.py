@@ -58,8 +58,11 @@ class Rotary:
         return kept * frequency + (1 - kept) * frequency / self.stretch
 
 
+TURNED = Rotary()
+
+
 def rotary_angles(
-    positions: int, head_width: int, rotary: Rotary = Rotary(), dtype: torch.dtype = torch.float32
+    positions: int, head_width: int, rotary: Rotary = TURNED, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """θ[i, n] = i ω[n], ω[n] = base^(−2n/r): (positions, r/2). MATH T7; Su et al. 2021, eq. 15."""
     return (torch.arange(positions, dtype=torch.float64)[:, None] * rotary.frequencies(head_width)).to(dtype)

@@ -11,7 +11,7 @@ from typing import Any
 
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only
+from txlab.engine.transformer.weights.families import Family, Piece, only, third
 
 THIRDS = ("attention.self.query", "attention.self.key", "attention.self.value")  # of our [W_Q; W_K; W_V]
 NAMES = {
@@ -82,8 +82,8 @@ def pieces(shape: BertShape) -> list[Piece]:
         at, here = f"bert.encoder.layer.{layer}", f"encoder.blocks.{layer}"
         for kind in ("weight", "bias"):
             found += [
-                Piece(f"{at}.{theirs}.{kind}", f"{here}.attention.qkv.{kind}", third)
-                for third, theirs in enumerate(THIRDS)
+                Piece(f"{at}.{theirs}.{kind}", f"{here}.attention.qkv.{kind}", third(number, shape.width))
+                for number, theirs in enumerate(THIRDS)
             ]
             found += [Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in NAMES.items()]
     found += HEAD

@@ -55,6 +55,17 @@ class Config:
             raise LabError(f"config.json has {key} = {shown(given)}; allowed: whole numbers from {low} to {high:,}")
         return given
 
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        """A number from low to high; null counts as absent."""
+        given = self.content.get(key)
+        if given is None:
+            if default is None:
+                raise LabError(f"config.json has no {key}")
+            return default
+        if type(given) not in (int, float) or not low <= given <= high:
+            raise LabError(f"config.json has {key} = {shown(given)}; allowed: from {low:g} to {high:g}")
+        return float(given)
+
     def share(self, key: str, default: float) -> float:
         """A share of dropout, in [0, 1)."""
         given = self.content.get(key)

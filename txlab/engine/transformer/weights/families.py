@@ -2,7 +2,8 @@
 
 Notable: one list of pieces serves both directions, so that what is read and what is written cannot drift apart. A piece
 is a tensor of theirs and the rows of our parameter that it is: our [W_Q; W_K; W_V] is one matrix, theirs are three, or
-one that lies on its side (GPT-2's Conv1D keeps (in, out), and a square one would load silently if nobody turned it).
+one in another order, or one that lies on its side (GPT-2's Conv1D keeps (in, out), and a square one would load silently
+if nobody turned it).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ Model = GPT | Bert | EncoderDecoder
 
 @dataclass(frozen=True)
 class Piece:
-    """Their tensor `theirs` is our parameter `ours`, or of three equal parts of its rows the one of number `third`.
+    """Their tensor `theirs` is our parameter `ours`, or some of its rows.
 
+    rows    for each of their rows the number of ours; None = all, in their order
     turned  theirs is the transpose
     row     theirs has one dimension more, of one row: (1, V) for (V)
     stream  the dimensions of ours that are features of the residual stream (D); what a change of their order permutes
@@ -33,19 +35,25 @@ class Piece:
 
     theirs: str
     ours: str
-    third: int | None = None
+    rows: Sequence[int] | None = None
     turned: bool = False
     row: bool = False
     stream: tuple[int, ...] = ()
 
-    def rows(self, ours: Tensor) -> Tensor:
-        """The part of our parameter that this piece is, as a view."""
-        return ours if self.third is None else ours.chunk(3)[self.third]
+    def cut(self, ours: Tensor) -> Tensor:
+        """Their tensor, cut out of our parameter."""
+        part = ours if self.rows is None else ours[list(self.rows)]
+        return part[None] if self.row else part.T if self.turned else part
 
     def shape(self, ours: Tensor) -> tuple[int, ...]:
         """The shape that theirs must have."""
-        shape = tuple(self.rows(ours).shape)
+        shape = (len(ours if self.rows is None else self.rows), *ours.shape[1:])
         return (1, *shape) if self.row else shape[::-1] if self.turned else shape
+
+
+def third(number: int, width: int) -> range:
+    """The rows of W_Q (0), W_K (1) or W_V (2) in [W_Q; W_K; W_V] (3D, D)."""
+    return range(number * width, (number + 1) * width)
 
 
 def vocabulary_sizes(shape: Any) -> tuple[int, ...]:
@@ -79,6 +87,7 @@ class Family:
     without    what is said of a checkpoint that lacks them
     harmless   patterns of names that say nothing: buffers of masks and numbers of positions
     elsewhere  patterns of names that belong to another head than the one that predicts tokens
+    caveat     config, shape → what should be known of the model, a sentence; "" = nothing
     """
 
     name: str
@@ -94,5 +103,6 @@ class Family:
     without: str = ""
     harmless: Sequence[str] = ()
     elsewhere: Sequence[str] = ()
+    caveat: Callable[[Config, Any], str] = lambda config, shape: ""
     # Keys of config.json that name a special token: our word for it → theirs.
     special: dict[str, str] = field(default_factory=dict)

@@ -22,18 +22,29 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from txlab.engine.tokenizers.json_files import shown
-from txlab.engine.transformer.positions import sinusoids
+from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
+from txlab.engine.transformer.positions import rotary_angles, sinusoids
 from txlab.engine.transformer.weights.bert import BERT
 from txlab.engine.transformer.weights.configs import Config
 from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder, read_tensor
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import FLOATS, Place
+from txlab.engine.transformer.weights.llama import LLAMA, MISTRAL, QWEN2
 from txlab.engine.transformer.weights.marian import MARIAN
+from txlab.engine.transformer.weights.neox import NEOX
 from txlab.engine.transformer.weights.vocabularies import FolderTokenizers, folder_tokenizers
 from txlab.errors import LabError, nearest
 
-FAMILIES: dict[str, Family] = {"gpt2": GPT2, "bert": BERT, "marian": MARIAN}
+FAMILIES: dict[str, Family] = {
+    "gpt2": GPT2,
+    "llama": LLAMA,
+    "mistral": MISTRAL,
+    "qwen2": QWEN2,
+    "gpt_neox": NEOX,
+    "bert": BERT,
+    "marian": MARIAN,
+}
 # Of the free memory this much stays free: a model that just fits leaves nothing for its activations.
 SPARED = 0.1
 CONTAINER = Path("/sys/fs/cgroup")
@@ -48,7 +59,7 @@ class Loaded:
     kind              "gpt", "bert" or "encoder-decoder"
     special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder says
     facts             model_type, family, architecture, parameters, stored ("F16"), files, left_out (names of tensors
-                      that belong to other heads), head and tokenizer (sentences, where one is missing)
+                      that belong to other heads), head and tokenizer (sentences, where one is missing), caveat
     """
 
     model: Model
@@ -93,6 +104,8 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
     }
     if checked.absent:
         facts["head"] = family.without
+    if sentence := family.caveat(config, shape):
+        facts["caveat"] = sentence
     if tokenizers.missing:
         facts["tokenizer"] = tokenizers.missing
     return Loaded(model.to(device), tokenizers.source, tokenizers.target, family.kind, special, facts)
@@ -232,17 +245,19 @@ def fill(checked: Checked, family: Family, shape: Any, dtype: torch.dtype) -> Mo
 
 
 def compute_tables(model: Model, shape: Any, dtype: torch.dtype) -> None:
-    """What no file has: GPT-2 and BERT learn their positions, Marian's are sinusoids."""
+    """What no file has: GPT-2 and BERT learn their positions, Marian's are sinusoids, Llama's turn."""
     if "position_table" in dict(model.named_buffers()):
-        half = getattr(shape, "half_sinusoids", None)
-        table = torch.empty(0) if half is None else sinusoids(shape.context, shape.width, half)
+        table = torch.empty(0)
+        if isinstance(shape, EncoderDecoderShape):
+            table = sinusoids(shape.context, shape.width, shape.half_sinusoids)
+        elif shape.positions == "rotary":
+            table = rotary_angles(shape.context, shape.head_width, shape.rotary, dtype)
         model.register_buffer("position_table", table.to(dtype), persistent=False)
 
 
 def read_into(piece: Piece, place: Place, ours: Tensor) -> None:
     """Fill the piece's part of our parameter, a block of rows of theirs at a time."""
-    into = piece.rows(ours)
-    into = into[None] if piece.row else into.T if piece.turned else into
+    into = ours[None] if piece.row else ours.T if piece.turned else ours
     for first, stored in blocks(place):
         rows = stored.to(into.dtype)
         # A NaN or an infinity survives any sum, so most blocks are asked with one pass over them.
@@ -251,7 +266,8 @@ def read_into(piece: Piece, place: Place, ours: Tensor) -> None:
                 f"the tensor {piece.theirs} has {int((~rows.isfinite()).sum())} values that are no finite numbers, "
                 f"in rows {first} to {first + len(rows) - 1}"
             )
-        into[first : first + len(rows)] = rows
+        there = slice(first, first + len(rows))
+        into[there if piece.rows is None else list(piece.rows[there])] = rows
 
 
 def neutral(name: str, ours: Tensor) -> None:

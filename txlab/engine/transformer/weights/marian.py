@@ -11,7 +11,7 @@ from typing import Any
 
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.weights.configs import LONGEST_COMPUTED, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only
+from txlab.engine.transformer.weights.families import Family, Piece, only, third
 from txlab.errors import LabError
 
 THIRDS = ("q_proj", "k_proj", "v_proj")  # of our [W_Q; W_K; W_V]
@@ -130,11 +130,11 @@ def pieces(shape: EncoderDecoderShape) -> list[Piece]:
     made.append(Piece("final_logits_bias", "unembed_bias", row=True))
     for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers)):
         for layer in range(layers):
-            made += block(f"model.{side}.layers.{layer}", f"{side}.blocks.{layer}", side == "decoder")
+            made += block(f"model.{side}.layers.{layer}", f"{side}.blocks.{layer}", shape.width, side == "decoder")
     return made
 
 
-def block(at: str, here: str, crosses: bool) -> list[Piece]:
+def block(at: str, here: str, width: int, crosses: bool) -> list[Piece]:
     made: list[Piece] = []
     for kind in ("weight", "bias"):
         for theirs, ours in ATTENTIONS.items():
@@ -144,10 +144,10 @@ def block(at: str, here: str, crosses: bool) -> list[Piece]:
                 Piece(
                     f"{at}.{theirs}.{name}.{kind}",
                     f"{here}.{ours}.qkv.{kind}",
-                    third,
+                    third(number, width),
                     stream=STREAM.get(f"qkv.{kind}", ()),
                 )
-                for third, name in enumerate(THIRDS)
+                for number, name in enumerate(THIRDS)
             ]
             made.append(
                 Piece(f"{at}.{theirs}.out_proj.{kind}", f"{here}.{ours}.out.{kind}", stream=STREAM[f"out.{kind}"])

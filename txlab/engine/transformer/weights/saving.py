@@ -26,7 +26,9 @@ from txlab.engine.transformer.weights.families import Family, Model, Piece, voca
 from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import DTYPES
+from txlab.engine.transformer.weights.llama import LLAMA
 from txlab.engine.transformer.weights.marian import MARIAN, in_halves
+from txlab.engine.transformer.weights.neox import NEOX
 from txlab.engine.transformer.weights.saving_tokenizers import write_tokenizers
 from txlab.errors import LabError, nearest
 
@@ -81,7 +83,12 @@ def save_model(
 
 
 def family_of(model: Model) -> Family:
-    for kind, family in ((GPT, GPT2), (Bert, BERT), (EncoderDecoder, MARIAN)):
+    """The form that may say what this model is; its `tell` says whether it does."""
+    if isinstance(model, GPT):
+        if model.shape.positions != "rotary":
+            return GPT2
+        return LLAMA if model.shape.normalisation == "rms" or model.shape.gated else NEOX
+    for kind, family in ((Bert, BERT), (EncoderDecoder, MARIAN)):
         if isinstance(model, kind):
             return family
     raise LabError(f"a {type(model).__name__} has no form that transformers reads; GPT, Bert and EncoderDecoder have")
@@ -124,11 +131,10 @@ def order_of(model: Model) -> list[int] | None:
 
 def cut(piece: Piece, ours: Tensor, order: Sequence[int] | None) -> Tensor:
     """Their tensor."""
-    part = piece.rows(ours)
     if order is not None:
         for dimension in piece.stream:
-            part = part.index_select(dimension, torch.tensor(order, device=part.device))
-    return (part[None] if piece.row else part.T if piece.turned else part).contiguous().cpu()
+            ours = ours.index_select(dimension, torch.tensor(order, device=ours.device))
+    return piece.cut(ours).contiguous().cpu()
 
 
 def write_tensors(path: Path, pieces: Sequence[tuple[Piece, Tensor]], order: Sequence[int] | None) -> None:

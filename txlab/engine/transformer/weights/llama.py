@@ -1,0 +1,175 @@
+"""The weights of Llama (Touvron et al. 2023) and of those who compute the same: Mistral, Qwen2.
+
+Notable: they differ in which maps have biases and in what a config leaves unsaid. A sliding window (Mistral, Qwen2)
+hides nothing from a text that fits into it, so such a model is read with the window as its context, and that is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from txlab.engine.transformer.blocks import biased
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece, only
+from txlab.engine.transformer.weights.rope import read_rotary, tell_rotary, their_order, their_rows
+from txlab.errors import LabError
+
+# theirs → ours within a block, and the kind of bias that it may have
+MAPS = {
+    "self_attn.o_proj": ("attention.out", "out"),
+    "mlp.gate_proj": ("feed_forward.gate", "feed_forward"),
+    "mlp.up_proj": ("feed_forward.rise", "feed_forward"),
+    "mlp.down_proj": ("feed_forward.fall", "feed_forward"),
+}
+NORMS = {"input_layernorm": "norm_attention", "post_attention_layernorm": "norm_feed_forward"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What an absent key means: `kv_heads` 0 = as many as heads; `window` 0 = none. `said` are keys that switch biases
+    on, by the kind of bias; None = it always has one."""
+
+    kv_heads: int
+    window: int
+    said: dict[str, str | None]
+
+    def biases(self, config: Config) -> tuple[str, ...]:
+        return tuple(kind for kind, key in self.said.items() if key is None or config.flag(key, False))
+
+    def window_of(self, config: Config) -> int:
+        """Positions that a position sees; LONGEST where there is no end to it."""
+        if not self.window or not config.flag("use_sliding_window", "use_sliding_window" not in config.content):
+            return LONGEST
+        null = "sliding_window" in config.content and config.content["sliding_window"] is None
+        return LONGEST if null else config.whole("sliding_window", 1, 1 << 40, self.window)
+
+
+LLAMA_SAYS = Dialect(0, 0, {"qkv": "attention_bias", "out": "attention_bias", "feed_forward": "mlp_bias"})
+MISTRAL_SAYS = Dialect(8, 4096, {})
+QWEN2_SAYS = Dialect(32, 4096, {"qkv": None})
+
+
+def describe(config: Config, dialect: Dialect) -> GPTShape:
+    width = config.whole("hidden_size", 1, WIDEST)
+    heads = config.whole("num_attention_heads", 1, WIDEST)
+    if "head_dim" not in config and width % heads:
+        raise LabError(f"config.json has num_attention_heads = {heads}, which does not divide hidden_size = {width}")
+    head_width = config.whole("head_dim", 1, WIDEST, max(1, width // heads))
+    if heads * head_width > WIDEST:
+        raise LabError(f"config.json has {heads} heads of {head_width}; allowed: {WIDEST:,} features in all")
+    unsaid = heads if "num_key_value_heads" in config.content else dialect.kv_heads or heads
+    groups = config.whole("num_key_value_heads", 1, WIDEST, unsaid)
+    if heads % groups:
+        raise LabError(f"config.json has num_key_value_heads = {groups}, which does not divide {heads} heads")
+    return GPTShape(
+        layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
+        heads=heads,
+        width=width,
+        context=min(config.whole("max_position_embeddings", 1, LONGEST), dialect.window_of(config)),
+        vocabulary=config.tokens("vocab_size"),
+        feed_forward=config.whole("intermediate_size", 1, WIDEST),
+        positions="rotary",
+        activation=config.activation("hidden_act", "silu"),
+        tied=config.flag("tie_word_embeddings", False),
+        bias=dialect.biases(config),
+        dropout=config.share("attention_dropout", 0.0),
+        epsilon=config.epsilon("rms_norm_eps", 1e-6),
+        normalisation="rms",
+        gated=True,
+        kv_heads=groups,
+        head_dim=head_width,
+        rotary=read_rotary(config, head_width),
+    )
+
+
+def caveat(config: Config, shape: GPTShape, dialect: Dialect) -> str:
+    longest = config.content["max_position_embeddings"]
+    if shape.context == longest:
+        return ""
+    return f"its sliding window is not computed: it reads {shape.context:,} tokens at a time, as many as fit into it"
+
+
+def tell(shape: GPTShape) -> dict[str, Any]:
+    """The config.json of a GPT with RMSNorm and a gated feed-forward; biases of W_Q, W_K, W_V alone make it Qwen2's."""
+    only("Llama", ("positions", shape.positions, "rotary"), ("norm", shape.norm, "pre"))
+    only("Llama", ("block", shape.block, "sequential"), ("gated", shape.gated, True))
+    only("Llama", ("normalisation", shape.normalisation, "rms"))
+    only("Llama", ("width % heads", shape.width % shape.heads, 0))
+    qkv, out, feed_forward = (biased(shape.bias, part) for part in ("qkv", "out", "feed_forward"))
+    told = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "intermediate_size": shape.inner,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.groups,
+        "head_dim": shape.head_width,
+        "hidden_act": NAMES_OF[shape.activation],
+        "max_position_embeddings": shape.context,
+        "rms_norm_eps": shape.epsilon,
+        "rope_parameters": tell_rotary(shape.rotary, shape.head_width),
+        "tie_word_embeddings": shape.tied,
+        "attention_dropout": shape.dropout,
+    }
+    if qkv and not out and not feed_forward:
+        return told | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    return told | {"attention_bias": qkv or out, "mlp_bias": feed_forward}
+
+
+def pieces(shape: GPTShape) -> list[Piece]:
+    found = [Piece("model.embed_tokens.weight", "embed.weight"), Piece("model.norm.weight", "last_norm.weight")]
+    K, order = shape.head_width, their_order(shape.rotary, shape.head_width)
+    keys = shape.heads * K
+    values = keys + shape.groups * K
+    rows = {
+        "q_proj": their_rows(shape.heads, K, order),
+        "k_proj": their_rows(shape.groups, K, order, keys),
+        "v_proj": range(values, values + shape.groups * K),
+    }
+    attention = biased(shape.bias, "qkv"), biased(shape.bias, "out")
+    # Llama's config switches the biases of all four maps of attention at once.
+    has = {"qkv": any(attention), "out": attention[1] or (attention[0] and biased(shape.bias, "feed_forward"))}
+    has["feed_forward"] = biased(shape.bias, "feed_forward")
+    for layer in range(shape.layers):
+        at, here = f"model.layers.{layer}", f"blocks.{layer}"
+        found += [Piece(f"{at}.{theirs}.weight", f"{here}.{ours}.weight") for theirs, ours in NORMS.items()]
+        for kind in ("weight", "bias"):
+            if kind == "weight" or has["qkv"]:
+                found += [
+                    Piece(f"{at}.self_attn.{name}.{kind}", f"{here}.attention.qkv.{kind}", part)
+                    for name, part in rows.items()
+                ]
+            found += [
+                Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}")
+                for theirs, (ours, part) in MAPS.items()
+                if kind == "weight" or has[part]
+            ]
+    return found if shape.tied else [*found, Piece("lm_head.weight", "unembed.weight")]
+
+
+def canonical(name: str) -> str:
+    return f"model.{name}" if name.startswith(("embed_tokens.", "layers.", "norm.")) else name
+
+
+def family(name: str, dialect: Dialect) -> Family:
+    return Family(
+        name=name,
+        kind="gpt",
+        describe=lambda config: describe(config, dialect),
+        caveat=lambda config, shape: caveat(config, shape, dialect),
+        tell=tell,
+        build=GPT,
+        canonical=canonical,
+        pieces=pieces,
+        copies=lambda shape: [("lm_head.weight", "embed.weight")] if shape.tied else [],
+        harmless=(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq", r"model\.rotary_emb\.inv_freq"),
+        elsewhere=(r"score\.(weight|bias)", r"(qa_outputs|classifier)\..*"),
+        special={"begin": "bos_token_id", "end": "eos_token_id", "pad": "pad_token_id"},
+    )
+
+
+LLAMA, MISTRAL, QWEN2 = family("Llama", LLAMA_SAYS), family("Mistral", MISTRAL_SAYS), family("Qwen2", QWEN2_SAYS)

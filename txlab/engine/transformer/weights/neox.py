@@ -1,0 +1,116 @@
+"""GPT-NeoX's weights (Black et al. 2022; Pythia): the map between its names and those of GPT, and its config.json.
+
+Notable: W_Q, W_K, W_V lie in one matrix head by head, (H, 3, K) rows where ours are (3, H, K); only the first quarter
+of each head is turned, unless the config says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txlab.engine.transformer.blocks import biased
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
+from txlab.engine.transformer.weights.families import Family, Piece, only
+from txlab.engine.transformer.weights.rope import read_rotary, tell_rotary, their_order
+
+NAMES = {
+    "attention.query_key_value": "attention.qkv",
+    "attention.dense": "attention.out",
+    "mlp.dense_h_to_4h": "feed_forward.rise",
+    "mlp.dense_4h_to_h": "feed_forward.fall",
+    "input_layernorm": "norm_attention",
+    "post_attention_layernorm": "norm_feed_forward",
+}
+
+
+def describe(config: Config) -> GPTShape:
+    width = config.whole("hidden_size", 1, WIDEST)
+    heads = config.heads("num_attention_heads", "hidden_size", width)
+    return GPTShape(
+        layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
+        heads=heads,
+        width=width,
+        context=config.whole("max_position_embeddings", 1, LONGEST),
+        vocabulary=config.tokens("vocab_size"),
+        feed_forward=config.whole("intermediate_size", 1, WIDEST),
+        positions="rotary",
+        block="parallel" if config.flag("use_parallel_residual", True) else "sequential",
+        activation=config.activation("hidden_act", "gelu"),
+        tied=config.flag("tie_word_embeddings", False),
+        bias=True if config.flag("attention_bias", True) else ("feed_forward", "norm"),
+        dropout=config.share("hidden_dropout", 0.0),
+        epsilon=config.epsilon("layer_norm_eps", 1e-5),
+        rotary=read_rotary(config, width // heads, 0.25, ("rotary_emb_base", "rotary_pct")),
+    )
+
+
+def tell(shape: GPTShape) -> dict[str, Any]:
+    """The config.json of a GPT with rotary positions and LayerNorm, sequential or parallel."""
+    only("GPT-NeoX", ("positions", shape.positions, "rotary"), ("norm", shape.norm, "pre"))
+    only("GPT-NeoX", ("normalisation", shape.normalisation, "layer"), ("gated", shape.gated, False))
+    only("GPT-NeoX", ("kv_heads", shape.groups, shape.heads), ("heads × head_dim", shape.across, shape.width))
+    turned = {"partial_rotary_factor": 1.0} | tell_rotary(shape.rotary, shape.head_width)  # unsaid, it would be .25
+    return {
+        "architectures": ["GPTNeoXForCausalLM"],
+        "model_type": "gpt_neox",
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "intermediate_size": shape.inner,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "hidden_act": NAMES_OF[shape.activation],
+        "max_position_embeddings": shape.context,
+        "layer_norm_eps": shape.epsilon,
+        "use_parallel_residual": shape.block == "parallel",
+        "attention_bias": attention_bias(shape),
+        "rope_parameters": turned,
+        "tie_word_embeddings": shape.tied,
+        "hidden_dropout": shape.dropout,
+        "attention_dropout": shape.dropout,
+    }
+
+
+def attention_bias(shape: GPTShape) -> bool:
+    return biased(shape.bias, "qkv") or biased(shape.bias, "out")
+
+
+def pieces(shape: GPTShape) -> list[Piece]:
+    found = [
+        Piece("gpt_neox.embed_in.weight", "embed.weight"),
+        Piece("gpt_neox.final_layer_norm.weight", "last_norm.weight"),
+        Piece("gpt_neox.final_layer_norm.bias", "last_norm.bias"),
+    ]
+    H, K, order = shape.heads, shape.head_width, their_order(shape.rotary, shape.head_width)
+    orders = (order, order, range(K))  # values are not turned
+    fused = tuple(
+        part * H * K + head * K + feature for head in range(H) for part, kept in enumerate(orders) for feature in kept
+    )
+    for layer in range(shape.layers):
+        for theirs, ours in NAMES.items():
+            for kind in ("weight", "bias"):
+                if kind == "bias" and theirs.startswith("attention.") and not attention_bias(shape):
+                    continue
+                at, here = f"gpt_neox.layers.{layer}.{theirs}.{kind}", f"blocks.{layer}.{ours}.{kind}"
+                found.append(Piece(at, here, fused) if ours == "attention.qkv" else Piece(at, here))
+    return found if shape.tied else [*found, Piece("lm_head.weight", "unembed.weight")]
+
+
+def canonical(name: str) -> str:
+    name = "lm_head.weight" if name == "embed_out.weight" else name  # before transformers 5
+    return f"gpt_neox.{name}" if name.startswith(("embed_in.", "layers.", "final_layer_norm.")) else name
+
+
+NEOX = Family(
+    name="GPT-NeoX",
+    kind="gpt",
+    describe=describe,
+    tell=tell,
+    build=GPT,
+    canonical=canonical,
+    pieces=pieces,
+    copies=lambda shape: [("lm_head.weight", "embed.weight")] if shape.tied else [],
+    harmless=(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",),
+    elsewhere=(r"score\.weight", r"(qa_outputs|classifier)\..*"),
+    special={"begin": "bos_token_id", "end": "eos_token_id", "pad": "pad_token_id"},
+)
