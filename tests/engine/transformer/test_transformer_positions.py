@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from txlab.engine.transformer.positions import rotary_angles, rotate, sinusoids
+from txlab.engine.transformer.positions import Rotary, rotary_angles, rotate, sinusoids
 
 
 def test_sinusoids_are_wangs_formula() -> None:
@@ -36,7 +36,7 @@ def test_a_rotated_product_depends_on_the_distance_alone() -> None:
 @pytest.mark.parametrize(("width", "base"), [(8, 10_000.0), (64, 10_000.0), (6, 500_000.0)])
 def test_rotary_angles_and_turns_are_those_of_complex_numbers(width: int, base: float) -> None:
     """The pair n of position i, as x + iy, is multiplied by exp(i · place · base^(−2n/K)), one number at a time."""
-    angles = rotary_angles(70, width, base)
+    angles = rotary_angles(70, width, Rotary(base))
     x = torch.randn(70, width, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     turned = rotate(x, angles.double())
     for place in (0, 1, 2, 31, 69):
