@@ -278,9 +278,10 @@ def test_each_metric_has_steps_of_its_own(tmp_path: Path) -> None:
         with pytest.raises(LabError, match="step 49 of train/loss"):
             run.log(49, {"train/loss": 0.0})
         run.log(51, {"train/loss": 9.0})
+        run.log(2, {"epoch/acc": 0.9})
     reader = RunReader(run.path)
     reader.poll()
-    assert reader.series("epoch/acc").steps.tolist() == [0, 1, 2, 3]
+    assert reader.series("epoch/acc").values.tolist() == [0.24, 0.49, 0.9]
     assert reader.series("train/loss").steps.tolist() == [*range(51), 51]
     assert RunInfo.load(run.path).step == 51
 

@@ -63,7 +63,7 @@ class Progress:
     def take(self, row: Row) -> None:
         if row["event"] in ("metrics", "machine"):
             self.values.update({name: v for name, v in row.get("values", {}).items() if isinstance(v, (int, float))})
-            self.step = row["step"]
+            self.step = max(self.step, row["step"])  # a metric may have steps of its own
         elif row["event"] == "rewind":
             self.step = row["step"]
         if not self.steps and row["event"] == "metrics":

@@ -1,7 +1,8 @@
 """The live branch of a run's rows: what is left when every rewind has been followed.
 
 Notable: this is a fold over rows in the order of the file, and nothing else. A rewind to step s drops what had been
-kept with step > s; what is dropped is not forgotten but becomes a dead branch, so that a screen can draw it faintly.
+kept with a place after s; what is dropped is not forgotten but becomes a dead branch, so that a screen can draw it
+faintly.
 """
 
 from collections.abc import Iterable
@@ -11,13 +12,12 @@ from typing import Any, TypeAlias
 import orjson
 
 from txlab.runs.columns import Array, Table, merge
-from txlab.runs.events import Row, decode_row
+from txlab.runs.events import LARGEST_STEP, Row, decode_row, place_of
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]  # event and names of a table
-Waiting: TypeAlias = dict[Key, tuple[list[int], list[float], list[Any]]]  # values of all rows in one list
+Waiting: TypeAlias = dict[Key, tuple[list[int], list[int], list[float], list[Any]]]  # values of all rows in one list
 
 MEASURED = ("metrics", "machine")  # events whose values become columns; all others are kept as rows
-LARGEST_STEP = 2**62
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,11 @@ class Branch:
                 key = (event, tuple(values))
                 group = waiting.get(key)
                 if group is None:
-                    group = waiting[key] = ([], [], [])
+                    group = waiting[key] = ([], [], [], [])
                 group[0].append(step)
-                group[1].append(row["time"])
-                group[2].extend(values.values())
+                group[1].append(place_of(row) if "at" in row else step)
+                group[2].append(row["time"])
+                group[3].extend(values.values())
             else:
                 if event == "rewind":
                     self._settle(waiting)
@@ -88,19 +89,19 @@ class Branch:
         self._settle(waiting)
 
     def _settle(self, waiting: Waiting) -> None:
-        for key, (steps, times, values) in waiting.items():
+        for key, (steps, places, times, values) in waiting.items():
             table = self.tables.get(key)
             if table is None:
                 table = self.tables[key] = Table(*key)
-            table.extend(steps, times, values)
+            table.extend(steps, places, times, values)
         waiting.clear()
 
     def _rewind(self, step: int) -> None:
         dropped = [dead for table in self.tables.values() if (dead := table.drop_after(step)) is not None]
         if dropped:
             self.dead.append(dropped)
-        self.dead_rows += [row for row in self.rows if row["step"] > step]
-        self.rows = [row for row in self.rows if row["step"] <= step]
+        self.dead_rows += [row for row in self.rows if place_of(row) > step]
+        self.rows = [row for row in self.rows if place_of(row) <= step]
 
     def names(self, event: str | None = None) -> list[str]:
         """The metrics of the live branch in the order in which they first appeared; of one event, if given."""

@@ -2,15 +2,15 @@
 
 Notable: what is sampled must be live, or the curve would show a past that was rewound. So the rewinds are looked for
 first (a search for eight bytes, 0.5 ms a megabyte) and a sampled row counts only if no later rewind goes below its
-step. Beyond `SEARCHED` bytes that search is given up, and the steps themselves decide: walking backwards, only rows
-at or below the steps that come later are kept.
+place. Beyond `SEARCHED` bytes that search is given up, and the places themselves decide: walking backwards, only rows
+at or below the places that come later are kept.
 """
 
 import os
 from pathlib import Path
 
 from txlab.runs.branch import MEASURED, Branch, parse
-from txlab.runs.events import Row
+from txlab.runs.events import Row, place_of
 
 TAIL = 256 * 1024
 SAMPLES = 2000
@@ -36,7 +36,7 @@ def coarse_branch(
         end = usable_end(ending)
         last = [row for line in ending[first:end].split(b"\n") if (row := parse(line)) is not None]
         rewinds = find_rewinds(descriptor, start + first, searched)
-        floor = min((row["step"] for row in last), default=None)
+        floor = min(map(place_of, last), default=None)
         if rewinds is not None:
             sampled = sample(descriptor, start + first, samples, block)
             kept = live_samples(sampled, [*rewinds, *[(size, row["step"]) for row in last if row["event"] == "rewind"]])
@@ -103,23 +103,24 @@ def sample(descriptor: int, end: int, samples: int, size: int) -> list[tuple[int
 
 
 def live_samples(sampled: list[tuple[int, Row]], rewinds: list[tuple[int, int]]) -> list[Row]:
-    """Of rows in file order, those whose step no later rewind goes below."""
+    """Of rows in file order, those whose place no later rewind goes below."""
     kept: list[Row] = []
     lowest, later = None, len(rewinds)
     for offset, row in reversed(sampled):
         while later and rewinds[later - 1][0] > offset:
             later -= 1
             lowest = rewinds[later][1] if lowest is None else min(lowest, rewinds[later][1])
-        if lowest is None or row["step"] <= lowest:
+        if lowest is None or place_of(row) <= lowest:
             kept.append(row)
     return kept[::-1]
 
 
 def ascending_samples(sampled: list[tuple[int, Row]], floor: int | None) -> list[Row]:
-    """Of rows in file order, those at or below every step that comes later."""
+    """Of rows in file order, those at or below every place that comes later."""
     kept: list[Row] = []
     for _, row in reversed(sampled):
-        if floor is None or row["step"] <= floor:
-            floor = row["step"]
+        place = place_of(row)
+        if floor is None or place <= floor:
+            floor = place
             kept.append(row)
     return kept[::-1]

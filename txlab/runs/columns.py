@@ -50,6 +50,7 @@ class Table:
     def __init__(self, event: str, names: Sequence[str]) -> None:
         self.event, self.names = event, tuple(names)
         self.steps, self.times = Column(np.int64), Column(np.float64)
+        self.places = self.steps  # where rewinds count from; a column of its own where metrics have steps of their own
         self.values = [Column(np.float64) for _ in self.names]
         self.ascending = True  # but where threads were at different steps
 
@@ -64,12 +65,18 @@ class Table:
         at = len(self) - 1 if self.ascending else len(self) - 1 - int(self.steps.view()[::-1].argmax())
         return int(self.steps.view()[at]), float(self.times.view()[at]), float(self.column(name)[at])
 
-    def extend(self, steps: Sequence[int], times: Sequence[float], values: Sequence[Any]) -> None:
+    def extend(
+        self, steps: Sequence[int], places: Sequence[int], times: Sequence[float], values: Sequence[Any]
+    ) -> None:
         """Append rows; `values` holds those of the first row, then those of the second …"""
         fresh = np.array(steps, np.int64)
         if (len(self) and fresh[0] < self.steps.last()) or (fresh[1:] < fresh[:-1]).any():
             self.ascending = False
+        if self.places is self.steps and places != steps:
+            self.places = Column(np.int64, self.steps.view().copy())
         self.steps.extend(fresh)
+        if self.places is not self.steps:
+            self.places.extend(np.array(places, np.int64))
         self.times.extend(np.array(times, np.float64))
         try:
             block = np.array(values, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
@@ -81,19 +88,22 @@ class Table:
             column.extend(part)
 
     def drop_after(self, step: int) -> "Table | None":
-        """Remove the rows of steps > `step`; what was removed, or None."""
-        gone = self.steps.view() > step
+        """Remove the rows of places > `step`; what was removed, or None."""
+        gone = self.places.view() > step
         if not gone.any():
             return None
         dead = Table(self.event, self.names)
         dead.ascending = self.ascending
+        if self.places is not self.steps:
+            dead.places = Column(np.int64)
         for column, part in zip(self.columns(), dead.columns(), strict=True):
             part.extend(column.view()[gone])
             column.keep(~gone)
         return dead
 
     def columns(self) -> list[Column]:
-        return [self.steps, self.times, *self.values]
+        own = [] if self.places is self.steps else [self.places]
+        return [self.steps, *own, self.times, *self.values]
 
 
 def number(value: Any) -> float:

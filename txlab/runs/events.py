@@ -119,12 +119,24 @@ def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
     return rows, offset + consumed
 
 
+LARGEST_STEP = 2**62
+
+
+def place_of(row: Row) -> int:
+    """The step that the run had reached at a row, which rewinds go by.
+
+    It is the row's own but for a metric that has steps of its own, say epochs: there "at" tells.
+    """
+    at = row.get("at")
+    return at if type(at) is int and -1 <= at <= LARGEST_STEP else row["step"]
+
+
 def live_branch(rows: Iterable[Row]) -> list[Row]:
-    """The rows that still count: a rewind to step s drops every earlier row whose step is greater than s."""
+    """The rows that still count: a rewind to step s drops every earlier row whose place is after s."""
     kept: list[Row] = []
     for row in rows:
         if row["event"] == "rewind":
-            kept = [earlier for earlier in kept if earlier["step"] <= row["step"]]
+            kept = [earlier for earlier in kept if place_of(earlier) <= row["step"]]
         kept.append(row)
     return kept
 

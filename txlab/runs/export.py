@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from heapq import merge
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,7 +20,7 @@ from txlab.errors import LabError, nearest
 from txlab.runs.branch import MEASURED, parse
 from txlab.runs.columns import number
 from txlab.runs.directory import RunDirectory
-from txlab.runs.events import Row
+from txlab.runs.events import Row, place_of
 from txlab.runs.frames import FrameIndex
 from txlab.runs.lines import LineCursor, Replaced
 
@@ -41,20 +42,36 @@ def every_row(run: str | Path) -> Iterator[Row]:
 
 
 def live_rows(run: str | Path) -> Iterator[Row]:
-    """The rows of the live branch: those whose step no later rewind goes below."""
-    rewinds, end = [], 0
+    """The rows of the live branch, those whose place no later rewind goes below, by step and then as in the file."""
+    rewinds, end, mixed = [], 0, False
     for place, row in enumerate(every_row(run)):
         end = place + 1
         if row["event"] == "rewind":
             rewinds.append((place, row["step"]))
+        mixed |= "at" in row
     limits: list[tuple[int, int]] = []  # (place, lowest step of the rewinds from here on), last first
     for place, step in reversed(rewinds):
         limits.append((place, min(step, limits[-1][1]) if limits else step))
+    if not mixed:
+        return followed(run, limits, end)
+    # Metrics with steps of their own: the rows that are behind are few, and fit into memory.
+    behind = sorted((row for row in followed(run, limits, end) if "at" in row), key=step_of)
+    ahead = (row for row in followed(run, limits, end) if "at" not in row)
+    return merge(ahead, behind, key=step_of)
+
+
+def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> Iterator[Row]:
+    """The first `end` rows but those beyond the lowest step of the rewinds that come after them."""
+    limits = list(limits)
     for place, row in enumerate(islice(every_row(run), end)):  # no further: a rewind that came since is not known
         while limits and limits[-1][0] <= place:
             limits.pop()
-        if not limits or row["step"] <= limits[-1][1]:
+        if not limits or place_of(row) <= limits[-1][1]:
             yield row
+
+
+def step_of(row: Row) -> int:
+    return int(row["step"])
 
 
 def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterator[tuple[int, float, dict[str, float]]]:

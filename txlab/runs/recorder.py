@@ -74,12 +74,12 @@ class Recorder:
             self._write_waiting()
 
     def _add(self, row: Row) -> None:
-        """Queue a row, in its place among the steps: one that goes back without a rewind says so ("behind")."""
+        """Queue a row; one whose step is less than the run's, which no rewind took back, says where the run was."""
         step = row["step"]
         if step >= self.step or row["event"] == "rewind":
             self.step = step
         else:
-            row["behind"] = True
+            row["at"] = self.step
         self._waiting.append(row)
 
     def _write_waiting(self) -> None:

@@ -28,9 +28,9 @@ from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame, Sample
 from txlab.runs import ending
 from txlab.runs.atomic import atomic_write
-from txlab.runs.branch import LARGEST_STEP
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, new_info
+from txlab.runs.events import LARGEST_STEP
 from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import write_traceback
@@ -135,6 +135,7 @@ class Recording:
         self._answered = time.monotonic()
         self.signal = ""
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
+        self._own: set[str] = set()  # metrics with steps of their own: at some time behind the run
         self._framed = 0
         recorder.row("start", 0, pid=recorder.info.pid, host=recorder.info.host, resumed_from=None)
         ending.watch(self)
@@ -166,6 +167,8 @@ class Recording:
                 if step < (last := reached.get(name, 0)):
                     back = f"say rewind({step}) first if the loop went back"
                     raise LabError(f"step {step} of {name} comes after its step {last}; {back}")
+            if step < self.recorder.step:
+                self._own.update(metrics)
             self.recorder.metrics(step, metrics)
             for name in metrics:
                 reached[name] = step
@@ -206,7 +209,7 @@ class Recording:
                 self.recorder.note(step, text)
 
     def rewind(self, step: SupportsIndex, reason: str = "") -> None:
-        """Say that the loop went back: what was recorded for steps after `step`, of any metric, no longer counts."""
+        """Say that the loop went back to `step`: what was recorded since then no longer counts, in any metric."""
         step = whole(step, -1)
         with self._turn:
             if not self._ignores():
@@ -214,7 +217,9 @@ class Recording:
                 self.recorder.rewind(step, self.recorder.step, reason, explicit=True)
                 self._framed = min(self._framed, step)
                 for reached in self._reached.values():
-                    reached.update({name: min(last, step) for name, last in reached.items()})
+                    kept = {name: min(last, step) for name, last in reached.items() if name not in self._own}
+                    reached.clear()
+                    reached.update(kept)
 
     def close(self, status: Status | None = None, reason: str = "") -> None:
         """End the run: done, or interrupted if a signal has asked for it, unless `status` says something else.

@@ -32,7 +32,7 @@ def info_of(run: RunDirectory) -> RunInfo:
     if isinstance(train, dict) and isinstance(train.get("steps"), int):
         info.steps = train["steps"]
     for row in rows:
-        info.step = row["step"]
+        info.step = row["step"] if row["event"] == "rewind" else max(info.step, row["step"])
         if row["event"] == "start":
             info.started = float(row["time"])
             info.created = info.created or info.started

@@ -23,7 +23,7 @@ from platformdirs import user_cache_dir
 from txlab.runs.branch import Branch
 from txlab.runs.columns import Column, Table
 
-MAGIC = b"txlab sidecar 1\n"  # the version is in it: another one is simply not recognised
+MAGIC = b"txlab sidecar 2\n"  # the version is in it: another one is simply not recognised
 PROBES, PROBE = 17, 4096  # blocks of the log that must be the same, and their size
 KEPT = 1024**3  # bytes of cache in all; the longest unused go first
 
@@ -105,7 +105,13 @@ def arrays(live: list[Table], dead: list[list[Table]]) -> Iterator[Any]:
 
 
 def describe(table: Table) -> dict[str, Any]:
-    return {"event": table.event, "names": table.names, "rows": len(table), "ascending": table.ascending}
+    return {
+        "event": table.event,
+        "names": table.names,
+        "rows": len(table),
+        "ascending": table.ascending,
+        "own": table.places is not table.steps,
+    }
 
 
 def load(events: Path) -> Remembered | None:
@@ -143,10 +149,12 @@ def decode(data: bytes) -> tuple[Remembered, str] | None:
     def take(description: dict[str, Any]) -> Table:
         nonlocal position
         table, rows = Table(description["event"], description["names"]), int(description["rows"])
-        for name in ("steps", "times"):
-            dtype = np.dtype(np.int64 if name == "steps" else np.float64)
+        for name in ("steps", "places", "times") if description["own"] else ("steps", "times"):
+            dtype = np.dtype(np.float64 if name == "times" else np.int64)
             setattr(table, name, Column(dtype, np.frombuffer(data, dtype, rows, position)))
             position += rows * dtype.itemsize
+        if not description["own"]:
+            table.places = table.steps
         for index in range(len(table.names)):
             table.values[index] = Column(np.float64, np.frombuffer(data, np.float64, rows, position))
             position += rows * 8
