@@ -13,7 +13,9 @@ import stat
 from pathlib import Path
 
 _KINDS = (
+    (stat.S_ISREG, "a file"),
     (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a symbolic link"),
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -43,10 +45,14 @@ def open_regular(
     kind = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(kind):
         os.close(descriptor)
-        what = next((name for is_kind, name in _KINDS if is_kind(kind)), "not a regular file")
         number = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
-        raise OSError(number, f"it is {what}", str(path))
+        raise OSError(number, f"it is {kind_of(kind)}", str(path))
     return descriptor
+
+
+def kind_of(mode: int) -> str:
+    """What a mode of os.stat says that something is: "a file", "a folder", "a symbolic link", "a FIFO" …"""
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "not a regular file")
 
 
 def read_regular(path: str | Path, largest: int, *, follow: bool = True, folder: int | None = None) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlab.runs.events import EventWriter, decode_row, encode_row, live_branch, read_rows, split_rows
+from txlab.runs.events import EventWriter, decode_row, encode_row, live_branch, read_rows
 
 
 def row(step: int, event: str = "metrics", **said: Any) -> dict[str, Any]:
@@ -54,21 +54,26 @@ def test_what_is_no_row_is_none(line: bytes) -> None:
 LINES = [encode_row(row(step, values={"loss": 1 / (step + 1)})) for step in range(4)]
 
 
-def test_a_log_cut_at_any_byte_gives_its_whole_rows_and_is_taken_up_there_later() -> None:
+def split_rows(folder: Path, data: bytes) -> tuple[list[dict[str, Any]], int]:
+    (folder / "part.jsonl").write_bytes(data)
+    return read_rows(folder / "part.jsonl")
+
+
+def test_a_log_cut_at_any_byte_gives_its_whole_rows_and_is_taken_up_there_later(tmp_path: Path) -> None:
     whole = b"".join(LINES)
     for cut in range(len(whole) + 1):
-        rows, consumed = split_rows(whole[:cut])
+        rows, consumed = split_rows(tmp_path, whole[:cut])
         assert len(rows) == whole[:cut].count(b"\n")
-        rest, _ = split_rows(whole[consumed:])
+        rest, _ = split_rows(tmp_path, whole[consumed:])
         assert [r["step"] for r in rows + rest] == [0, 1, 2, 3]
 
 
-def test_a_tail_of_nuls_is_not_consumed_and_rubbish_between_rows_is_passed_over() -> None:
-    rows, consumed = split_rows(LINES[0] + b"\0" * 100)
+def test_a_tail_of_nuls_is_not_consumed_and_rubbish_between_rows_is_passed_over(tmp_path: Path) -> None:
+    rows, consumed = split_rows(tmp_path, LINES[0] + b"\0" * 100)
     assert (len(rows), consumed) == (1, len(LINES[0]))
-    rows, consumed = split_rows(LINES[0] + b"\0\0\n")
+    rows, consumed = split_rows(tmp_path, LINES[0] + b"\0\0\n")
     assert (len(rows), consumed) == (1, len(LINES[0]))
-    rows, consumed = split_rows(LINES[0] + b"\0\0\n" + LINES[1])
+    rows, consumed = split_rows(tmp_path, LINES[0] + b"\0\0\n" + LINES[1])
     assert [r["step"] for r in rows] == [0, 1]
 
 

@@ -7,6 +7,7 @@ will read there.
 from __future__ import annotations
 
 import json as json_
+import os
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.errors import LabError, RunFailed
+from txlab.files import open_regular
 
 if TYPE_CHECKING:
     from txlab.runs.control import Request
@@ -144,10 +146,10 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
 def end_of(path: Path) -> int:
     """The offset after the last whole row: where what comes next will begin."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, follow=False), "rb") as file:
             size = file.seek(0, 2)
             back = min(size, 1 << 16)
             file.seek(size - back)
             return size - back + file.read(back).rfind(b"\n") + 1
-    except FileNotFoundError:
+    except OSError:
         return 0

@@ -269,7 +269,7 @@ def take_back(directory: Path, before: Path) -> None:
     rows, _ = read_rows(directory / "events.jsonl")
     if any(row["event"] == "metrics" for row in rows):
         return
-    shutil.rmtree(directory, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)  # made by this command; links in it are not followed
     for folder in directory.parents:
         if folder == before.resolve() or not folder.is_relative_to(before.resolve()):
             return

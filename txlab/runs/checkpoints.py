@@ -2,30 +2,29 @@
 
 Notable: nothing is pickled, so nothing read can run code. The nested structure is JSON in which a tensor is a
 reference; a tensor that stands in two places (tied weights) is stored once and is one tensor again after loading. The
-directory is written under another name, flushed to the disk and renamed; a checksum finds what a rename cannot.
-A state of NumPy arrays alone, as a learner with a table has, is written and read without torch, whose import takes
-longer than some such runs.
+directory is written under another name, flushed to the disk and renamed; a checksum finds what a rename cannot. Nothing
+is removed but real directories with a name that is given here and nothing else in them. A state of NumPy arrays alone,
+as a learner with a table has, is written and read without torch, whose import takes longer than some such runs.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import math
 import os
-import shutil
+import re
 import sys
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import State
-from txlab.runs.atomic import atomic_write, sync_directory
 from txlab.runs.directory import RunDirectory
+from txlab.runs.folder import Folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,8 +33,15 @@ if TYPE_CHECKING:
     Named: TypeAlias = dict[str, "torch.Tensor | np.ndarray[Any, Any]"]
 
 FORMAT = 1
-_CHUNK = 1 << 22
-_ASIDE = "."  # names of directories that are being written begin so
+# Bytes of state.json: of all, which may be a tokenizer's texts, and of what is not within a text, since parsing that may
+# take 25 times as much memory.
+LARGEST_STATE, LARGEST_STRUCTURE = 64 << 20, 16 << 20
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+STATE, TENSORS = "state.json", "state.safetensors"
+# Names that are given here: a checkpoint, one that is being written, replaced or removed, and the files in it.
+_NAME = re.compile(r"[0-9]{8,18}")
+_LEFTOVER = re.compile(r"\.([0-9]{8,18})\.([0-9]+|old|gone)")
+_PART = re.compile(r"state\.(json|safetensors)|\.state\.json\.[0-9]+\.[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,7 @@ def _apart(value: Any, path: str, tensors: _Tensors) -> Any:
         return {"$bytes": base64.b64encode(value).decode()}
     import numpy as np
 
-    torch = sys.modules.get("torch")  # where it is not imported nothing is a tensor of it
-    if torch is not None and isinstance(value, torch.Tensor):
+    if _is_torch(value):
         return {"$tensor": tensors.name_of(value, path)}
     if isinstance(value, np.ndarray):
         tensors.by_name[path] = np.array(value, order="C")
@@ -145,68 +150,67 @@ def save(run: RunDirectory, step: int, state: State, about: About | None = None)
 
     One of the same step is replaced. Raises OSError (a full disk); nothing half-written is left then.
     """
+    from txlab.runs.tensor_files import save_tensors
+
     about = about or About(step)
     tree, tensors = take_apart(state)
-    final = run.checkpoints / f"{step:08d}"
-    aside = run.checkpoints / f"{_ASIDE}{final.name}.{os.getpid()}"
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
-        aside.mkdir(parents=True)
-        _save_tensors(tensors, aside / "state.safetensors")
-        size, checksum = _checksum(aside / "state.safetensors", sync=True)
-        said = {
-            "format": FORMAT,
-            "step": step,
-            "log_bytes": about.log_bytes,
-            "val_loss": about.val_loss if about.val_loss is not None and math.isfinite(about.val_loss) else None,
-            "pending": list(about.pending),
-            "tensors": {"bytes": size, "crc32": checksum},
-            "state": tree,
-        }
-        data = json.dumps(said, allow_nan=False).encode()
-        atomic_write(aside / "state.json", data, durable=True)
-        _rename_over(aside, final)
-        sync_directory(run.checkpoints)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
+    loss = about.val_loss if about.val_loss is not None and math.isfinite(about.val_loss) else None
+    name = f"{step:08d}"
+    aside = f".{name}.{os.getpid()}"
+    with run.folder("checkpoints", make=True) as there:
+        _discard(there, aside)
+        try:
+            there.mkdir(aside)
+            with there.folder(aside) as folder:
+                size, checksum = save_tensors(folder, TENSORS, tensors)
+                said = {
+                    "format": FORMAT,
+                    "step": step,
+                    "log_bytes": about.log_bytes,
+                    "val_loss": loss,
+                    "pending": list(about.pending),
+                    "tensors": {"bytes": size, "crc32": checksum},
+                    "state": tree,
+                }
+                data = json.dumps(said, allow_nan=False).encode()
+                require_readable(data)
+                folder.write(STATE, data, durable=True)
+            _rename_over(there, aside, name)
+            there.sync()
+        except BaseException:
+            _discard(there, aside)
+            raise
     return size + len(data)
 
 
-def _is_torch(tensor: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(tensor, torch.Tensor)
+def require_readable(data: bytes) -> None:
+    """Raise ValueError where the description of a state would take too much memory to read."""
+    if len(data) > LARGEST_STATE or (len(data) > LARGEST_STRUCTURE and len(_TEXT.sub(b'""', data)) > LARGEST_STRUCTURE):
+        raise ValueError(f"the state has {len(data) >> 20} MiB beside its tensors; numbers belong into tensors")
 
 
-def _save_tensors(tensors: Named, path: Path) -> None:
-    """safetensors' own writer; its error for a full disk becomes the OSError that it was."""
-    save_file: Callable[..., None]
-    if any(map(_is_torch, tensors.values())):
-        import torch
-        from safetensors.torch import save_file
-
-        tensors = {name: each if _is_torch(each) else torch.from_numpy(each) for name, each in tensors.items()}
-    else:
-        from safetensors.numpy import save_file
+def _is_ours(there: Folder, name: str) -> bool:
+    """Whether a directory holds nothing but what is written into a checkpoint."""
     try:
-        save_file(tensors, path)
+        with there.folder(name) as folder:
+            return all(map(_PART.fullmatch, folder.names()))
     except OSError:
-        raise
-    except Exception as error:
-        if "os error 28" in str(error) or "No space left" in str(error):
-            raise OSError(28, os.strerror(28), str(path)) from None
-        raise
+        return False
 
 
-def _load_tensors(state: Any, path: Path) -> Named:
-    """By torch if the state that they belong to has a tensor of it, else by NumPy."""
-    if _has_tensor(state):
-        from safetensors.torch import load_file as of_torch
+def _discard(there: Folder, name: str) -> None:
+    """Remove a directory with the files of a checkpoint; whatever else it is, or holds, stays."""
+    with contextlib.suppress(OSError):
+        if _is_ours(there, name):
+            with there.folder(name) as folder:
+                for part in folder.names():
+                    folder.unlink(part)
+            there.rmdir(name)
 
-        return dict(of_torch(path))
-    from safetensors.numpy import load_file as of_numpy
 
-    return dict(of_numpy(path))
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # where it is not imported nothing is a tensor of it
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _has_tensor(state: Any) -> bool:
@@ -215,46 +219,56 @@ def _has_tensor(state: Any) -> bool:
     return isinstance(state, dict) and ("$tensor" in state or any(map(_has_tensor, state.values())))
 
 
-def _checksum(path: Path, sync: bool = False) -> tuple[int, int]:
-    """(size, crc32) of a file; `sync` waits until it is on the disk. About 1 GB/s."""
-    size = checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(_CHUNK):
-            size += len(block)
-            checksum = zlib.crc32(block, checksum)
-        if sync:
-            os.fsync(file.fileno())
-    return size, checksum
-
-
-def _rename_over(aside: Path, final: Path) -> None:
+def _rename_over(there: Folder, aside: str, name: str) -> None:
     """Directories cannot be exchanged: an older one steps aside first, and tidy() puts it back after a kill between."""
-    old = final.with_name(f"{_ASIDE}{final.name}.old")
-    if final.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        final.rename(old)
-    aside.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
+    if there.kind(name):
+        _set_off(there, name, "old")
+    there.rename(aside, name)
+    _discard(there, f".{name}.old")
+
+
+def _set_off(there: Folder, name: str, to: str) -> None:
+    """Rename a checkpoint that is to be removed. OSError where that would take something else away."""
+    if not _is_ours(there, name):
+        raise OSError(errno.EEXIST, f"checkpoints/{name} holds something else than a checkpoint")
+    _discard(there, f".{name}.{to}")
+    there.rename(name, f".{name}.{to}")
 
 
 def tidy(run: RunDirectory) -> None:
-    """Remove what a kill left half-written; put back a checkpoint that was being replaced. For the writer only."""
-    with contextlib.suppress(OSError):
-        for leftover in sorted(run.checkpoints.iterdir()):
-            if leftover.name.startswith(_ASIDE):
-                final = run.checkpoints / leftover.name[1:].removesuffix(".old")
-                if leftover.name.endswith(".old") and not final.exists():
-                    leftover.rename(final)
-                else:
-                    shutil.rmtree(leftover, ignore_errors=True)
+    """Remove what a kill left half-written; put back a checkpoint that was being replaced. For the writer only.
+
+    Raises LabError where something that is no directory has the name of a checkpoint.
+    """
+    try:
+        there = run.folder("checkpoints")
+    except FileNotFoundError:
+        return
+    with there:
+        for name in sorted(there.names()):
+            kind = there.kind(name)
+            if _NAME.fullmatch(name) and kind != "a folder":
+                raise LabError(f"{run.path} is not written to: checkpoints/{name} is {kind}, not a checkpoint")
+            leftover = _LEFTOVER.fullmatch(name)
+            if leftover and leftover[2] == "old" and kind == "a folder" and not there.kind(leftover[1]):
+                there.rename(name, leftover[1])
+            elif leftover:
+                _discard(there, name)
 
 
 def steps(run: RunDirectory) -> list[int]:
     """The steps that have a checkpoint directory, ascending; whether each is sound is found when it is read."""
     try:
-        return sorted(int(path.name) for path in run.checkpoints.iterdir() if path.name.isdecimal() and path.is_dir())
+        with run.folder("checkpoints") as there:
+            names = [name for name in there.names() if _NAME.fullmatch(name) and f"{int(name):08d}" == name]
+            return sorted(int(name) for name in names if there.kind(name) == "a folder")
     except OSError:
         return []
+
+
+def _opened(run: RunDirectory, step: int) -> Folder:
+    with run.folder("checkpoints") as there:
+        return there.folder(f"{step:08d}")
 
 
 def look(run: RunDirectory, step: int) -> About:
@@ -263,13 +277,15 @@ def look(run: RunDirectory, step: int) -> About:
 
 
 def _look(run: RunDirectory, step: int) -> tuple[About, dict[str, Any]]:
-    folder = run.checkpoints / f"{step:08d}"
     try:
-        said = json.loads((folder / "state.json").read_bytes())
+        with _opened(run, step) as folder:
+            data = folder.read(STATE, LARGEST_STATE)
+            require_readable(data)
+            said = json.loads(data)
+            size = folder.stat(TENSORS).st_size
         if said["format"] > FORMAT:
             raise LabError(f"checkpoint {step} in {run.path} has format {said['format']}; this txlab reads {FORMAT}")
         about = About(int(said["step"]), int(said["log_bytes"]), said["val_loss"], said["pending"])
-        size = (folder / "state.safetensors").stat().st_size
         if about.step != step or size != said["tensors"]["bytes"]:
             raise ValueError(f"state.safetensors has {size} bytes")
         return about, said
@@ -301,13 +317,18 @@ def read(run: RunDirectory, step: int) -> Checkpoint:
     if step not in steps(run):
         held = ", ".join(map(str, steps(run))) or "none"
         raise LabError(f"{run.path} has no checkpoint of step {step}; there are: {held}")
+    from txlab.runs.tensor_files import load_tensors
+
     about, said = _look(run, step)
-    path = run.checkpoints / f"{step:08d}" / "state.safetensors"
     try:
-        if _checksum(path)[1] != said["tensors"]["crc32"]:
-            raise ValueError("the checksum of state.safetensors is wrong")
-        state = put_together(said["state"], _load_tensors(said["state"], path))
-    except Exception as error:  # safetensors has its own exception class, and damage can look like anything
+        with _opened(run, step) as folder:
+            descriptor = folder.open(TENSORS)
+        try:
+            tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), _has_tensor(said["state"]))
+        finally:
+            os.close(descriptor)
+        state = put_together(said["state"], tensors)
+    except Exception as error:  # damage can look like anything
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None
     return Checkpoint(about, state)
 
@@ -345,17 +366,25 @@ def prune(run: RunDirectory, keep: int) -> list[int]:
 
 def set_aside(run: RunDirectory, step: int) -> None:
     """Rename a damaged checkpoint so that nobody counts on it; its files stay for whoever wants to know."""
-    final = run.checkpoints / f"{step:08d}"
-    aside = final.with_name(f"{final.name}.damaged")
-    shutil.rmtree(aside, ignore_errors=True)
-    final.rename(aside)
+    with run.folder("checkpoints") as there:
+        name = aside = f"{step:08d}"
+        number = 1
+        while there.kind(aside):
+            aside = f"{name}.damaged" if number == 1 else f"{name}.damaged-{number}"
+            number += 1
+        there.rename(name, aside)
 
 
 def remove(run: RunDirectory, removed: list[int]) -> None:
-    """Take checkpoints away: each is renamed first, so that a kill in between leaves none that looks whole."""
-    for step in removed:
-        final = run.checkpoints / f"{step:08d}"
-        gone = final.with_name(f"{_ASIDE}{final.name}.gone")
-        shutil.rmtree(gone, ignore_errors=True)
-        final.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+    """Take checkpoints away: each is renamed first, so that a kill in between leaves none that looks whole.
+
+    A directory that holds anything else stays.
+    """
+    if not removed:
+        return
+    with run.folder("checkpoints") as there:
+        for step in removed:
+            name = f"{step:08d}"
+            if _is_ours(there, name):
+                _set_off(there, name, "gone")
+                _discard(there, f".{name}.gone")

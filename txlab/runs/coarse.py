@@ -9,8 +9,9 @@ at or below the places that come later are kept.
 import os
 from pathlib import Path
 
+from txlab.files import open_regular
 from txlab.runs.branch import MEASURED, Branch, parse
-from txlab.runs.events import Row, place_of
+from txlab.runs.events import LONGEST, Row, place_of
 
 TAIL = 256 * 1024
 SAMPLES = 2000
@@ -18,6 +19,8 @@ BLOCK = 4096  # read at each sampled offset: about 28 rows, so that rows logged 
 SEARCHED = 1024 * 1024 * 1024
 CHUNK = 4 * 1024 * 1024
 REWIND = b'"rewind"'
+MOST_REWINDS = 100_000
+PARSED = 64 * 1024 * 1024  # bytes of rows that are parsed because they have that word in them
 
 
 def coarse_branch(
@@ -27,7 +30,7 @@ def coarse_branch(
 
     Raises OSError.
     """
-    with path.open("rb", buffering=0) as file:
+    with os.fdopen(open_regular(path, follow=False), "rb", buffering=0) as file:
         descriptor = file.fileno()
         size = os.fstat(descriptor).st_size
         start = max(size - tail, 0)
@@ -59,7 +62,7 @@ def find_rewinds(descriptor: int, end: int, searched: int) -> list[tuple[int, in
     if end > searched:
         return None
     found: list[tuple[int, int]] = []
-    position, carried = 0, b""
+    position, carried, parsed = 0, b"", 0
     while position < end:
         chunk = carried + os.pread(descriptor, min(CHUNK, end - position), position)
         if len(chunk) == len(carried):
@@ -74,8 +77,11 @@ def find_rewinds(descriptor: int, end: int, searched: int) -> list[tuple[int, in
             row = parse(chunk[line_start:line_end])
             if row is not None and row["event"] == "rewind":
                 found.append((base + line_start, row["step"]))
+            parsed += line_end - line_start
+            if len(found) > MOST_REWINDS or parsed > PARSED:
+                return None
             at = chunk.find(REWIND, line_end, complete)
-        carried = chunk[complete:]
+        carried = chunk[complete:] if len(chunk) - complete <= LONGEST else b""  # what is longer is no row
     return found
 
 

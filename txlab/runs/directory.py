@@ -1,37 +1,102 @@
 """One run on disk: the places in its directory, what its run.json says, and whether somebody computes it.
 
-Notable: whether a run is alive is a reader's conclusion (pid, age of the heartbeat), not a file.
+Notable: whether a run is alive is a reader's conclusion (pid, age of the heartbeat), not a file. Whoever writes a run
+holds its directory open and never leaves it (`folder`); paths are for reading and for people.
 """
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import socket
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
 from txlab.errors import LabError
-from txlab.runs.atomic import atomic_write
+from txlab.runs.folder import Folder
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
 ALIVE = ("running", "paused")
 LOST_AFTER = 30.0  # seconds; fifteen missed heartbeats, longer than a network file system keeps a stale attribute
+LARGEST_INFO = 4 << 20  # bytes of run.json that are read: parsing may take 25 times as much memory
+LARGEST_HEARTBEAT = 4096
+
+# What a run consists of, and what nothing else may take the place of.
+FILES = ("run.json", "scenario.toml", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
+FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
+FOLDERS = ("checkpoints", "frames", "inbox")
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The places inside one run. Making this object touches nothing."""
+    """The places inside one run. Making this object touches nothing.
+
+    top  its directory, where it is held open: by the process that writes the run
+    """
 
     path: Path
+    top: Folder | None = field(default=None, compare=False, repr=False)
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, top: Folder | None = None) -> None:
         object.__setattr__(self, "path", Path(path))
+        object.__setattr__(self, "top", top)
+
+    def held(self) -> RunDirectory:
+        """The same run with its directory held open: whatever happens to its name, no other place is written to.
+
+        Raises LabError if there is no such directory.
+        """
+        path = self.path.resolve()
+        try:
+            return RunDirectory(path, Folder.at(path))
+        except OSError as error:
+            raise LabError(f"{path} is not a run: {error.strerror}") from None
+
+    def folder(self, name: str | None = None, *, make: bool = False) -> Folder:
+        """The directory, or that of a name in it, to be closed by whoever asked. Raises OSError."""
+        top = self.top.again() if self.top is not None else Folder.at(self.path, follow=True)
+        if name is None:
+            return top
+        with top:
+            return top.folder(name, make=make)
+
+    def read(self, name: str, largest: int) -> bytes:
+        """A file directly in the run, of at most `largest` bytes. Raises OSError."""
+        with self.folder() as top:
+            return top.read(name, largest)
+
+    def write(self, name: str, data: bytes, durable: bool = False) -> None:
+        """Put a file into the run, complete or not at all. Raises OSError."""
+        with self.folder() as top:
+            top.write(name, data, durable)
+
+    def log_file(self) -> BinaryIO:
+        """log.txt, to be written to at its end. Raises OSError."""
+        with self.folder() as top:
+            return os.fdopen(top.open("log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+
+    def misplaced(self) -> str:
+        """The first entry that is not what a run has there: "checkpoints is a symbolic link"; "" if there is none.
+
+        What is absent is not misplaced.
+        """
+        with contextlib.suppress(OSError), self.folder() as top:
+            for names, right in (((*FILES, *FILES_OF_START), "a file"), (FOLDERS, "a folder")):
+                for name in names:
+                    if (kind := top.kind(name)) not in ("", right):
+                        return f"{name} is {kind}"
+        return ""
+
+    def require_own(self) -> None:
+        """Raise LabError unless everything in it that a run has is what a run has there; before anything is written."""
+        if wrong := self.misplaced():
+            raise LabError(f"{self.path} is not written to: {wrong}, which no run of txlab has")
 
     @property
     def name(self) -> str:
@@ -115,7 +180,7 @@ class RunInfo:
         """
         run = run if isinstance(run, RunDirectory) else RunDirectory(run)
         try:
-            found = orjson.loads(run.run_file.read_bytes())
+            found = orjson.loads(run.read("run.json", LARGEST_INFO))
         except OSError as error:
             raise Unreadable(f"{run.path} is not a run: run.json cannot be read ({error.strerror})") from None
         except orjson.JSONDecodeError:
@@ -131,7 +196,7 @@ class RunInfo:
         return info
 
     def save(self, run: RunDirectory) -> None:
-        atomic_write(run.run_file, self.encoded())
+        run.write("run.json", self.encoded())
 
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
@@ -199,7 +264,7 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Sta
 def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
     """The last heartbeat {"time", "step", "status", "pid"}, or None if there is none or it cannot be understood."""
     try:
-        beat = orjson.loads(run.heartbeat.read_bytes())
+        beat = orjson.loads(run.read("heartbeat", LARGEST_HEARTBEAT))
         return {
             "time": float(beat["time"]),
             "step": int(beat["step"]),

@@ -7,6 +7,8 @@ silently write null. A torn tail means "not there yet" to readers and is cut off
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -15,11 +17,17 @@ from typing import Any
 
 import orjson
 
+from txlab.errors import LabError
+from txlab.files import open_regular
+from txlab.runs.folder import Folder
+
 Row = dict[str, Any]
 
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _NUMBERS = ("values", "from", "to")  # where decode_row turns the strings back; a sample may well say "NaN"
 _TAIL_BLOCK = 1 << 16
+_SLICE = 1 << 20
+LONGEST = 8 << 20  # bytes of a row; a longer one is garbage (parsing may take 25 times as much memory)
 
 
 def encode_row(row: Row) -> bytes:
@@ -91,32 +99,46 @@ def _numbers(value: Any) -> Any:
     return _NAMED.get(value, value) if isinstance(value, str) else value
 
 
-def split_rows(data: bytes) -> tuple[list[Row], int]:
-    """The whole rows at the beginning of `data`, and how many bytes they take.
+def behind_hole(descriptor: int, offset: int) -> int:
+    """Where the next bytes lie that a file really has, so that nobody reads the zeros of a sparse one."""
+    try:
+        return os.lseek(descriptor, offset, os.SEEK_DATA)
+    except OSError as error:  # there are no more, or the system does not know
+        return os.fstat(descriptor).st_size if error.errno == errno.ENXIO else offset
+
+
+def each_row(path: Path, offset: int = 0) -> Iterator[tuple[Row, int]]:
+    """Rows from a byte offset on, each with the offset behind it, in little memory; an absent file has none.
+
+    Raises OSError, also where it is not a regular file.
+    """
+    with contextlib.suppress(FileNotFoundError), os.fdopen(open_regular(path, follow=False), "rb", buffering=0) as file:
+        rest = b""
+        while block := os.pread(file.fileno(), _SLICE, offset + len(rest)):
+            if not block.strip(b"\0"):
+                offset, rest = behind_hole(file.fileno(), offset + len(rest) + len(block)), b""
+                continue
+            lines = (rest + block).split(b"\n")
+            rest = lines.pop()
+            for line in lines:
+                offset += len(line) + 1
+                if (row := decode_row(line)) is not None:
+                    yield row, offset
+            if len(rest) > LONGEST:  # step over it; what is left of the line will be no row either
+                offset, rest = offset + len(rest), b""
+
+
+def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
+    """Rows from a byte offset on, and the offset to go on from; an absent file has none.
 
     What follows the last row that could be understood is not consumed: a torn row or a block of NULs is a tail that
     has not arrived yet, to be read again later. Rubbish *between* rows is passed over.
     """
-    rows: list[Row] = []
-    position = consumed = 0
-    while (end := data.find(b"\n", position)) >= 0:
-        row = decode_row(data[position:end])
-        position = end + 1
-        if row is not None:
-            rows.append(row)
-            consumed = position
-    return rows, consumed
-
-
-def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
-    """Rows from a byte offset on, and the offset to go on from; an absent file has none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            rows, consumed = split_rows(file.read())
-    except FileNotFoundError:
-        return [], offset
-    return rows, offset + consumed
+    rows = []
+    for row, behind in each_row(path, offset):
+        rows.append(row)
+        offset = behind
+    return rows, offset
 
 
 LARGEST_STEP = 2**62
@@ -148,8 +170,10 @@ class EventWriter:
     is completed instead. Raises OSError as the system calls do; after a failed write the file ends with a whole row.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    def __init__(self, path: Path, folder: Folder | None = None) -> None:
+        """`folder` is the run's directory, where it is held open."""
+        with folder or Folder.at(path.parent, follow=True) as top:
+            self.descriptor = top.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             self.mended = self._mend()
         except BaseException:
@@ -159,7 +183,7 @@ class EventWriter:
     def _mend(self) -> int:
         self.size = os.fstat(self.descriptor).st_size
         end = self._last_line_end()
-        tail = os.pread(self.descriptor, self.size - end, end) if self.size - end <= _TAIL_BLOCK * 64 else b""
+        tail = os.pread(self.descriptor, self.size - end, end)
         if tail and decode_row(tail) is not None:
             self.write_bytes(b"\n")
             return 0
@@ -170,24 +194,24 @@ class EventWriter:
         return torn
 
     def _last_line_end(self) -> int:
-        """The offset after the last newline; 0 if there is none."""
-        for block in self._blocks_backwards():
-            start, data = block
-            found = data.rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-        return 0
-
-    def _blocks_backwards(self) -> Iterator[tuple[int, bytes]]:
+        """The offset after the last newline; 0 if there is none. OSError where that would cut off more than a row."""
         end = self.size
         while end > 0:
+            if self.size - end > LONGEST:
+                raise OSError(errno.EFBIG, f"the last {LONGEST >> 20} MiB of events.jsonl are no rows")
             start = max(0, end - _TAIL_BLOCK)
-            yield start, os.pread(self.descriptor, end - start, start)
+            found = os.pread(self.descriptor, end - start, start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
             end = start
+        return 0
 
     def write(self, row: Row) -> None:
-        """Append one row with one os.write."""
-        self.write_bytes(encode_row(row))
+        """Append one row with one os.write. LabError for one so long that no reader would take it for a row."""
+        line = encode_row(row)
+        if len(line) > LONGEST:
+            raise LabError(f"a row of the log has at most {LONGEST >> 20} MiB; this one has {len(line) >> 20} MiB")
+        self.write_bytes(line)
 
     def write_bytes(self, line: bytes) -> None:
         written = 0

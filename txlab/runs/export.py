@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from txlab.errors import LabError, nearest
+from txlab.files import open_regular
 from txlab.runs.branch import MEASURED, parse
 from txlab.runs.columns import number
 from txlab.runs.directory import RunDirectory
@@ -31,14 +32,23 @@ def every_row(run: str | Path) -> Iterator[Row]:
     Raises LabError if there is no log, or it was replaced while it was read.
     """
     events = RunDirectory(run).events
-    if not events.is_file():
-        raise LabError(f"{Path(run)} cannot be exported: it has no events.jsonl")
+    require_log(events)
     cursor = LineCursor(events)
     try:
         while lines := cursor.read():
             yield from (row for line in lines if (row := parse(line)) is not None)
     except Replaced:
         raise LabError(f"{events} was replaced while it was exported; export it again") from None
+
+
+def require_log(events: Path) -> None:
+    """Raise LabError where there is no log to be exported."""
+    try:
+        os.close(open_regular(events, follow=False))
+    except FileNotFoundError:
+        raise LabError(f"{events.parent} cannot be exported: it has no events.jsonl") from None
+    except OSError as error:
+        raise LabError(f"{events} cannot be exported: {error.strerror}") from None
 
 
 def live_rows(run: str | Path) -> Iterator[Row]:
@@ -175,8 +185,7 @@ def write_tensorboard(
     if out.is_dir() and any(out.glob("events.out.tfevents.*")):
         raise LabError(f"{out} already holds TensorBoard event files; name another folder")
     chosen = None if names is None else set(metric_names(run, names))
-    if not RunDirectory(run).events.is_file():
-        raise LabError(f"{Path(run)} cannot be exported: it has no events.jsonl")
+    require_log(RunDirectory(run).events)
     try:
         out.mkdir(parents=True, exist_ok=True)
         write_events(run, out, chosen, images)

@@ -83,10 +83,13 @@ def _dated(root: Path) -> list[tuple[float, str, Path]]:
 
 def is_run(path: Path) -> bool:
     """Whether a directory has what makes it a run; any string may be asked about."""
-    try:
-        return (path / "run.json").is_file() or (path / "events.jsonl").is_file()
-    except (OSError, ValueError):  # a name that is too long, or has a NUL
-        return False
+    for name in ("run.json", "events.jsonl"):
+        try:
+            (path / name).stat(follow_symlinks=False)
+            return True  # whatever it is: reading it says what is wrong
+        except (OSError, ValueError):  # a name that is too long, or has a NUL
+            continue
+    return False
 
 
 def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:

@@ -1,7 +1,6 @@
 """How frames lie in safetensors files: a single one, or a pack with the step before each name.
 
-Notable: headers are parsed here, not by the library, so that one tensor of one frame is read with one pread. What a
-header claims is checked against the size of the file before a byte is believed.
+Notable: headers are parsed by us, not by the library, so that one tensor of one frame is read with one pread.
 """
 
 from __future__ import annotations
@@ -12,32 +11,23 @@ import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
+from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs.atomic import atomic_write
+from txlab.runs.folder import Folder
+from txlab.runs.tensor_files import LARGEST_HEADER, NAMES, TYPES, Place, encode_header, read_places
 
 _CHUNK = 1 << 22
-_HEADER_LIMIT = 100_000_000  # safetensors' own
-SINGLE = re.compile(r"(\d{8,})\.safetensors")
-PACK = re.compile(r"pack-(\d{8,})-(\d{8,})\.safetensors")
-_SIZES = {
-    "BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8,
-    "I64": 8, "F64": 8,
-}  # fmt: skip
-_TYPES = {
-    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
-    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
-}  # fmt: skip
-
-_NAMES = {np.dtype(code): name for name, code in _TYPES.items() if name != "BF16"}
-
-Place = tuple[str, list[int], int, int]  # type, shape, first byte in the file, byte after the last
+LARGEST_FRAME = 256 << 20  # bytes of the tensors that are read of a frame
+MOST_FRAMES = 1024  # in one file; ours have 64
+STEP = re.compile(r"[0-9]{8,18}")
+SINGLE = re.compile(r"([0-9]{8,18})\.safetensors")
+PACK = re.compile(r"pack-([0-9]{8,18})-([0-9]{8,18})\.safetensors")
+ASIDE = re.compile(r"\.(pack-[0-9]{8,18}-)?[0-9]{8,18}\.safetensors\.[0-9]+\.[0-9]+")  # what a kill left half-written
 Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
@@ -52,48 +42,41 @@ def pack_name(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """The header of one file: for each step what was said about it and its tensors, name → place."""
+    """The header of one file: for each step what was said about it and its tensors, name → place; its bytes."""
 
     texts: Mapping[int, str]
     tensors: Mapping[int, Mapping[str, Place]]
+    size: int
 
 
-def _parse_header(data: bytes, start: int, size: int, single: int | None) -> Stored:
-    """Understand a safetensors header; `start` is where the tensors begin, `size` the file's. ValueError if it lies."""
-    header = orjson.loads(data)
-    if not isinstance(header, dict):
-        raise ValueError("the header is not an object")
-    texts = {int(key): str(text) for key, text in header.pop("__metadata__", {}).items() if key.isdecimal()}
+def read_header(descriptor: int, single: int | None) -> Stored:
+    """Raises what DAMAGE names."""
+    metadata, places, size = read_places(descriptor)
+    if len(metadata) > MOST_FRAMES:
+        raise ValueError(f"it claims to hold {len(metadata)} frames")
+    texts = {int(key): str(text) for key, text in metadata.items() if STEP.fullmatch(key)}
     tensors: dict[int, dict[str, Place]] = {step: {} for step in texts}
-    for key, entry in header.items():
-        begin, end = entry["data_offsets"]
-        shape, kind = entry["shape"], entry["dtype"]
+    for key, place in places.items():
         if single is None:
             prefix, _, name = key.partition("/")
             step = int(prefix)
         else:
             step, name = single, key
-        if _SIZES[kind] * prod(shape) != end - begin or begin < 0 or start + end > size:
-            raise ValueError(f"{key} does not fit")
-        tensors.setdefault(step, {})[name] = (kind, shape, start + begin, start + end)
-    return Stored(texts, {step: tensors[step] for step in texts})
+        tensors.setdefault(step, {})[name] = place
+    return Stored(texts, {step: tensors[step] for step in texts}, size)
 
 
-def read_header(descriptor: int, single: int | None) -> Stored:
-    size = os.fstat(descriptor).st_size
-    length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
-    if not 2 <= length <= min(_HEADER_LIMIT, size - 8):
-        raise ValueError("the header's length is wrong")
-    return _parse_header(os.pread(descriptor, length, 8), 8 + length, size, single)
-
-
-def read_array(descriptor: int, place: Place) -> np.ndarray[Any, Any]:
-    """One tensor's bytes as a NumPy array; bfloat16 (which NumPy lacks) widened to float32, without loss."""
-    kind, shape, begin, end = place
-    flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=_TYPES[kind])
-    if kind == "BF16":
-        flat = (flat.astype(np.uint32) << 16).view(np.float32)
-    return flat.reshape(shape)
+def read_arrays(descriptor: int, places: Mapping[str, Place]) -> dict[str, np.ndarray[Any, Any]]:
+    """Tensors as NumPy arrays; bfloat16 (which NumPy lacks) widened to float32, without loss."""
+    if sum(end - begin for _, _, begin, end in places.values()) > LARGEST_FRAME:
+        raise ValueError(f"the tensors of a frame have more than {LARGEST_FRAME >> 20} MiB")
+    arrays = {}
+    for name, (kind, shape, begin, end) in places.items():
+        flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=TYPES[kind])
+        if kind == "BF16":
+            flat = (flat.astype(np.uint32) << 16).view(np.float32)
+        arrays[name] = flat.reshape(shape)
+    return arrays
 
 
 def as_arrays(frame: Frame) -> dict[str, np.ndarray[Any, Any]]:
@@ -121,20 +104,20 @@ def _valid(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def steps_in(path: Path) -> list[int]:
+def steps_in(folder: Folder, name: str) -> list[int]:
     """The steps of the frames in a file, from its header alone; none if it is damaged."""
     try:
-        with opened(path) as (_, header):
+        with opened(folder, name) as (_, header):
             return sorted(header.texts)
     except DAMAGE:
         return []
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[tuple[int, Stored]]:
+def opened(folder: Folder, name: str) -> Iterator[tuple[int, Stored]]:
     """The descriptor and the header of a file of frames; raises what DAMAGE names."""
-    single = SINGLE.fullmatch(path.name)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    single = SINGLE.fullmatch(name)
+    descriptor = folder.open(name)
     try:
         yield descriptor, read_header(descriptor, int(single[1]) if single else None)
     finally:
@@ -142,26 +125,34 @@ def opened(path: Path) -> Iterator[tuple[int, Stored]]:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The bytes of a file with one frame."""
+    """The bytes of a file with one frame. LabError for one that no reader would take."""
     entries: dict[str, Any] = {"__metadata__": {f"{frame.step:08d}": said_in(frame)}}
     pieces: list[Any] = []
     size = 0
     # The widest numbers first, so that each tensor is aligned, as the format recommends.
     for name, array in sorted(as_arrays(frame).items(), key=lambda entry: (-entry[1].itemsize, entry[0])):
-        kind = _NAMES[array.dtype.newbyteorder("<")]
+        kind = NAMES[array.dtype.newbyteorder("<")]
         begin, size = size, size + array.nbytes
         entries[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, size]}
         pieces.append(np.asarray(array, array.dtype.newbyteorder("<")).data.cast("B") if array.nbytes else b"")
-    said = orjson.dumps(entries)
-    said += b" " * (-len(said) % 8)
-    return b"".join([len(said).to_bytes(8, "little"), said, *pieces])
+    head = encode_header(entries)
+    for has, most, what in ((size, LARGEST_FRAME, "tensors"), (len(head), LARGEST_HEADER, "texts and facts")):
+        if has > most:
+            raise LabError(f"the {what} of a frame have at most {most >> 20} MiB, not {has >> 20} MiB")
+    return b"".join([head, *pieces])
 
 
-def write_pack(path: Path, sources: Iterable[Path], kept: Container[int] | None = None) -> tuple[list[int], int]:
+class TooMuch(Exception):
+    """What the frames say would not fit into the header of one pack."""
+
+
+def write_pack(
+    folder: Folder, pack: str, sources: Iterable[str], kept: Container[int] | None = None
+) -> tuple[list[int], int]:
     """Put the frames of several files (all, or the steps kept) into one pack, atomically: (their steps, its bytes).
 
     Tensors are copied as bytes, a stretch at a time, never decoded; a source that is damaged gives nothing. No pack is
-    written when there is no frame for it.
+    written when there is no frame for it. Raises TooMuch.
     """
     metadata: dict[str, str] = {}
     entries: dict[str, Any] = {}
@@ -170,7 +161,7 @@ def write_pack(path: Path, sources: Iterable[Path], kept: Container[int] | None 
     with contextlib.ExitStack() as stack:
         for source in sources:
             try:
-                descriptor, header = stack.enter_context(opened(source))
+                descriptor, header = stack.enter_context(opened(folder, source))
             except DAMAGE:
                 continue
             for step, places in header.tensors.items():
@@ -191,10 +182,11 @@ def write_pack(path: Path, sources: Iterable[Path], kept: Container[int] | None 
                         stretches.append((descriptor, begin, end))
         if not metadata:
             return [], 0
-        said = orjson.dumps({"__metadata__": metadata, **entries})
-        said += b" " * (-len(said) % 8)  # the tensors begin aligned, as the format recommends
-        atomic_write(path, _pieces(len(said).to_bytes(8, "little") + said, stretches))
-    return sorted(int(prefix) for prefix in metadata), 8 + len(said) + size
+        head = encode_header({"__metadata__": metadata, **entries})
+        if len(head) > LARGEST_HEADER:
+            raise TooMuch
+        folder.write(pack, _pieces(head, stretches))
+    return sorted(int(prefix) for prefix in metadata), len(head) + size
 
 
 def _pieces(head: bytes, stretches: Iterable[tuple[int, int, int]]) -> Iterator[bytes]:

@@ -7,7 +7,9 @@ files go, and a reader that has lost a file between listing and opening lists ag
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -20,16 +22,18 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs.atomic import atomic_write
+from txlab.runs.folder import Folder
 from txlab.runs.frame_files import (
+    ASIDE,
     DAMAGE,
     PACK,
     SINGLE,
     Identity,
     Stored,
+    TooMuch,
     encode_frame,
     pack_name,
-    read_array,
+    read_arrays,
     read_header,
     single_name,
     steps_in,
@@ -37,7 +41,7 @@ from txlab.runs.frame_files import (
 )
 
 PACKED = 64  # frames a pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
-_HEADERS_KEPT = 24
+_HEADERS_KEPT, _HEADERS_SIZE = 24, 8 << 20  # in number and in bytes on the disk
 
 
 class FrameIndex:
@@ -56,6 +60,11 @@ class FrameIndex:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the recording, as of the last refresh."""
+        return sum(size for (_, size, _), _ in self._files.values())
 
     def refresh(self) -> bool:
         """Look again; True if frames came or went. Costs a directory listing and the headers of changed files.
@@ -91,17 +100,15 @@ class FrameIndex:
 
     def _listing(self) -> dict[str, Identity]:
         found = {}
-        try:
-            with os.scandir(self.directory) as entries:
-                for entry in entries:
-                    if SINGLE.fullmatch(entry.name) or PACK.fullmatch(entry.name):
-                        try:
-                            stat = entry.stat()
-                        except OSError:  # it went between listing and looking
-                            continue
-                        found[entry.name] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        except OSError:
-            return {}
+        with contextlib.suppress(OSError), Folder.at(self.directory) as folder:
+            for name in folder.names():
+                if SINGLE.fullmatch(name) or PACK.fullmatch(name):
+                    try:
+                        about = folder.stat(name)
+                    except OSError:  # it went between listing and looking
+                        continue
+                    if stat.S_ISREG(about.st_mode):
+                        found[name] = (about.st_mtime_ns, about.st_size, about.st_ino)
         return found
 
     def _understood(self, listed: Mapping[str, Identity]) -> dict[str, tuple[Identity, list[int]]]:
@@ -124,11 +131,15 @@ class FrameIndex:
         return files
 
     def _header(self, name: str, identity: Identity) -> Stored:
-        descriptor = os.open(self.directory / name, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._open(name)
         try:
             return self._header_of(descriptor, name, identity)
         finally:
             os.close(descriptor)
+
+    def _open(self, name: str) -> int:
+        with Folder.at(self.directory) as folder:
+            return folder.open(name)
 
     def _header_of(self, descriptor: int, name: str, identity: Identity) -> Stored:
         key = (name, identity)
@@ -138,7 +149,7 @@ class FrameIndex:
         single = SINGLE.fullmatch(name)
         header = read_header(descriptor, int(single[1]) if single else None)
         self._headers[key] = header
-        while len(self._headers) > _HEADERS_KEPT:
+        while len(self._headers) > _HEADERS_KEPT or sum(each.size for each in self._headers.values()) > _HEADERS_SIZE:
             self._headers.popitem(last=False)
         return header
 
@@ -161,16 +172,13 @@ class FrameIndex:
 
     def _read(self, step: int, wanted: set[str] | None) -> Frame:
         name = self._where[step]
-        descriptor = os.open(self.directory / name, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._open(name)
         try:
-            stat = os.fstat(descriptor)
-            header = self._header_of(descriptor, name, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            about = os.fstat(descriptor)
+            header = self._header_of(descriptor, name, (about.st_mtime_ns, about.st_size, about.st_ino))
             said = orjson.loads(header.texts[step])
-            tensors = {
-                key: read_array(descriptor, place)
-                for key, place in header.tensors[step].items()
-                if wanted is None or key in wanted
-            }
+            places = header.tensors[step].items()
+            tensors = read_arrays(descriptor, {key: at for key, at in places if wanted is None or key in wanted})
         finally:
             os.close(descriptor)
         return Frame(step, tensors, said["tokens"], said["texts"], said["facts"])
@@ -184,9 +192,12 @@ class FrameWriter:
     kept, so two frames larger than the budget stay. Opening tidies what a kill left behind.
     """
 
-    def __init__(self, directory: Path, budget_bytes: float) -> None:
-        self.directory, self.budget_bytes = Path(directory), budget_bytes
-        self.directory.mkdir(exist_ok=True)
+    def __init__(self, directory: Path | Folder, budget_bytes: float) -> None:
+        """`directory` is the folder, or its path: it is made if it is not there."""
+        if isinstance(directory, Path):
+            directory.mkdir(exist_ok=True)
+        self.folder = Folder.at(directory) if isinstance(directory, Path) else directory
+        self.budget_bytes = budget_bytes
         self.packs: dict[str, list[int]] = {}
         self.singles: list[int] = []
         self.sizes: dict[str, int] = {}
@@ -194,20 +205,28 @@ class FrameWriter:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Learn what is there; finish an interrupted packing or merging: a file whose frames are all elsewhere goes."""
-        for leftover in self.directory.glob(".*"):
-            leftover.unlink()
-        for path in sorted(self.directory.glob("*.safetensors")):
-            single = SINGLE.fullmatch(path.name)
-            steps = steps_in(path)
+        """Learn what is there; finish an interrupted packing or merging: a file whose frames are all elsewhere goes.
+
+        Only names that are given here are touched. Raises LabError where one of them is no file.
+        """
+        for name in sorted(self.folder.names()):
+            single, kind = SINGLE.fullmatch(name), self.folder.kind(name)
+            if ASIDE.fullmatch(name) and kind == "a file":
+                self.folder.unlink(name)
+            if not single and not PACK.fullmatch(name):
+                continue
+            if kind != "a file":
+                where = f"{self.folder.path.parent} is not written to: {self.folder.path.name}/{name}"
+                raise LabError(f"{where} is {kind}, not a recorded frame")
+            steps = steps_in(self.folder, name)
             if not steps:
-                path.rename(path.with_suffix(".damaged"))
-            elif single:
+                self.folder.rename(name, name.removesuffix(".safetensors") + ".damaged")
+                continue
+            if single:
                 self.singles.append(int(single[1]))
-                self.sizes[path.name] = path.stat().st_size
-            elif PACK.fullmatch(path.name):
-                self.packs[path.name] = steps
-                self.sizes[path.name] = path.stat().st_size
+            else:
+                self.packs[name] = steps
+            self.sizes[name] = self.folder.stat(name).st_size
         for name, steps in sorted(self.packs.items(), key=lambda entry: len(entry[1])):
             others = {step for other, theirs in self.packs.items() if other != name for step in theirs}
             if others.issuperset(steps):
@@ -246,23 +265,30 @@ class FrameWriter:
                 self._keep(name, {kept for kept in steps if kept <= step})
 
     def _put(self, name: str, data: bytes) -> None:
-        atomic_write(self.directory / name, data)
+        self.folder.write(name, data)
         self.sizes[name] = len(data)
 
     def _remove(self, name: str) -> None:
-        (self.directory / name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.unlink(name)
         self.sizes.pop(name, None)
         self.packs.pop(name, None)
         if single := SINGLE.fullmatch(name):
             self.singles.remove(int(single[1]))
 
     def _pack(self) -> None:
-        """All single files become one pack: it is complete before the first of them goes."""
-        steps = sorted(self.singles)
-        self._join([single_name(step) for step in steps], pack_name(steps[0], steps[-1]))
+        """All single files become one pack, or as many as their texts need: complete before the first of them goes."""
+        ways = [sorted(self.singles)]
+        while ways:
+            steps = ways.pop()
+            try:
+                self._join([single_name(step) for step in steps], pack_name(steps[0], steps[-1]))
+            except TooMuch:
+                if len(steps) > 1:
+                    ways += [steps[: len(steps) // 2], steps[len(steps) // 2 :]]
 
     def _join(self, names: list[str], pack: str) -> None:
-        steps, size = write_pack(self.directory / pack, [self.directory / name for name in names])
+        steps, size = write_pack(self.folder, pack, names)
         if steps:
             self.packs[pack], self.sizes[pack] = steps, size
         for name in names:
@@ -271,8 +297,7 @@ class FrameWriter:
 
     def _keep(self, pack: str, kept: set[int]) -> None:
         """Rewrite a pack with only these frames, atomically; its name stays that of the stretch it was packed from."""
-        path = self.directory / pack
-        steps, size = write_pack(path, [path], kept)
+        steps, size = write_pack(self.folder, pack, [pack], kept)
         if steps:
             self.packs[pack], self.sizes[pack] = steps, size
         else:
@@ -303,8 +328,9 @@ class FrameWriter:
         for left, right in pairwise(names):
             both = sorted([*self.packs[left], *self.packs[right]])
             if len(both) <= PACKED:
-                self._join([left, right], pack_name(both[0], both[-1]))
-                return
+                with contextlib.suppress(TooMuch):
+                    self._join([left, right], pack_name(both[0], both[-1]))
+                    return
 
 
 def thinned_out(steps: list[int]) -> list[int]:

@@ -10,8 +10,10 @@ import os
 import time
 from pathlib import Path
 
+from txlab.files import open_regular
+from txlab.runs.events import LONGEST, behind_hole
+
 SLICE = 256 * 1024  # bytes handed out at a time: about 1 700 rows, 6 ms of parsing
-LONGEST = 64 * 1024 * 1024  # a "row" longer than this is garbage, and is stepped over
 SEAM = 64  # bytes before the cursor that must still be the same
 PATIENCE = 3.0  # seconds
 
@@ -41,12 +43,17 @@ class LineCursor:
     def look(self) -> None:
         """Take note of the file as it is, for a cursor that begins in its middle. Raises nothing."""
         try:
-            with self.path.open("rb", buffering=0) as file:
-                about = os.fstat(file.fileno())
-                seam = min(SEAM, self.offset)
-                self._seam = os.pread(file.fileno(), seam, self.offset - seam)
+            descriptor = open_regular(self.path, follow=False)
         except OSError:
             return
+        try:
+            about = os.fstat(descriptor)
+            seam = min(SEAM, self.offset)
+            self._seam = os.pread(descriptor, seam, self.offset - seam)
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
         self.identity, self.size = (about.st_dev, about.st_ino), about.st_size
 
     def read(self, limit: int = SLICE) -> list[bytes]:
@@ -55,7 +62,7 @@ class LineCursor:
         Raises Replaced. A file that is missing or cannot be read has nothing to say for now.
         """
         try:
-            about = self.path.stat()
+            about = self.path.stat(follow_symlinks=False)
         except OSError:
             self.reachable = False
             return []
@@ -64,10 +71,13 @@ class LineCursor:
             return []
         lines: list[bytes] = []
         try:
-            with self.path.open("rb", buffering=0) as file:
-                while not lines and self._advance(file.fileno(), limit, lines):
+            descriptor = open_regular(self.path, follow=False)
+            try:
+                while not lines and self._advance(descriptor, limit, lines):
                     pass  # only blank lines so far
-        except OSError:  # vanished, or a stale handle of a network file system
+            finally:
+                os.close(descriptor)
+        except OSError:  # vanished, a stale handle of a network file system, or no regular file
             self.reachable = False
         return lines
 
@@ -87,9 +97,13 @@ class LineCursor:
             if end or hole or len(chunk) < limit:
                 break
             if limit >= LONGEST:
-                end = len(chunk)
+                end = (
+                    len(chunk)
+                    if chunk.strip(b"\0")
+                    else behind_hole(descriptor, self.offset + len(chunk)) - self.offset
+                )
                 break
-            limit *= 4
+            limit = min(4 * limit, LONGEST)
         self.waiting = len(chunk) - end if self.offset + len(chunk) >= about.st_size else 0
         if end:
             lines += [stripped for line in chunk[:end].split(b"\n") if (stripped := line.strip(b"\0\r "))]

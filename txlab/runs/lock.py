@@ -16,9 +16,11 @@ from txlab.runs.directory import RunDirectory
 
 @contextlib.contextmanager
 def writing(run: RunDirectory) -> Iterator[None]:
-    """Hold the run's lock; raises LabError naming the process that has it."""
+    """Hold the run's lock; raises LabError naming the process that has it, or what makes it no run of ours."""
+    run.require_own()
     try:
-        descriptor = os.open(run.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        with run.folder() as top:
+            descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise LabError(f"{run.lock} cannot be opened: {error.strerror}") from None
     try:

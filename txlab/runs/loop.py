@@ -290,5 +290,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def write_traceback(run: RunDirectory, error: BaseException) -> None:
     """Add it to log.txt, for whoever mends the bug; a disk that refuses must not hide the error itself."""
-    with contextlib.suppress(OSError), run.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
-        log.writelines(traceback.format_exception(error))
+    said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    with contextlib.suppress(OSError), run.log_file() as log:
+        log.write(said)

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError, one_line
 from txlab.runs import checkpoints
-from txlab.runs.atomic import atomic_write
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, RunInfo, new_info, user_name
-from txlab.runs.events import Row, read_rows
+from txlab.runs.events import Row, each_row
 from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import Outcome, drive, write_traceback
@@ -83,7 +82,7 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
         if start is not None:
             write_start(run, start)
             scenario = start.scenario
-        atomic_write(run.scenario_file, dump_scenario(scenario).encode(), durable=True)
+        run.write("scenario.toml", dump_scenario(scenario).encode(), durable=True)
         new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length()).save(run)
     except OSError as error:
         shutil.rmtree(run.path, ignore_errors=True)
@@ -104,13 +103,14 @@ def execute(
     (`keep_requests`). A run that fails returns with status "failed". Raises LabError when it cannot begin: no such
     checkpoint, another process that writes it, a wrong scenario.
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory(Path(run).resolve())
-    info = info_of(run)
-    if info.kind == "recorded":
-        raise LabError(f"{run.path} was recorded by another program and can only be looked at")
-    set_thread_environment()
-    keep_freed_memory()
+    run = (run if isinstance(run, RunDirectory) else RunDirectory(run)).held()
+    info_of(run)  # what is no run is refused before anything is made in it
     with writing(run), Signals() as signals:
+        info = info_of(run)
+        if info.kind == "recorded":
+            raise LabError(f"{run.path} was recorded by another program and can only be looked at")
+        set_thread_environment()
+        keep_freed_memory()
         checkpoints.tidy(run)
         if rewind_to is not None:
             checkpoints.read(run, rewind_to)  # refuse before anything is changed
@@ -159,7 +159,8 @@ def _compute(
     try:
         experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text))
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
-        rows, _ = read_rows(run.events, checkpoint.about.log_bytes if checkpoint else 0)
+        log_bytes = checkpoint.about.log_bytes if checkpoint else 0
+        rows, newest = rows_behind(run, log_bytes)
         step = checkpoint.about.step if checkpoint else -1
         pending = [] if rewind_to is not None else pending_changes(checkpoint.about.pending if checkpoint else (), rows)
         if checkpoint:  # it may be refused (another text than before): until then nothing is dropped
@@ -170,8 +171,9 @@ def _compute(
         for bad, why in damaged.items():
             recorder.note(max(0, step), why)
             checkpoints.set_aside(run, bad)
-        if checkpoint or rows:
-            _rewind(run, recorder, step, max([step, *(row["step"] for row in rows)]), rewind_to is not None)
+        if checkpoint or newest is not None:
+            came_from = step if newest is None else max(step, newest)
+            _rewind(run, recorder, step, came_from, rewind_to is not None)
         recorder.step = info.step = experiment.step_count
         recorder.row(
             "start",
@@ -183,7 +185,7 @@ def _compute(
         facts = experiment.facts()
         info.facts, info.steps = dict(facts), experiment.steps
         info.device = str(_compute_facts(facts).get("device", ""))
-        if not rows:  # what whoever starts it must know, e.g. that a world without an end is cut off
+        if newest is None:  # what whoever starts it must know, e.g. that a world without an end is cut off
             for note in facts.get("notes", ()):
                 recorder.note(experiment.step_count, str(note))
         recorder.status("running")
@@ -226,7 +228,7 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
     kind = kind_named(scenario.kind)
     if is_open(scenario):
         scenario = kind.resolve(scenario, say)
-        atomic_write(run.scenario_file, dump_scenario(portable(scenario, run)).encode(), durable=True)
+        run.write("scenario.toml", dump_scenario(portable(scenario, run)).encode(), durable=True)
     return kind.build(scenario)
 
 
@@ -246,6 +248,16 @@ def _rewind(run: RunDirectory, recorder: Recorder, to: int, came_from: int, expl
         checkpoints.remove(run, [later for later in checkpoints.steps(run) if later > to])
     reason = "there is no checkpoint; begun afresh" if to < 0 else f"resumed from checkpoint {to}"
     recorder.rewind(to, came_from, f"rewound to checkpoint {to}" if explicit else reason, explicit)
+
+
+def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
+    """Of the log from there on: the controls and rewinds, and the last step of any row (None = there is no row)."""
+    kept, newest = [], None
+    for row, _ in each_row(run.events, offset):
+        newest = max(row["step"], row["step"] if newest is None else newest)
+        if row["event"] in ("control", "rewind"):
+            kept.append(row)
+    return kept, newest
 
 
 def pending_changes(known: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -280,9 +292,10 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
 
     Requests left for an earlier process of this run are put away. Raises LabError if a process writes the run already.
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory(Path(run).resolve())
-    info = info_of(run)
+    run = (run if isinstance(run, RunDirectory) else RunDirectory(run)).held()
+    info_of(run)  # what is no run is refused before anything is made in it
     with writing(run):
+        info = info_of(run)
         if info.status != "created":
             Inbox(run).clear()
         with contextlib.suppress(OSError):  # as it was, or put together again: who waits for the process reads it
@@ -292,7 +305,7 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
     home = str(Path(__file__).resolve().parents[2])
     search = [home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     try:
-        with run.log.open("ab") as log:
+        with run.log_file() as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "txlab.runs.process", str(run.path), *rewind],
                 stdin=subprocess.DEVNULL,

@@ -7,7 +7,6 @@ Whatever is torn, garbled or missing is tried again at the next poll, and never 
 
 import threading
 import time
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,10 @@ from txlab.runs.branch import Branch, Series
 from txlab.runs.coarse import BLOCK, SAMPLES, TAIL, coarse_branch
 from txlab.runs.directory import RunDirectory, RunInfo, State, state_of
 from txlab.runs.events import Row
+from txlab.runs.finding import is_run
 from txlab.runs.frames import FrameIndex
 from txlab.runs.lines import LineCursor, Replaced
+from txlab.runs.recovery import tables_of
 
 AT_ONCE = 4 * 1024 * 1024  # a log up to this size is read whole by the first poll (about 90 ms)
 EACH_POLL = 1024 * 1024  # of what has been added since, a poll reads no more than this (about 25 ms)
@@ -60,9 +61,10 @@ class RunReader:
         self._info = RunInfo(name=self.directory.name)
         if not self.directory.path.is_dir():
             raise LabError(f"{self.directory.path} is not a run: there is no such directory")
-        if not (self.directory.run_file.is_file() or self.directory.events.is_file()):
+        if not is_run(self.directory.path):
             raise LabError(f"{self.directory.path} is not a run: it has neither run.json nor events.jsonl")
-        self.problem = ""  # why run.json could not be read, if it could not
+        self.problem = ""  # why run.json could not be read, or what in the directory is none of a run's
+        self._garbled = self._misplaced = ""
         self._state = State("created", None, 0, 0, "", None, "")
         self._look()
 
@@ -94,17 +96,21 @@ class RunReader:
         before = (self._info, self._state.status, self._state.step, self.problem)
         if self._renewed(self.directory.run_file):
             try:
-                self._info, self.problem = RunInfo.load(self.directory), ""
+                self._info, self._garbled = RunInfo.load(self.directory), ""
             except LabError as error:  # garbled or gone: what was known stays, and it is tried again
-                self.problem = str(error)
+                self._garbled = str(error)
                 self._files.pop(self.directory.run_file, None)
+        if self._renewed(self.directory.path, follow=True):
+            wrong = self.directory.misplaced()
+            self._misplaced = f"{wrong}, which no run of txlab has" if wrong else ""
+        self.problem = self._garbled or self._misplaced
         self._state = state_of(self.directory, self._info)
         return before != (self._info, self._state.status, self._state.step, self.problem)
 
-    def _renewed(self, path: Path) -> bool:
-        """Whether a file that is replaced by renaming is another one than last time."""
+    def _renewed(self, path: Path, follow: bool = False) -> bool:
+        """Whether a file that is replaced by renaming, or a directory, is another one than last time."""
         try:
-            about = path.stat()
+            about = path.stat(follow_symlinks=follow)
         except OSError:
             known = self._files.pop(path, None)
             return known is not None or path == self.directory.run_file
@@ -261,8 +267,8 @@ class RunReader:
         """scenario.toml as plain tables; {} while there is none, or it is no TOML."""
         if self._renewed(self.directory.scenario_file):
             try:
-                self._scenario = tomllib.loads(self.directory.scenario_file.read_text("utf-8"))
-            except (OSError, ValueError):
+                self._scenario = tables_of(self.directory)
+            except LabError:
                 self._files.pop(self.directory.scenario_file, None)
         return self._scenario
 
@@ -339,6 +345,6 @@ class RunReader:
 def size_of(path: Path) -> int:
     """Bytes of a file; 0 if it is not there."""
     try:
-        return path.stat().st_size
+        return path.stat(follow_symlinks=False).st_size
     except OSError:
         return 0

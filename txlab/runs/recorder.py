@@ -19,10 +19,10 @@ from typing import Any
 
 import orjson
 
-from txlab.errors import one_line
+from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame, Metrics, Sample, State
 from txlab.runs import checkpoints
-from txlab.runs.atomic import atomic_write, write_whole
+from txlab.runs.atomic import write_whole
 from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import EventWriter, Row
@@ -53,8 +53,8 @@ class Recorder:
         self.run, self.info, self.listeners = run, info, list(listeners)
         self.step = info.step
         self._make_reserve()
-        self.frames = FrameWriter(run.frames, frames_mb * 1e6)
-        self.events = EventWriter(run.events)
+        self.frames = FrameWriter(run.folder("frames", make=True), frames_mb * 1e6)
+        self.events = EventWriter(run.events, run.folder())
         self._waiting: deque[Row] = deque()  # rows that wait for a device, for those before them, or for a disk
         self._fetched = time.monotonic()
         self._sync_trouble: OSError | None = None
@@ -87,7 +87,11 @@ class Recorder:
             trouble, self._sync_trouble = self._sync_trouble, None
             raise trouble
         while self._waiting:
-            self.events.write(self._waiting[0])
+            try:
+                self.events.write(self._waiting[0])
+            except LabError:  # it is too long, and will be so the next time as well
+                self._waiting.popleft()
+                raise
             row = self._waiting.popleft()
             for listener in self.listeners:
                 listener(row)
@@ -190,7 +194,8 @@ class Recorder:
         done, whatever `status` says."""
         self._stop_thread()
         self._sync_trouble = None
-        self.run.reserve.unlink(missing_ok=True)
+        with contextlib.suppress(OSError), self.run.folder() as top:
+            top.unlink(".reserve")
         if lost := self._rescue():
             status, reason = ("failed", lost) if status == "done" else (status, f"{reason}; {lost}".lstrip("; "))
         self.info.status, self.info.reason = status, reason
@@ -231,9 +236,10 @@ class Recorder:
     def _save_info(self) -> None:
         data = self.info.encoded()
         try:
-            atomic_write(self.run.run_file, data, durable=True)
+            self.run.write("run.json", data, durable=True)
         except OSError:  # no room for a second file even so: the blocks of the old one are ours already
-            descriptor = os.open(self.run.run_file, os.O_WRONLY | os.O_CLOEXEC)
+            with self.run.folder() as top:
+                descriptor = top.open("run.json", os.O_WRONLY)
             try:
                 write_whole(descriptor, data)
                 os.ftruncate(descriptor, len(data))
@@ -249,7 +255,7 @@ class Recorder:
     def gone(self) -> bool:
         """Whether the log is no longer where it was: the run directory has been deleted, moved or replaced."""
         try:
-            there, ours = self.run.events.stat(), os.fstat(self.events.descriptor)
+            there, ours = self.run.events.stat(follow_symlinks=False), os.fstat(self.events.descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
@@ -280,13 +286,13 @@ class Recorder:
         """Replace the heartbeat. A full disk skips one; the next may do."""
         beat = {"time": time.time(), "step": self.step, "status": self.info.status, "pid": os.getpid()}
         with contextlib.suppress(OSError):
-            atomic_write(self.run.heartbeat, orjson.dumps(beat))
+            self.run.write("heartbeat", orjson.dumps(beat))
 
     def _make_reserve(self) -> None:
         """Random bytes, because a file system that compresses would keep nothing back for zeros."""
-        if not self.run.reserve.exists():
-            with contextlib.suppress(OSError):
-                atomic_write(self.run.reserve, os.urandom(RESERVE_BYTES))
+        with contextlib.suppress(OSError), self.run.folder() as top:
+            if not top.kind(".reserve"):
+                top.write(".reserve", os.urandom(RESERVE_BYTES))
 
 
 def number(value: Any) -> float:

@@ -27,7 +27,6 @@ from weakref import WeakKeyDictionary
 from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame, Sample
 from txlab.runs import ending
-from txlab.runs.atomic import atomic_write
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, new_info
 from txlab.runs.events import LARGEST_STEP
@@ -62,10 +61,10 @@ def record(
     """
     import tomli_w
 
-    run = create_run_directory(Path(root) if root is not None else None, name)
+    run = create_run_directory(Path(root) if root is not None else None, name).held()
     info = new_info(run, name, "recorded", title, steps)
     said = {"kind": "recorded", "name": name, "config": as_toml(config or {})}
-    atomic_write(run.scenario_file, tomli_w.dumps(said).encode())
+    run.write("scenario.toml", tomli_w.dumps(said).encode())
     begin(run, info)
     return Recording(run, Recorder(run, info, frames_mb))
 

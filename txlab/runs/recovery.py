@@ -6,11 +6,12 @@ to go on is in it alone: scenario.toml says what runs, the log how far it came a
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Iterable
 from typing import Any
 
+from txlab.errors import LabError
 from txlab.runs.directory import STATUSES, RunDirectory, RunInfo, Unreadable
-from txlab.runs.events import read_rows
+from txlab.runs.events import Row, each_row
 
 
 def info_of(run: RunDirectory) -> RunInfo:
@@ -22,10 +23,14 @@ def info_of(run: RunDirectory) -> RunInfo:
         return RunInfo.load(run)
     except Unreadable as error:
         try:
-            scenario = tomllib.loads(run.scenario_file.read_text("utf-8"))
-            rows, _ = read_rows(run.events)
-        except (OSError, ValueError):
+            scenario = tables_of(run)
+            return put_together(run, scenario, (row for row, _ in each_row(run.events)))
+        except (OSError, LabError):
             raise error from None
+
+
+def put_together(run: RunDirectory, scenario: dict[str, Any], rows: Iterable[Row]) -> RunInfo:
+    """What scenario and log say of a run."""
     info = RunInfo(name=run.name, scenario=run.name, status="interrupted", reason="run.json was lost")
     info.kind, info.title = said(scenario, "kind"), said(scenario.get("about"), "title")
     train = scenario.get("train")
@@ -40,6 +45,13 @@ def info_of(run: RunDirectory) -> RunInfo:
         elif row["event"] == "end" and row.get("status") in STATUSES:
             info.status, info.reason, info.ended = row["status"], said(row, "reason"), float(row["time"])
     return info
+
+
+def tables_of(run: RunDirectory) -> dict[str, Any]:
+    """scenario.toml as plain tables. Raises LabError where there is none, or it is no TOML."""
+    from txlab.runs.scenario import parse, read_text
+
+    return parse(read_text(run.scenario_file, follow=False), run.scenario_file)
 
 
 def said(table: Any, key: str) -> str:

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from txlab.errors import LabError, nearest
 from txlab.experiments.registry import KINDS, kind_named
 from txlab.experiments.schema import CHAPTERS, Scenario
+from txlab.files import open_regular
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
 from txlab.runs.scenario_paths import with_absolute_paths
 
@@ -127,16 +128,16 @@ def find_scenario(name_or_path: str | Path) -> Path:
     )
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, follow: bool = True) -> str:
     """The text of a scenario file. Raises LabError when it is missing, too large, not a file, or not UTF-8."""
     shown = escaped(str(path))
     try:
-        mode = path.stat().st_mode
+        mode = path.stat(follow_symlinks=follow).st_mode
         if stat.S_ISDIR(mode):
             raise LabError(f"{shown} is a folder; a scenario is a TOML file{inside(path)}")
         if not stat.S_ISREG(mode):  # a FIFO would keep us waiting for ever
             raise LabError(f"{shown} is not a regular file; a scenario is a TOML file")
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, follow=follow), "rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise LabError(f"{shown} cannot be read: {error.strerror or error}{neighbour(path)}") from None

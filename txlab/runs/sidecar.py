@@ -20,6 +20,7 @@ import numpy as np
 import orjson
 from platformdirs import user_cache_dir
 
+from txlab.files import open_regular, read_regular
 from txlab.runs.branch import Branch
 from txlab.runs.columns import Column, Table
 
@@ -42,7 +43,7 @@ def cache_directory() -> Path:
 
 def sidecar_file(events: Path) -> Path:
     """Where the cache of a log lies: named by a hash of its path and inode. Raises OSError."""
-    about = events.stat()
+    about = events.stat(follow_symlinks=False)
     key = f"{events.resolve()}\0{about.st_dev}\0{about.st_ino}"
     return cache_directory() / f"{hashlib.blake2b(os.fsencode(key), digest_size=16).hexdigest()}.columns"
 
@@ -50,7 +51,7 @@ def sidecar_file(events: Path) -> Path:
 def probe(events: Path, offset: int) -> str:
     """A hash of blocks spread over the first `offset` bytes of a log, the first and the last among them."""
     digest = hashlib.blake2b(digest_size=16)
-    with events.open("rb") as file:
+    with os.fdopen(open_regular(events, follow=False), "rb") as file:
         for place in range(PROBES):
             start = max(offset - PROBE, 0) * place // (PROBES - 1)
             file.seek(start)
@@ -118,7 +119,7 @@ def load(events: Path) -> Remembered | None:
     """What is remembered of a log, if it is still true; a cache that is not is deleted."""
     try:
         path = sidecar_file(events)
-        data = path.read_bytes()
+        data = read_regular(path, KEPT)
     except OSError:
         return None
     try:

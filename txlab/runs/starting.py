@@ -7,6 +7,7 @@ run, which step, and a digest of the weights, which is checked when they are rea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError, one_line
 from txlab.experiments.schema import Scenario, Start
-from txlab.runs.atomic import atomic_write
 from txlab.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -116,13 +116,13 @@ def told(start: Start) -> str:
 def write_start(run: RunDirectory, found: Found) -> None:
     """Put weights and tokenizer into the new run; OSError as from any file."""
     if found.tokenizer is not None:
-        atomic_write(run.path / TOKENIZER, found.tokenizer.encode(), durable=True)
+        run.write(TOKENIZER, found.tokenizer.encode(), durable=True)
     if found.weights is not None:
         from safetensors.torch import save
 
         # Names that share numbers (a tied table) would be refused, so each is stored for itself.
         tensors = {name: tensor.contiguous() for name, tensor in found.weights.items()}
-        atomic_write(run.path / WEIGHTS, save(tensors), durable=True)
+        run.write(WEIGHTS, save(tensors), durable=True)
 
 
 def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor] | None:
@@ -130,15 +130,20 @@ def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor]
     start = start_of(scenario)
     if not start.run or not start.weights:
         return None
-    from safetensors.torch import load_file
-
     from txlab.runs.models import digest_of
+    from txlab.runs.tensor_files import load_tensors
 
     path = run.path / WEIGHTS
     try:
-        weights = load_file(path)
-    except Exception as error:  # safetensors has its own exception class
-        reason = "it is not there" if not path.exists() else f"{type(error).__name__}: {one_line(error)[:200]}"
+        with run.folder() as top:
+            descriptor = top.open(WEIGHTS)
+        try:
+            weights = load_tensors(descriptor, None, as_torch=True)
+        finally:
+            os.close(descriptor)
+    except Exception as error:  # damage can look like anything
+        missing = isinstance(error, FileNotFoundError)
+        reason = "it is not there" if missing else f"{type(error).__name__}: {one_line(error)[:200]}"
         raise LabError(f"{path}, the weights that this run begins with, cannot be read: {reason}") from None
     if digest_of(weights) != start.fingerprint:
         raise LabError(f"{path} does not hold the weights that start.fingerprint in {run.scenario_file} names")

@@ -1,4 +1,7 @@
-"""Removing a run for ever, and everything that keeps this from happening to anything else."""
+"""Removing a run for ever, and everything that keeps this from happening to anything else.
+
+Notable: a link in it is removed, never followed; `rmtree` walks by descriptors where it is given one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 from txlab.errors import LabError
 from txlab.runs.directory import state_of
 from txlab.runs.finding import is_run
+from txlab.runs.folder import Folder
 from txlab.tui.glance import ENDED
 
 
@@ -22,6 +26,7 @@ def delete_run(path: Path, root: Path) -> None:
     if status not in (*ENDED, "lost", "created"):
         raise LabError(f"{path.name} is {status}: stop it first")
     try:
-        shutil.rmtree(path)
+        with Folder.at(root, follow=True) as runs:
+            shutil.rmtree(path.resolve().name, dir_fd=runs.descriptor)
     except OSError as error:
         raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error

@@ -157,7 +157,7 @@ class RunsUnder:
         newest = 0
         for file in (run.run_file, run.heartbeat):
             try:
-                newest = max(newest, file.stat().st_mtime_ns)
+                newest = max(newest, file.stat(follow_symlinks=False).st_mtime_ns)
             except OSError:
                 continue
         before = self.stamps.get(path)

@@ -253,7 +253,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     add("memory", "memory_mb", "MB", text=count(values.get("memory_mb", 0)))
     frames = len(reader.frames)
     if frames:
-        facts.append(Fact("frames", count(frames), megabytes(frames_size(reader)), "frames"))
+        facts.append(Fact("frames", count(frames), megabytes(reader.frames.size), "frames"))
     for name in others[:OTHERS_SHOWN]:
         add_own(name)
     return tuple(facts)
@@ -310,19 +310,3 @@ def machine_note(compute: Mapping[str, Any]) -> str:
     if compute.get("attention"):
         parts.append(f"{compute['attention']} attention")
     return visible(", ".join(part for part in parts if part))
-
-
-_sizes: dict[Path, tuple[float, int]] = {}
-
-
-def frames_size(reader: RunReader) -> int:
-    """Bytes of the recording; looked up at most every five seconds."""
-    folder = reader.directory.frames
-    when, size = _sizes.get(folder, (0.0, 0))
-    if time.monotonic() - when > 5:
-        try:
-            size = sum(entry.stat().st_size for entry in folder.iterdir())
-        except OSError:
-            size = 0
-        _sizes[folder] = (time.monotonic(), size)
-    return size
