@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     Named: TypeAlias = dict[str, "torch.Tensor | np.ndarray[Any, Any]"]
 
 FORMAT = 1
-# Bytes of state.json: of all, which may be a tokenizer's texts, and of what is not within a text, since parsing that may
-# take 25 times as much memory.
+# Bytes of state.json: of all, which may be a tokenizer's texts, and of what is not within a text, since parsing that
+# may take 25 times as much memory.
 LARGEST_STATE, LARGEST_STRUCTURE = 64 << 20, 16 << 20
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 STATE, TENSORS = "state.json", "state.safetensors"
