@@ -82,6 +82,7 @@ def test_without_a_head_there_is_a_table_of_all_with_their_scores(ask: Ask, mode
     said = ask("attend", "gpt", TEXT)
     assert said.out.splitlines()[0].split() == ["head", "previous", "induction", "duplicate", "first", "looks", "at"]
     assert "no token comes twice" in ask("attend", "gpt", "abc").out
+    assert "no token comes again but at once" in ask("attend", "gpt", "aabcc").out
 
 
 def test_a_head_that_is_off_adds_nothing_and_the_effect_says_what_moved(ask: Ask, models: dict[str, OpenModel]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from txlab.errors import LabError
 from txlab.experiments import registry
 from txlab.experiments.learning.learner import Learner, Measured
+from txlab.experiments.learning.optimizer import LongAdamW
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.schema import Compute
@@ -192,3 +193,18 @@ def test_every_large_model_is_timed_in_part(kind: str) -> None:
     assert trial.model.shape.width == 768
     assert "1 of 12 layers" in trial.scale
     assert trial.steps > 5 * 1000
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5, 2.0, 50.0])
+def test_clipping_late_is_torchs_clipping_and_never_makes_a_gradient_larger(clip: float) -> None:
+    line = Line(torch.Generator().manual_seed(1))
+    optimizer = LongAdamW(line, Train(steps=1, batch=1), 0.0)
+    gradient = torch.tensor([[1.0, -2.0, 2.0]])  # ‖g‖ = 3
+    line.weight.grad = gradient.clone()
+    norm = optimizer.collect()
+    optimizer.clip_late(norm, clip)
+    expected = nn.Parameter(torch.zeros(1, 3))
+    expected.grad = gradient.clone()
+    torch.nn.utils.clip_grad_norm_([expected], clip or float("inf"))
+    assert torch.allclose(optimizer.gradient_of["weight"], expected.grad, rtol=1e-6)
+    assert float(optimizer.norm()) <= 3.0

@@ -65,7 +65,9 @@ def print_heads(reading: Reading, seen: Seen) -> None:
     if not names:
         print("the text is too short for any score")
     elif "induction" not in names and site.name != "cross":
-        print("no token comes twice in this text, so induction and duplicate have no value")
+        again = "no token comes twice in this text, so induction and duplicate have no value"
+        at_once = "no token comes again but at once in this text, so induction has no value"
+        print(at_once if "duplicate" in names else again)
     model = reading.model
     named = model.name if model.step is not None else str(model.origin)
     print(f"txlab attend {shown(named)} TEXT --head {found[0]['name']} shows one head's pattern")

@@ -40,7 +40,7 @@ def presets(
 def facts(preset: Preset) -> dict[str, Any]:
     """All that is known of a preset, as numbers: bytes, FLOPs, parameters."""
     from txlab.engine.transformer.costs import costs, memory
-    from txlab.engine.transformer.presets import agrees, compared, parameters, parts
+    from txlab.engine.transformer.presets import agrees, compared, parameters, parts, training_flops
 
     cost, room = costs(preset.shape), memory(preset.shape)
     return {
@@ -64,7 +64,7 @@ def facts(preset: Preset) -> dict[str, Any]:
         "flops": {
             "forward_per_token": cost.forward_flops_per_token,
             "training_per_token": cost.flops_per_token,
-            "training": preset.tokens * cost.flops_per_token or None,
+            "training": training_flops(preset) or None,
             "published": preset.flops or None,
         },
         "tokens": preset.tokens or None,

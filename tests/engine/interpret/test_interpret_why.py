@@ -1,7 +1,9 @@
 """An answer ends in the number that was asked about, and its lines lead there."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
@@ -26,6 +28,7 @@ from txlab.engine.interpret.why import (
     why_score,
 )
 from txlab.errors import LabError
+from txlab.runs.scenario import load_scenario
 
 
 def named(token: int) -> str:
@@ -175,6 +178,20 @@ def test_why_a_head_has_its_score() -> None:
     assert rows[1].value == pytest.approx(expected)
     with pytest.raises(LabError, match="first"):
         why_score(see(model_named("translator"), PAIR), "cross", 0, 0, "induction")
+
+
+@pytest.mark.parametrize("ids", [(3, 3, 4, 4, 4, 5, 3), (1, 2, 1, 1, 2, 2, 1)])
+def test_the_induction_score_is_the_formula_that_is_told_also_with_immediate_repeats(ids: tuple[int, ...]) -> None:
+    """Σⱼ α[i, j] over j < i with token j−1 = token i, averaged over the i that have such a j; the scenario agrees."""
+    seen = see(model_named("rotary"), replace(TEXT, ids=ids))
+    alpha = seen.pattern("self", 1, 1)
+    such = {i: [j for j in range(1, i) if ids[j - 1] == ids[i]] for i in range(len(ids))}
+    expected = np.mean([sum(float(alpha[i, j]) for j in js) for i, js in such.items() if js])
+    answer = why_score(seen, "self", 1, 1, "induction")
+    assert answer.result == pytest.approx(expected, abs=1e-12)
+    assert answer.equation == "score = mean over i that have such a j of Σⱼ αᵢⱼ, tokenⱼ₋₁ = tokenᵢ, j < i"
+    told = load_scenario("gpt-copy").scenario.about.formulas[2]
+    assert told.endswith("mean over i of Σⱼ α[i, j], token j−1 = token i, j < i; over the i that have such a j")
 
 
 def test_why_a_head_copies() -> None:

@@ -24,6 +24,7 @@ from txlab.engine.transformer.presets import (
     parameters,
     parts,
     preset_named,
+    training_flops,
 )
 from txlab.engine.transformer.wide import WideDecoder, WideShape, bucket
 from txlab.errors import LabError
@@ -136,6 +137,18 @@ def test_training_costs_about_what_was_published_where_it_was() -> None:
             ours = costs(preset.shape).flops_per_token * preset.tokens
             assert preset.flops == pytest.approx(6 * compared(preset) * preset.tokens, rel=0.01)
             assert 1 < ours / preset.flops < 1.35
+
+
+@pytest.mark.parametrize(("name", "N", "D", "expected"), [("base", 12, 768, 2.90e19), ("large", 24, 1024, 8.85e19)])
+def test_bert_was_trained_on_short_sequences_nine_times_of_ten(name: str, N: int, D: int, expected: float) -> None:
+    """6 FLOPs a weight that is multiplied with and token, 12 T D a layer and token; T = 128, then 512."""
+    weights = N * 12 * D**2 + D**2 + 30522 * D
+    parts = [(9e5, 128), (1e5, 512)]
+    preset = PRESETS[f"bert-{name}"]
+    by_hand = sum(steps * 256 * T * (6 * weights + 12 * N * T * D) for steps, T in parts)
+    assert training_flops(preset) == pytest.approx(by_hand, rel=1e-12)
+    assert training_flops(preset) == pytest.approx(expected, rel=0.002)
+    assert preset.tokens == sum(steps * 256 * T for steps, T in parts)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -126,11 +126,11 @@ class Seen:
         """Of each head of one layer (H), formed from queries and keys a band of rows at a time. Olsson et al. 2022.
 
         previous    mean over i ≥ 1 of α[i, i − 1]
-        induction   mean, over the rows whose token came before, of the attention to what followed it there, j < i
+        induction   mean of Σⱼ α[i, j] over j < i with token j−1 = token i, over the rows that have such a j
         duplicate   mean, over the rows whose token came before, of the attention to where it did
         first       mean over i ≥ 1 of α[i, 0], the attention that a sink draws
 
-        Where no token comes twice, induction and duplicate are NaN, as is all that needs two tokens on a text of one.
+        Without such a j induction is NaN, duplicate where no token comes twice, and on a text of one token all of them.
         Cross-attention looks at another text, where only `first` means anything.
         """
         return {name: looked.mean(-1) for name, (_, looked) in self.counted(site, layer).items()}

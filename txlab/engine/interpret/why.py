@@ -281,7 +281,7 @@ def why_rollout(seen: Seen, site: str, row: int, column: int, labels: Sequence[s
 
 SCORES = {
     "previous": ("mean over i ≥ 1 of αᵢ,ᵢ₋₁", "the attention of each position to the one before it"),
-    "induction": ("mean over i whose token came before of Σⱼ αᵢⱼ, tokenⱼ₋₁ = tokenᵢ", "to what followed it there"),
+    "induction": ("mean over i that have such a j of Σⱼ αᵢⱼ, tokenⱼ₋₁ = tokenᵢ, j < i", "to what followed it there"),
     "duplicate": ("mean over i whose token came before of Σⱼ αᵢⱼ, tokenⱼ = tokenᵢ, j < i", "to where it came before"),
     "first": ("mean over i ≥ 1 of αᵢ₀", "the attention of each position to the first"),
 }

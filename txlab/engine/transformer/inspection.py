@@ -64,9 +64,10 @@ def previous_token_scores(patterns: Tensor) -> Tensor:
 def induction_scores(patterns: Tensor, ids: Sequence[int]) -> Tensor:
     """How much a head looks at what followed the current token before: (L, H, T, T) → (L, H) in [0, 1].
 
-    The mean, over the positions i whose token came before, of the attention to the positions right after those earlier
-    occurrences, Σⱼ α[i, j] over j < i with token(j−1) = token(i). NaN where no token comes twice. On a text whose
-    second half repeats its first, a perfect induction head has 1. Olsson et al. 2022 ("prefix matching").
+    The mean of Σⱼ α[i, j] over j < i with token(j−1) = token(i), over the positions i that have such a j: the attention
+    to what followed the token where it came before. After an immediate repeat that is the position itself, which does
+    not count. NaN where no i has a j. On a text whose second half repeats its first, a perfect induction head has 1.
+    Olsson et al. 2022 ("prefix matching").
     """
     after, rows = repeats(tuple(ids), patterns.device)
     looked = (patterns * after).sum(-1)  # (L, H, T)

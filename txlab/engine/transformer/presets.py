@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from txlab.engine.transformer.bert import Bert, BertShape
+from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.wide import WideDecoder, WideShape
@@ -28,6 +29,7 @@ class Preset:
     published   parameters as the source states them; within half a unit of its last digit unless a note says otherwise
     unit        of that last digit
     tokens      read in training, 0 = not published; those of an encoder–decoder are pairs of source and target tokens
+    lengths     (tokens, positions of their sequences) of each part of the training; none = all of full context
     flops       of the whole training as the source states them, 0 = not
     notes       on the numbers: what rounds, what is inconsistent, what a lecture text has otherwise
     """
@@ -41,6 +43,7 @@ class Preset:
     tokens: float = 0.0
     flops: float = 0.0
     notes: tuple[str, ...] = ()
+    lengths: tuple[tuple[float, int], ...] = ()
 
 
 GPT2_TABLE = "The paper's own counts were too small (117, 345, 762 and 1542 M); OpenAI corrected them with the weights."
@@ -92,7 +95,11 @@ GATED = (
     "The count comes out only with a gated feed-forward, three matrices instead of two, and heads of 128, which is "
     "not 8192 / 128 = 64."
 )
-BERT_TOKENS = "A million steps of 256 sequences, 900 000 of them of 128 tokens and 100 000 of 512."
+BERT_TOKENS = (
+    "A million steps of 256 sequences, 900 000 of them of 128 tokens and 100 000 of 512; FLOPs in all are of these "
+    "lengths, FLOPs of a token of 512."
+)
+BERT_LENGTHS = ((256 * 9e5 * 128, 128), (256 * 1e5 * 512, 512))
 BERT_HEAD = (
     "Published with the pooled sentence and the next-sentence guess, {more} parameters, which are left out here: "
     "this is transformers' BertForMaskedLM."
@@ -158,8 +165,9 @@ PRESETS = {
             "Devlin et al. 2019, §3 and A.2; the uncased vocabulary",
             110e6,
             1e6,
-            256 * (9e5 * 128 + 1e5 * 512),
+            sum(tokens for tokens, _ in BERT_LENGTHS),
             notes=(BERT_HEAD.format(more="592 130"), BERT_TOKENS),
+            lengths=BERT_LENGTHS,
         ),
         Preset(
             "bert-large",
@@ -168,8 +176,9 @@ PRESETS = {
             "Devlin et al. 2019, §3 and A.2; the uncased vocabulary",
             340e6,
             1e7,
-            256 * (9e5 * 128 + 1e5 * 512),
+            sum(tokens for tokens, _ in BERT_LENGTHS),
             notes=(BERT_HEAD.format(more="1 051 650"), BERT_TOKENS),
+            lengths=BERT_LENGTHS,
         ),
         Preset(
             "lamda-137b",
@@ -209,6 +218,14 @@ def module_of(shape: PresetShape) -> nn.Module:
         if isinstance(shape, EncoderDecoderShape):
             return EncoderDecoder(shape)
         return WideDecoder(shape)
+
+
+def training_flops(preset: Preset) -> float:
+    """FLOPs of the whole training: each part at the length of its sequences; 0 where its tokens are not published."""
+    if not preset.lengths:
+        return preset.tokens * costs(preset.shape).flops_per_token
+    assert isinstance(preset.shape, BertShape)
+    return sum(read * costs(replace(preset.shape, context=T)).flops_per_token for read, T in preset.lengths)
 
 
 # What a parameter belongs to, by a part of its name: the first that fits.
