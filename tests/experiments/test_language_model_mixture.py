@@ -202,6 +202,14 @@ def test_epochs_and_losses_of_a_text_are_explained_by_what_was_drawn(texts: list
     rows = [row for step in range(6) for row in experiment.data.train_batch(step).inputs.tolist()]
     assert steps["drawn"] == pytest.approx(16 * sum(source_of(row) == 1 for row in rows))
     assert steps["expected"] == pytest.approx(6 * 8 * 16 * 2 / 8)
+    told = explain_metric(settings.model_dump(), "val_loss", 6, values, experiment.facts())
+    assert told is not None
+    assert told.equation.startswith("L = Σᵢ wᵢ Lᵢ")
+    weighted = [step.result for step in told.steps if step.name.startswith("w · L")]
+    losses = {name: value for name, value in values.items() if name.startswith("val_loss/")}
+    shares = {"val_loss/small": 1 / 8, "val_loss/large": 2 / 8, "val_loss/other": 5 / 8}
+    assert sorted(weighted) == pytest.approx(sorted(shares[name] * value for name, value in losses.items()))  # type: ignore[type-var]
+    assert sum(weighted) == pytest.approx(values["val_loss"], rel=1e-6)  # type: ignore[arg-type]
     told = explain_metric(settings.model_dump(), "val_loss/small", 6, values, experiment.facts())
     assert told is not None
     assert told.steps[-1].result == pytest.approx(values["val_loss"], rel=1e-6)

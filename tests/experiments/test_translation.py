@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -433,6 +434,48 @@ def test_the_metrics_of_a_translation_are_explained() -> None:
     loss = explain_metric(settings, "val_loss", 40, values, facts)
     assert loss is not None
     assert "unseen pairs" in loss.operands[0].note
+
+
+@pytest.mark.parametrize("p", [None, 0.5, 0.1])
+def test_a_loss_with_label_smoothing_is_explained_with_it(p: float | None) -> None:
+    """s = .1, V = 32. The least loss is .651, with p(yₜ) = q(yₜ) = .903 and perplexity 1.107; exp(.651) is 1.917."""
+    s, V = 0.1, 32
+    q = np.full(V, s / V)
+    q[7] += 1 - s
+    chances = q.copy()
+    if p is not None:
+        chances[:] = (1 - p) / (V - 1)
+        chances[7] = p
+    loss = float(-(q * np.log(chances)).sum())
+    settings = scenario(train={"label_smoothing": s}).model_dump()
+    facts = {"tokenizer": {"vocabulary": V}}
+    told = explain_metric(settings, "loss", 40, {"loss": loss}, facts)
+    assert told is not None
+    steps = {step.name: step.result for step in told.steps}
+    assert "q(v) = (1 − s)" in told.equation
+    assert steps["H(q)"] == pytest.approx(float(-(q * np.log(q)).sum()))
+    assert steps["L − H(q)"] == pytest.approx(float((q * np.log(q / chances)).sum()), abs=1e-12)
+    assert steps["perplexity"] == pytest.approx(1 / float(chances[7]), rel=1e-6)
+    if p is None:
+        assert (loss, steps["perplexity"]) == pytest.approx((0.651, 1.107), abs=5e-4)
+    assert "exp L" not in steps
+    unseen = explain_metric(settings, "val_loss", 40, {"val_loss": loss}, facts)
+    assert unseen is not None
+    assert {step.name: step.result for step in unseen.steps}["exp L"] == pytest.approx(math.exp(loss))
+
+
+def test_the_perplexity_told_of_a_smoothed_loss_is_a_bound_over_many_tokens() -> None:
+    random = np.random.default_rng(1)
+    s, V = 0.2, 6
+    chances = random.dirichlet(np.ones(V), 50)
+    right = random.integers(V, size=50)
+    nats = -np.log(chances)
+    loss = float(np.mean((1 - s) * nats[np.arange(50), right] + s * nats.mean(axis=1)))
+    told = explain_metric(scenario(train={"label_smoothing": s}).model_dump(), "loss", 1, {"loss": loss},
+                          {"tokenizer": {"vocabulary": V}})  # fmt: skip
+    assert told is not None
+    found = {step.name: step.result for step in told.steps}["perplexity"]
+    assert math.exp(nats[np.arange(50), right].mean()) <= found
 
 
 # Settings

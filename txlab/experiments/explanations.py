@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from math import exp, isfinite, log
+from math import exp, expm1, isfinite, log
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,12 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.decisions.frame_why import explain_value, is_value
 from txlab.experiments.decisions.frames import kind_of
-from txlab.experiments.language_model.measures import explain_epochs, explain_few_shot, explain_part_loss
+from txlab.experiments.language_model.measures import (
+    explain_epochs,
+    explain_few_shot,
+    explain_mixture_loss,
+    explain_part_loss,
+)
 from txlab.experiments.learning.schedule import clip_factor, factor
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import Frame
@@ -229,16 +234,26 @@ def _loss(
     scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
     loss = values[name]
+    if name == "val_loss" and getattr(getattr(scenario, "data", None), "mixture", None):
+        return explain_mixture_loss(loss, values, facts)
     equation, math, over, things = LOSSES.get(scenario.kind, LOSSES["language-model"])
     classes = facts.get("classes")
     many = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
     unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "validation"
     of = unseen if name == "val_loss" else "this batch"
     operands = [Operand("L", loss, f"mean over {over} of {of}, in nats")]
-    steps = [
-        Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), f"perplexity: as unsure as among so many {things}"),
-        Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), f"bits for each of {over}"),
-    ]
+    smoothing = getattr(scenario.train, "label_smoothing", 0.0) if name == "loss" else 0.0
+    if smoothing:
+        equation = "L = −(1/n) Σₜ Σᵥ q(v) ln p(v | y₁ … yₜ₋₁, x),  q(v) = (1 − s) · [v = yₜ] + s / V"
+        operands.append(Operand("s", smoothing, "train.label_smoothing (the log says if it was changed)"))
+        steps = _smoothed(loss, smoothing, many) if many else []
+    else:
+        steps = [
+            Step(
+                "exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), f"perplexity: as unsure as among so many {things}"
+            ),
+            Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), f"bits for each of {over}"),
+        ]
     if many:
         operands.append(Operand("V", many, things + (" in the vocabulary" if things == "tokens" else "")))
         steps.append(Step("ln V", f"ln {many}", log(many), f"the loss of guessing evenly among all {things}"))
@@ -246,11 +261,36 @@ def _loss(
         question=f"what does a loss of {loss:.4g} nats mean?",
         equation=equation,
         math=math,
-        source="Mehlig",
+        source="Szegedy et al. 2016, §7" if smoothing else "Mehlig",
         operands=operands,
         steps=steps,
         result=loss,
     )
+
+
+def _smoothed(loss: float, s: float, V: int) -> list[Step]:
+    """What a loss with label smoothing says: how far it is above the least, and what perplexity it allows.
+
+    With u = −ln p(yₜ) a token's loss is at least f(u) = q(yₜ) u − (1 − q(yₜ)) ln((1 − e⁻ᵘ) / (V − 1)), the others having
+    the same share each. f is convex, so the mean of u is at most the larger u with f(u) = L; exp u is the perplexity.
+    """
+    right = 1 - s + s / V
+    least = -right * log(right) - (1 - right) * log(s / V)
+    steps = [
+        Step(
+            "H(q)", f"−{right:.4g} ln {right:.4g} − {1 - right:.4g} ln({s:g} / {V})", least, "the least L can be: p = q"
+        ),
+        Step("L − H(q)", f"{loss:.4f} − {least:.4f}", loss - least, "KL(q ‖ p): what is left to learn, in nats"),
+    ]
+    if loss < least - 1e-6:  # another s than the scenario's was in use
+        return steps[:1]
+    low, high = -log(right), loss / right + 1.0
+    for _ in range(100):
+        u = (low + high) / 2
+        at_least = right * u - (1 - right) * log(-expm1(-u) / (V - 1))
+        low, high = (u, high) if at_least < loss else (low, u)
+    steps.append(Step("perplexity", "exp u, f(u) = L", exp(low), "at most, of the targets; 1 / q(yₜ) where L = H(q)"))
+    return steps
 
 
 def _bits_per_byte(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
+from math import exp, log, sqrt
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
@@ -65,6 +65,32 @@ def explain_part_loss(
         operands=[Operand(f"L of {part['name']}", loss, f"weight {part['share']:.4g}") for part, loss in named],
         steps=steps,
         result=values[name],
+    )
+
+
+def explain_mixture_loss(loss: float, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
+    """The validation loss of a mixture: the losses of its texts, weighted."""
+    parts = [(part, values.get(f"val_loss/{part['name']}")) for part in facts.get("corpus", {}).get("parts", [])]
+    known = [(part, each) for part, each in parts if each is not None]
+    steps = [
+        Step(f"w · L of {part['name']}", f"{part['share']:.4g} · {each:.4f}", part["share"] * each, "nats")
+        for part, each in known
+    ]
+    if known and len(known) == len(parts):
+        steps.append(Step("L", "the sum", sum(part["share"] * each for part, each in known), "nats a token"))
+    steps.append(Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), "Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"))
+    steps.append(Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), "bits a token, drawn by the weights"))
+    return Explanation(
+        question=f"what does a loss of {loss:.4g} nats mean?",
+        equation="L = Σᵢ wᵢ Lᵢ,  Lᵢ = −(1/nᵢ) Σₜ ln p(xₜ | x₁ … xₜ₋₁)",
+        math="T12, R1",
+        source="Mehlig",
+        operands=[
+            Operand("L", loss, "over the texts of the mixture, each by its weight, whatever its length"),
+            *(Operand(f"L of {part['name']}", each, f"weight {part['share']:.4g}") for part, each in known),
+        ],
+        steps=steps,
+        result=loss,
     )
 
 
