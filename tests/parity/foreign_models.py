@@ -54,7 +54,8 @@ def randomised(model: torch.nn.Module, dtype: torch.dtype, seed: int = 5) -> Any
         if not tensor.is_floating_point() or name.endswith(FIXED):
             continue
         tensor.normal_(0.0, 0.1, generator=generator)
-        if ("norm" in name.lower() or "ln_" in name) and name.endswith("weight"):
+        module = name.rpartition(".")[0].rpartition(".")[2].lower()
+        if ("norm" in module or "ln_" in module) and name.endswith("weight"):
             tensor.add_(1.0)
     return model.to(dtype).eval()
 

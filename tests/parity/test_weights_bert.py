@@ -166,7 +166,12 @@ def test_what_was_trained_here_is_loaded_by_transformers(tmp_path: Path, activat
     assert again.special == {"pad": 2}
 
 
-def test_norms_before_the_branches_have_no_form(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="norm = 'pre'"):
-        save_model(Bert(BertShape(1, 2, 8, 8, 11, norm="pre")), None, tmp_path / "out")
+def test_what_no_form_can_say_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    for shape, named in [
+        (BertShape(1, 2, 8, 8, 11, norm="pre", activation="relu"), "activation"),
+        (BertShape(1, 2, 8, 8, 11, padding=1, activation="relu"), "activation"),
+        (BertShape(1, 2, 8, 8, 11, segments=0, epsilon=1e-5), "epsilon"),
+    ]:
+        with pytest.raises(LabError, match=named):
+            save_model(Bert(shape), None, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

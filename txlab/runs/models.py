@@ -89,8 +89,8 @@ class OpenModel:
         if not mask or mask not in text:
             return self.tokenizer.encode(text)
         parts = text.split(mask)
-        if isinstance(self.tokenizer, BytePairTokenizer):
-            # Its words begin with their space, so the one before a mask belongs to what is hidden.
+        if isinstance(self.tokenizer, BytePairTokenizer) or mask == "<mask>":
+            # Words begin with their space, RoBERTa's too, so the one before a mask belongs to what is hidden.
             parts[:-1] = [part.removesuffix(" ") for part in parts[:-1]]
         ids: list[int] = []
         for number, part in enumerate(parts):

@@ -54,6 +54,11 @@ NEOX = {
     "intermediate_size": F, "max_position_embeddings": T, "tie_word_embeddings": True, "use_parallel_residual": True,
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
 }  # fmt: skip
+ROBERTA = BERT | {"model_type": "roberta", "max_position_embeddings": T + 2, "pad_token_id": 1, "type_vocab_size": 1}
+DISTILBERT = {
+    "model_type": "distilbert", "vocab_size": V, "dim": D, "n_layers": 1, "n_heads": 2, "hidden_dim": F,
+    "max_position_embeddings": T,
+}  # fmt: skip
 
 
 def linear(name: str, out: int, into: int, turned: bool = False) -> dict[str, tuple[int, ...]]:
@@ -74,17 +79,33 @@ def shapes_of(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
             found |= norm(f"{at}.ln_1") | norm(f"{at}.ln_2")
             found |= linear(f"{at}.attn.c_attn", 3 * D, D, True) | linear(f"{at}.attn.c_proj", D, D, True)
             found |= linear(f"{at}.mlp.c_fc", F, D, True) | linear(f"{at}.mlp.c_proj", D, F, True)
-    elif config["model_type"] == "bert":
-        at = "bert.embeddings"
+    elif config["model_type"] == "distilbert":
+        at = "distilbert.embeddings"
         found |= {f"{at}.{name}_embeddings.weight": (n, D) for name, n in (("word", V), ("position", T))}
-        found |= {f"{at}.token_type_embeddings.weight": (2, D)} | norm(f"{at}.LayerNorm")
-        at = "bert.encoder.layer.0"
+        found |= norm(f"{at}.LayerNorm") | linear("vocab_transform", D, D) | norm("vocab_layer_norm")
+        found |= {"vocab_projector.bias": (V,)}
+        at = "distilbert.transformer.layer.0"
+        for way in ("q", "k", "v", "out"):
+            found |= linear(f"{at}.attention.{way}_lin", D, D)
+        found |= norm(f"{at}.sa_layer_norm") | norm(f"{at}.output_layer_norm")
+        found |= linear(f"{at}.ffn.lin1", F, D) | linear(f"{at}.ffn.lin2", D, F)
+    elif config["model_type"] in ("bert", "roberta"):
+        stem = config["model_type"]
+        at = f"{stem}.embeddings"
+        rows = (
+            ("word", V),
+            ("position", config["max_position_embeddings"]),
+            ("token_type", 2 if stem == "bert" else 1),
+        )
+        found |= {f"{at}.{name}_embeddings.weight": (n, D) for name, n in rows} | norm(f"{at}.LayerNorm")
+        at = f"{stem}.encoder.layer.0"
         for part in ("self.query", "self.key", "self.value", "output.dense"):
             found |= linear(f"{at}.attention.{part}", D, D)
         found |= norm(f"{at}.attention.output.LayerNorm") | norm(f"{at}.output.LayerNorm")
         found |= linear(f"{at}.intermediate.dense", F, D) | linear(f"{at}.output.dense", D, F)
-        found |= linear("cls.predictions.transform.dense", D, D) | norm("cls.predictions.transform.LayerNorm")
-        found |= {"cls.predictions.bias": (V,)}
+        head, between = ("cls.predictions", "transform.") if stem == "bert" else ("lm_head", "")
+        found |= linear(f"{head}.{between}dense", D, D) | {f"{head}.bias": (V,)}
+        found |= norm(f"{head}.transform.LayerNorm" if stem == "bert" else f"{head}.layer_norm")
     elif config["model_type"] == "llama":
         at = "model.layers.0"
         found |= {"model.embed_tokens.weight": (V, D), "model.norm.weight": (D,), "lm_head.weight": (V, D)}
@@ -145,7 +166,15 @@ def largest_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-ALL = {"gpt2": GPT2, "llama": LLAMA, "neox": NEOX, "bert": BERT, "marian": MARIAN}
+ALL = {
+    "gpt2": GPT2,
+    "llama": LLAMA,
+    "neox": NEOX,
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "distilbert": DISTILBERT,
+    "marian": MARIAN,
+}
 
 
 @pytest.mark.parametrize("config", ALL.values(), ids=ALL)
@@ -242,6 +271,22 @@ ROPE = {"rope_type": "default", "rope_theta": 1e4}
 )
 def test_a_llama_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
     refused(written(tmp_path / "m", LLAMA | change, tensors_of(LLAMA)), *parts)
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "parts"),
+    [
+        (ROBERTA, {"pad_token_id": T + 1}, ("max_position_embeddings = 8", "leaves none")),
+        (ROBERTA, {"pad_token_id": -2}, ("pad_token_id = -2",)),
+        (ROBERTA, {"hidden_act": "relu"}, ("hidden_act = relu", "allowed: gelu")),
+        (DISTILBERT, {"dim": 7}, ("n_heads = 2", "dim = 7")),
+        (DISTILBERT, {"activation": "mish"}, ("activation = 'mish'",)),
+    ],
+)
+def test_a_roberta_that_is_none_is_one_sentence(
+    tmp_path: Path, config: dict[str, Any], change: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    refused(written(tmp_path / "m", config | change, tensors_of(config)), *parts)
 
 
 def test_configs_as_they_were_published_are_read(tmp_path: Path) -> None:

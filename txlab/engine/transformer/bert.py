@@ -28,7 +28,8 @@ class BertShape:
     """What a model is before it has weights; letters are MATH.md's.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
-    segments    kinds of text that a token may belong to (first or second sentence)
+    segments    kinds of text that a token may belong to (first or second sentence); 0 = it is not told (DistilBERT)
+    padding     where positions count from padding + 1, as RoBERTa's: the token that has no position of its own
     norm        "post" (as published) or "pre"
     tied        W_U = W_Eᵀ; the bias of the head is its own either way
     """
@@ -45,6 +46,12 @@ class BertShape:
     epsilon: float = 1e-12
     dropout: float = 0.0
     tied: bool = True
+    padding: int | None = None
+
+    @property
+    def skipped(self) -> int:
+        """Rows of the table of positions before the first one."""
+        return 0 if self.padding is None else self.padding + 1
 
     @property
     def head_width(self) -> int:
@@ -67,8 +74,8 @@ class Bert(nn.Module):
         self.shape = shape
         D = shape.width
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
-        self.positions = nn.Embedding(shape.context, D)
-        self.segments = nn.Embedding(shape.segments, D)
+        self.positions = nn.Embedding(shape.skipped + shape.context, D)
+        self.segments = nn.Embedding(shape.segments, D) if shape.segments else None
         self.norm_embedding = LayerNorm(D, epsilon=shape.epsilon)
         self.dropout = nn.Dropout(shape.dropout)
         self.encoder = Encoder(
@@ -101,14 +108,24 @@ class Bert(nn.Module):
         length = ids.shape[-1]
         if length > self.shape.context:
             raise ValueError(f"{length} positions do not fit a context of {self.shape.context}")
-        numbers = slice(0, length) if places is None else places
-        belongs = self.segments.weight[0] if segments is None else self.segments(segments)  # (D) or (B, T, D)
-        x = self.norm_embedding(self.embed(ids) + self.positions.weight[numbers] + belongs)  # (B, T, D)
+        numbers = self._counted(ids) if places is None else places + self.shape.skipped
+        x = self.embed(ids) + self.positions.weight[numbers]  # (B, T, D)
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))  # (D) or (B, T, D)
+        x = self.norm_embedding(x)
         if hooks is not None:
             x = hooks("embedding", x)
         x = self.encoder(self.dropout(x), mask, kernel, None, None if hooks is None else hooks.within("encoder"))
         logits = self.unembedded(x)
         return logits if hooks is None else hooks("logits", logits)
+
+    def _counted(self, ids: Tensor) -> Tensor | slice:
+        """Rows of the table of positions: 0, 1, …; or p + 1, p + 2, … over all tokens but padding, whose row is p."""
+        p = self.shape.padding
+        if p is None:
+            return slice(0, ids.shape[-1])
+        real = ids != p
+        return real.cumsum(-1) * real + p  # (B, T)
 
     def unembedded(self, x: Tensor) -> Tensor:
         """The head, on what the encoder gave: LN(f(W x + b)) W_Uᵀ + b_U: (…, D) → (…, V)."""

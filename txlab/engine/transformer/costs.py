@@ -72,7 +72,9 @@ def _(shape: GPTShape) -> Costs:
 @costs.register
 def _(shape: BertShape) -> Costs:
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    tables = (V + T + shape.segments) * D + 2 * D  # tokens, positions, segments, and the norm of their sum
+    tables = (
+        V + shape.skipped + T + shape.segments
+    ) * D + 2 * D  # tokens, positions, segments, and the norm of their sum
     head = D * D + D + 2 * D + V + (0 if shape.tied else V * D)  # a map with its norm, and the bias of the logits
     parameters = tables + N * block(D, F) + (2 * D if shape.norm == "pre" else 0) + head
     return _counted(parameters, N * in_block(D, F) + D * D + V * D, N * T * D)

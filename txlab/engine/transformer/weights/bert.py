@@ -1,33 +1,86 @@
-"""BERT's weights (Devlin et al. 2019): the map between its names and those of Bert, and its config.json.
+"""The weights of BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), its pre-LN form, and DistilBERT (Sanh et al.
+2019): the maps between their names and those of Bert, and their config.json.
 
-Notable: a BertModel without the head that predicts tokens is read too; its head then is W = I, γ = 1, b = 0, which is
-said beside it, because its logits are nothing that anybody trained. Google's own files say gamma and beta.
+Notable: one without the head that predicts tokens is read too; its head then is W = I, γ = 1, b = 0, which is said
+beside it, because its logits are nothing that anybody trained. Google's own files say gamma and beta. RoBERTa counts
+positions from the number of its padding token on. A pre-LN encoder of ours is RoBERTa-PreLayerNorm, whose padding is
+then token −1, which there is not, so that it counts from 0.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
 from txlab.engine.transformer.weights.families import Family, Piece, only, third
+from txlab.errors import LabError
 
-THIRDS = ("attention.self.query", "attention.self.key", "attention.self.value")  # of our [W_Q; W_K; W_V]
-NAMES = {
+
+@dataclass(frozen=True)
+class Names:
+    """Where a family's tensors are: `block` and `once` are theirs → ours, maps and norms; `segments`, kinds of text.
+
+    bias, decoder   the unembedding's bias where it is tied, and the map where it is not (its bias beside it, or `bias`)
+    """
+
+    stem: str
+    layer: str
+    thirds: tuple[str, str, str]  # of our [W_Q; W_K; W_V]
+    block: dict[str, str]
+    once: dict[str, str]
+    bias: str
+    decoder: str
+    segments: bool = True
+
+
+BLOCK = {
     "attention.output.dense": "attention.out",
     "attention.output.LayerNorm": "norm_attention",
     "intermediate.dense": "feed_forward.rise",
     "output.dense": "feed_forward.fall",
     "output.LayerNorm": "norm_feed_forward",
 }
-HEAD = (
-    Piece("cls.predictions.transform.dense.weight", "transform.weight"),
-    Piece("cls.predictions.transform.dense.bias", "transform.bias"),
-    Piece("cls.predictions.transform.LayerNorm.weight", "norm_transform.weight"),
-    Piece("cls.predictions.transform.LayerNorm.bias", "norm_transform.bias"),
+SELF = ("attention.self.query", "attention.self.key", "attention.self.value")
+HEAD = {"cls.predictions.transform.dense": "transform", "cls.predictions.transform.LayerNorm": "norm_transform"}
+LM_HEAD = {"lm_head.dense": "transform", "lm_head.layer_norm": "norm_transform"}
+
+BERT_NAMES = Names("bert", "bert.encoder.layer", SELF, BLOCK, HEAD, "cls.predictions.bias", "cls.predictions.decoder")
+ROBERTA_NAMES = Names("roberta", "roberta.encoder.layer", SELF, BLOCK, LM_HEAD, "lm_head.bias", "lm_head.decoder")
+PRE_NAMES = Names(
+    "roberta_prelayernorm",
+    "roberta_prelayernorm.encoder.layer",
+    SELF,
+    {
+        "attention.output.dense": "attention.out",
+        "attention.LayerNorm": "norm_attention",
+        "intermediate.dense": "feed_forward.rise",
+        "output.dense": "feed_forward.fall",
+        "intermediate.LayerNorm": "norm_feed_forward",
+    },
+    LM_HEAD | {"roberta_prelayernorm.LayerNorm": "encoder.last_norm"},
+    "lm_head.bias",
+    "lm_head.decoder",
 )
-BIAS = Piece("cls.predictions.bias", "unembed_bias")
+DISTILBERT_NAMES = Names(
+    "distilbert",
+    "distilbert.transformer.layer",
+    ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+    {
+        "attention.out_lin": "attention.out",
+        "sa_layer_norm": "norm_attention",
+        "ffn.lin1": "feed_forward.rise",
+        "ffn.lin2": "feed_forward.fall",
+        "output_layer_norm": "norm_feed_forward",
+    },
+    {"vocab_transform": "transform", "vocab_layer_norm": "norm_transform"},
+    "vocab_projector.bias",
+    "vocab_projector",
+    segments=False,
+)
 
 
 def describe(config: Config) -> BertShape:
@@ -49,18 +102,46 @@ def describe(config: Config) -> BertShape:
     )
 
 
-def tell(shape: BertShape) -> dict[str, Any]:
-    """The config.json of a Bert with post-LN blocks."""
-    only("BERT", ("norm", shape.norm, "post"))
-    return {
-        "architectures": ["BertForMaskedLM"],
-        "model_type": "bert",
+def describe_roberta(config: Config, pre: bool) -> BertShape:
+    shape = describe(config)
+    if shape.activation != "gelu":  # whatever the blocks have, its head has gelu
+        raise LabError(f"config.json has hidden_act = {config.content['hidden_act']}; allowed: gelu, as in its head")
+    padding = config.whole("pad_token_id", -1, LONGEST, 1)
+    if padding + 1 >= shape.context:
+        raise LabError(
+            f"config.json has max_position_embeddings = {shape.context}, of which pad_token_id = {padding} leaves none"
+        )
+    # Token −1 is in no text, and positions after it begin with 0.
+    said = {"padding": None if padding < 0 else padding, "norm": "pre" if pre else "post"}
+    return BertShape(**vars(shape) | said | {"context": shape.context - padding - 1})
+
+
+def describe_distilbert(config: Config) -> BertShape:
+    width = config.whole("dim", 1, WIDEST)
+    return BertShape(
+        layers=config.whole("n_layers", 1, MOST_LAYERS),
+        heads=config.heads("n_heads", "dim", width),
+        width=width,
+        context=config.whole("max_position_embeddings", 1, LONGEST),
+        vocabulary=config.tokens("vocab_size"),
+        feed_forward=config.whole("hidden_dim", 1, WIDEST),
+        segments=0,
+        activation=config.activation("activation", "gelu"),
+        epsilon=1e-12,
+        dropout=config.share("dropout", 0.1),
+        tied=config.flag("tie_word_embeddings", True),
+    )
+
+
+def tell(shape: BertShape, said: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a config.json that BERT and RoBERTa share."""
+    return said | {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.width,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
         "intermediate_size": shape.inner,
-        "max_position_embeddings": shape.context,
+        "max_position_embeddings": shape.context + shape.skipped,
         "type_vocab_size": shape.segments,
         "hidden_act": NAMES_OF[shape.activation],
         "layer_norm_eps": shape.epsilon,
@@ -70,59 +151,139 @@ def tell(shape: BertShape) -> dict[str, Any]:
     }
 
 
-def pieces(shape: BertShape) -> list[Piece]:
+def tell_bert(shape: BertShape) -> dict[str, Any]:
+    """The config.json of a Bert with post-LN blocks."""
+    only("BERT", ("norm", shape.norm, "post"), ("padding", shape.padding, None))
+    return tell(shape, {"architectures": ["BertForMaskedLM"], "model_type": "bert"})
+
+
+def tell_roberta(shape: BertShape, name: str, kind: str, norm: str) -> dict[str, Any]:
+    only(name, ("norm", shape.norm, norm), ("activation", shape.activation, "gelu"))
+    model = name.replace("-", "")
+    padding = -1 if shape.padding is None else shape.padding
+    return tell(shape, {"architectures": [f"{model}ForMaskedLM"], "model_type": kind, "pad_token_id": padding})
+
+
+def tell_distilbert(shape: BertShape) -> dict[str, Any]:
+    only("DistilBERT", ("norm", shape.norm, "post"), ("padding", shape.padding, None))
+    only("DistilBERT", ("epsilon", shape.epsilon, 1e-12))
+    return {
+        "architectures": ["DistilBertForMaskedLM"],
+        "model_type": "distilbert",
+        "vocab_size": shape.vocabulary,
+        "dim": shape.width,
+        "n_layers": shape.layers,
+        "n_heads": shape.heads,
+        "hidden_dim": shape.inner,
+        "max_position_embeddings": shape.context,
+        "activation": NAMES_OF[shape.activation],
+        "tie_word_embeddings": shape.tied,
+        "dropout": shape.dropout,
+        "attention_dropout": shape.dropout,
+    }
+
+
+def pieces(shape: BertShape, names: Names) -> list[Piece]:
+    at = f"{names.stem}.embeddings"
     found = [
-        Piece("bert.embeddings.word_embeddings.weight", "embed.weight"),
-        Piece("bert.embeddings.position_embeddings.weight", "positions.weight"),
-        Piece("bert.embeddings.token_type_embeddings.weight", "segments.weight"),
-        Piece("bert.embeddings.LayerNorm.weight", "norm_embedding.weight"),
-        Piece("bert.embeddings.LayerNorm.bias", "norm_embedding.bias"),
+        Piece(f"{at}.word_embeddings.weight", "embed.weight"),
+        Piece(f"{at}.position_embeddings.weight", "positions.weight"),
     ]
-    for layer in range(shape.layers):
-        at, here = f"bert.encoder.layer.{layer}", f"encoder.blocks.{layer}"
-        for kind in ("weight", "bias"):
+    if names.segments:
+        found.append(Piece(f"{at}.token_type_embeddings.weight", "segments.weight"))
+    once = {f"{at}.LayerNorm": "norm_embedding"} | names.once
+    for kind in ("weight", "bias"):
+        for layer in range(shape.layers):
+            there, here = f"{names.layer}.{layer}", f"encoder.blocks.{layer}"
             found += [
-                Piece(f"{at}.{theirs}.{kind}", f"{here}.attention.qkv.{kind}", third(number, shape.width))
-                for number, theirs in enumerate(THIRDS)
+                Piece(f"{there}.{theirs}.{kind}", f"{here}.attention.qkv.{kind}", third(number, shape.width))
+                for number, theirs in enumerate(names.thirds)
             ]
-            found += [Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in NAMES.items()]
-    found += HEAD
+            found += [
+                Piece(f"{there}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in names.block.items()
+            ]
+        found += [Piece(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in once.items()]
     if shape.tied:
-        return [*found, BIAS]
-    # Untied, the decoder is a map of its own with its own bias, and cls.predictions.bias is read by nobody.
-    decoder = "cls.predictions.decoder"
-    return [*found, Piece(f"{decoder}.weight", "unembed.weight"), Piece(f"{decoder}.bias", "unembed_bias")]
+        return [*found, Piece(names.bias, "unembed_bias")]
+    # Untied, the decoder is a map of its own with its own bias, and BERT's cls.predictions.bias is read by nobody.
+    return [
+        *found,
+        Piece(f"{names.decoder}.weight", "unembed.weight"),
+        Piece(f"{names.decoder}.bias", "unembed_bias"),
+    ]
 
 
-def copies(shape: BertShape) -> list[tuple[str, str]]:
+def copies(shape: BertShape, names: Names) -> list[tuple[str, str]]:
     if not shape.tied:
         return []
-    return [("cls.predictions.decoder.weight", "embed.weight"), ("cls.predictions.decoder.bias", "unembed_bias")]
+    tables = [(f"{names.decoder}.weight", "embed.weight")]
+    return tables if names.bias == f"{names.decoder}.bias" else [*tables, (f"{names.decoder}.bias", "unembed_bias")]
 
 
-def canonical(name: str) -> str:
+def repeated(shape: BertShape, names: Names) -> list[Piece]:
+    return [] if shape.tied or names.bias == f"{names.decoder}.bias" else [Piece(names.bias, "unembed_bias")]
+
+
+def canonical(name: str, stem: str) -> str:
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
-    return f"bert.{name}" if name.startswith(("embeddings.", "encoder.", "pooler.")) else name
+    inside = ("embeddings.", "encoder.", "pooler.", "transformer.", "LayerNorm.")
+    return f"{stem}.{name}" if name.startswith(inside) else name
 
 
-BERT = Family(
-    name="BERT",
-    kind="bert",
-    describe=describe,
-    tell=tell,
-    build=Bert,
-    canonical=canonical,
-    pieces=pieces,
-    copies=copies,
-    repeated=lambda shape: () if shape.tied else (BIAS,),
-    optional=r"cls\.predictions\..*",
-    without="the weights have no head that predicts tokens: what it attends to is trained, its logits are not",
-    harmless=(r"bert\.embeddings\.(position_ids|token_type_ids)",),
-    elsewhere=(
-        r"bert\.pooler\..*",
-        r"cls\.seq_relationship\..*",
-        r"cls\.predictions\.bias",
-        r"(classifier|qa_outputs)\..*",
-    ),
-    special={"pad": "pad_token_id"},
+def family(
+    name: str,
+    names: Names,
+    describe: Callable[[Config], BertShape],
+    tell: Callable[[BertShape], dict[str, Any]],
+    optional: str,
+    special: dict[str, str],
+) -> Family:
+    return Family(
+        name=name,
+        kind="bert",
+        describe=describe,
+        tell=tell,
+        build=Bert,
+        canonical=lambda tensor: canonical(tensor, names.stem),
+        pieces=lambda shape: pieces(shape, names),
+        copies=lambda shape: copies(shape, names),
+        repeated=lambda shape: repeated(shape, names),
+        optional=optional,
+        without="the weights have no head that predicts tokens: what it attends to is trained, its logits are not",
+        harmless=(rf"{names.stem}\.embeddings\.(position_ids|token_type_ids)",),
+        elsewhere=(
+            rf"{names.stem}\.pooler\..*",
+            r"cls\.seq_relationship\..*",
+            re.escape(names.bias),
+            r"(pre_classifier|classifier|qa_outputs)\..*",
+        ),
+        special=special,
+    )
+
+
+NUMBERED = {"begin": "bos_token_id", "end": "eos_token_id"}
+BERT = family("BERT", BERT_NAMES, describe, tell_bert, r"cls\.predictions\..*", {"pad": "pad_token_id"})
+ROBERTA = family(
+    "RoBERTa",
+    ROBERTA_NAMES,
+    lambda config: describe_roberta(config, False),
+    lambda shape: tell_roberta(shape, "Roberta", "roberta", "post"),
+    r"lm_head\..*",
+    NUMBERED | {"pad": "pad_token_id"},
+)
+ROBERTA_PRE = family(
+    "RoBERTa-PreLayerNorm",
+    PRE_NAMES,
+    lambda config: describe_roberta(config, True),
+    lambda shape: tell_roberta(shape, "Roberta-PreLayerNorm", "roberta-prelayernorm", "pre"),
+    r"lm_head\..*",
+    NUMBERED,  # its pad_token_id may be −1
+)
+DISTILBERT = family(
+    "DistilBERT",
+    DISTILBERT_NAMES,
+    describe_distilbert,
+    tell_distilbert,
+    r"vocab_(transform|layer_norm|projector)\..*",
+    {"pad": "pad_token_id"},
 )

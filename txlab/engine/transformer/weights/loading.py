@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from txlab.engine.tokenizers.json_files import shown
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
-from txlab.engine.transformer.weights.bert import BERT
+from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROBERTA_PRE
 from txlab.engine.transformer.weights.configs import Config
 from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder, read_tensor
@@ -43,6 +43,9 @@ FAMILIES: dict[str, Family] = {
     "qwen2": QWEN2,
     "gpt_neox": NEOX,
     "bert": BERT,
+    "roberta": ROBERTA,
+    "roberta-prelayernorm": ROBERTA_PRE,
+    "distilbert": DISTILBERT,
     "marian": MARIAN,
 }
 # Of the free memory this much stays free: a model that just fits leaves nothing for its activations.

@@ -21,7 +21,7 @@ from torch import Tensor
 from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
-from txlab.engine.transformer.weights.bert import BERT
+from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROBERTA_PRE
 from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
 from txlab.engine.transformer.weights.gpt2 import GPT2
@@ -54,7 +54,7 @@ def save_model(
     if form not in FORMS:
         raise LabError(f"{form!r} is not a form of models{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
     family = family_of(model)
-    config = family.tell(model.shape) | special_ids(family, dict(special or {}))
+    config = special_ids(family, dict(special or {})) | family.tell(model.shape)
     rows = min(vocabulary_sizes(model.shape))
     for role, token in (special or {}).items():
         if not 0 <= token < rows:
@@ -88,9 +88,12 @@ def family_of(model: Model) -> Family:
         if model.shape.positions != "rotary":
             return GPT2
         return LLAMA if model.shape.normalisation == "rms" or model.shape.gated else NEOX
-    for kind, family in ((Bert, BERT), (EncoderDecoder, MARIAN)):
-        if isinstance(model, kind):
-            return family
+    if isinstance(model, Bert):
+        if model.shape.norm == "pre":
+            return ROBERTA_PRE
+        return ROBERTA if model.shape.padding is not None else BERT if model.shape.segments else DISTILBERT
+    if isinstance(model, EncoderDecoder):
+        return MARIAN
     raise LabError(f"a {type(model).__name__} has no form that transformers reads; GPT, Bert and EncoderDecoder have")
 
 

@@ -24,7 +24,8 @@ OWN, OWN_TARGET = "txlab-tokenizer.json", "txlab-target-tokenizer.json"
 FAST, ABOUT = "tokenizer.json", "tokenizer_config.json"
 SOURCE_PIECES, TARGET_PIECES, TARGET_NUMBERS = "source.spm", "target.spm", "target_vocab.json"
 LARGEST_ABOUT = 4 << 20  # it may repeat all added tokens
-# What BERT's special tokens are for.
+# What the special tokens of BERT and RoBERTa are for.
+ROBERTA_ROLES = {"begin": "<s>", "end": "</s>", "separator": "</s>", "mask": "<mask>", "pad": "<pad>"}
 ROLES = {"begin": "[CLS]", "end": "[SEP]", "separator": "[SEP]", "mask": "[MASK]", "pad": "[PAD]"}
 
 
@@ -65,7 +66,8 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
             return FolderTokenizers(missing=str(error))
         raise
     names = {name: token for token, name in getattr(tokenizer, "names", {}).items()} if kind == "bert" else {}
-    return FolderTokenizers(tokenizer, special={role: names[name] for role, name in ROLES.items() if name in names})
+    roles = ROLES if ROLES["mask"] in names else ROBERTA_ROLES
+    return FolderTokenizers(tokenizer, special={role: names[name] for role, name in roles.items() if name in names})
 
 
 def bert_tokenizer(folder: Path) -> Any:
