@@ -10,7 +10,7 @@ import numpy as np
 from textual.pilot import Pilot
 
 import txlab
-from txlab.runs.directory import RunDirectory
+from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
 from txlab.runs.recording import Recording
 from txlab.tui.app import TxlabApp
@@ -42,6 +42,14 @@ def make_run(root: Path, name: str = "gpt-small", steps: int = 40, status: str =
         return run.path
     run.close(status, "" if status == "done" else f"ended as {status}")
     return run.path
+
+
+def as_ours(path: Path) -> Path:
+    """The same run as if an experiment of ours had written it, whose metrics have a known meaning."""
+    info = RunInfo.load(path)
+    info.kind = "language-model"
+    info.save(RunDirectory(path))
+    return path
 
 
 def append_rows(path: Path, *rows: dict[str, object]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pytest
 from picture import text_of
-from recorded import HOSTILE, app_on, append_rows, make_run, settle
+from recorded import HOSTILE, app_on, append_rows, as_ours, make_run, settle
 
 import txlab
 from txlab.errors import LabError
@@ -49,7 +49,7 @@ def ready(app: Any) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_run_is_shown_with_its_numbers(root: Path, size: tuple[int, int]) -> None:
-    run = make_run(root)
+    run = as_ours(make_run(root))
     app = app_on(root, run)
     async with app.run_test(size=size) as pilot:
         await settle(pilot, ready(app))
@@ -370,7 +370,7 @@ def test_metrics_of_one_kind_are_drawn_together_and_told_one_by_one(root: Path) 
         texts = {"epochs/python-docs": step / 4, "epochs/python-source": step / 400}
         run.log(step, loss=1.0, val_loss=2.0, accuracy=0.5, **accuracies, **texts)
     run.close()
-    reader = reader_of(run.path)
+    reader = reader_of(as_ours(run.path))
     snap = snapshot(reader, Look("epochs/python-source"), RunReader)
     assert [line.label for line in snap.lines] == ["python-docs", "python-source"]
     assert snap.unit == "epochs of each text"

@@ -178,7 +178,7 @@ def save_picture(
         strokes += strokes_of(reader, names, reader.info.name if several else "", i if several else None)
     strokes = [between(stroke, *steps) for stroke in strokes]
     title = readers[0].info.name if len(readers) == 1 else ""
-    units = {unit_of(metric) for metric in metrics}
+    units = {unit_of(metric, reader.info.recorded) for metric in metrics for reader in readers}
     path = draw_curves(
         strokes,
         out,
@@ -224,6 +224,7 @@ def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
 def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     """One curve for each metric of each run that has it; LabError where none has one of them."""
     from txlab.drawing.curve import Curve
+    from txlab.runs.headline import is_validation
 
     found = []
     for metric in metrics:
@@ -236,20 +237,24 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
         for reader in having:
             series = reader.series(metric)
             label = f"{reader.info.name} {metric}" if len(readers) > 1 else metric
-            found.append(Curve(label, series.steps, series.values, "points" if metric.startswith("val_") else "line"))
+            found.append(Curve(label, series.steps, series.values, "points" if is_validation(metric) else "line"))
     return found
 
 
 def foremost(reader: RunReader) -> list[str]:
     """The metrics that a run is about, as far as they share one scale; [] where nothing has been recorded."""
     from txlab.drawing.numerals import unit_of
-    from txlab.runs.headline import headline
+    from txlab.runs.headline import headline, validation_of
 
     def scale(name: str) -> str:
-        return unit_of(name) or name.rpartition("/")[0]
+        return unit_of(name, reader.info.recorded) or name.rpartition("/")[0]
 
     said = headline(reader.info.facts, [name for name in reader.names("metrics") if len(reader.series(name))])
-    return said[:1] + [name for name in said[1:] if scale(name) and scale(name) == scale(said[0])]
+    return said[:1] + [
+        name
+        for name in said[1:]
+        if (scale(name) and scale(name) == scale(said[0])) or name == validation_of(said[0], said)
+    ]
 
 
 def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | None:

@@ -13,13 +13,14 @@ import typer
 from txlab.errors import LabError
 
 SPARK = 16
+METRIC = 20  # cells of its name
 
 
 def runs(
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="the newest so many; 0 = all", min=0)] = 20,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """The runs, newest first: state, step, loss and its curve."""
+    """The runs, newest first: state, step, main metric, curve."""
     from txlab.cli.terminal import shown
     from txlab.runs.finding import default_root, list_runs
 
@@ -97,7 +98,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         Column("run", loose=True),
         Column("state"),
         Column("step", "right"),
-        Column("loss", "right"),
+        Column("value", "right"),
+        Column("metric"),
         Column("curve"),
     ]
     cells, paint, reasons = [], {}, []
@@ -109,7 +111,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         value = row["values"].get(row.get("metric") or "")
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
-        cells.append([shown(row["name"]), word, step, "" if value is None else numeral(value), curve])
+        metric = "" if value is None else cut(shown(row["metric"]), METRIC)
+        cells.append([shown(row["name"]), word, step, "" if value is None else numeral(value), metric, curve])
         reasons.append(row["reason"] if row["status"] in ("failed", "lost", "unreadable") else "")
     title, *lines = table(head, cells, paint).splitlines()
     print(title)

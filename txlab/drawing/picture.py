@@ -23,6 +23,7 @@ from txlab.drawing.text import label, visible
 from txlab.drawing.thinning import decimate, smooth
 from txlab.errors import LabError, nearest
 from txlab.runs.atomic import atomic_write
+from txlab.runs.headline import is_validation
 from txlab.runs.reader import RunReader
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def strokes_of(reader: RunReader, names: Sequence[str], run: str = "", colour: i
         title = f"{run} {name}".strip()
         strokes += [Stroke("", dead.steps, dead.values, "dead", own) for dead in reader.dead_series(name)]
         strokes.append(
-            Stroke(title, series.steps, series.values, "validation" if name.startswith("val") else "train", own)
+            Stroke(title, series.steps, series.values, "validation" if is_validation(name) else "train", own)
         )
     return sorted(strokes, key=lambda stroke: stroke.role != "dead")
 

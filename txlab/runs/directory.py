@@ -195,6 +195,11 @@ class RunInfo:
             raise LabError(f"{run.run_file} has format {info.format}; this txlab reads up to {FORMAT}")
         return info
 
+    @property
+    def recorded(self) -> bool:
+        """Whether another program's loop wrote it: what its metrics are called is then all that is known of them."""
+        return self.kind == "recorded"
+
     def save(self, run: RunDirectory) -> None:
         run.write("run.json", self.encoded())
 

@@ -1,23 +1,70 @@
-"""Which metrics of a run are said first: in a list, at the end of a command, on a chart that nobody chose.
+"""Which metrics of a run are said first: in a list, at the end of a command, on a chart that nobody chose; and which
+of them measures on unseen data what another one measures in training.
 
 Notable: an experiment may name its own in facts()["headline"]; it knows better than any list here what one came for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 USUAL = ("loss", "val_loss", "val_bits_per_byte", "exact_match", "copy_accuracy")
 """Of those experiments that learn by gradients."""
+UNSEEN = ("val", "eval", "valid", "validation")
+_PART = re.compile(rf"(train|{'|'.join(UNSEEN)})([/_])(.+)", re.DOTALL)
 
 
 def headline(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Those of the recorded `names` that come first, most wanted first; the first recorded one if none is known.
+    """Those of the recorded `names` that come first, most wanted first; if none is known the first that is called a
+    loss of training, else the first recorded one, with its validation.
 
     >>> headline({}, ["lr", "val_loss", "loss"]), headline({"headline": ["return/sarsa"]}, ["return/sarsa", "steps"])
     (['loss', 'val_loss'], ['return/sarsa'])
+    >>> headline({}, ["epoch", "train/loss", "eval/loss"]), headline({}, ["reward", "length"])
+    (['train/loss', 'eval/loss'], ['reward'])
     """
     told = facts.get("headline")
     wanted = [str(name) for name in told] if isinstance(told, list) else list(USUAL)
-    return [name for name in wanted if name in names] or list(names[:1])
+    found = [name for name in wanted if name in names]
+    if found and (isinstance(told, list) or found[0] == USUAL[0]):
+        return found
+    losses = [name for name in names if re.search(r"[/_]loss$", name) and not is_validation(name)]
+    if found and not losses:
+        return found
+    first = [*losses, *names][:1]
+    return first + [validation for name in first if (validation := validation_of(name, names))]
+
+
+def validation_of(name: str, names: Sequence[str]) -> str:
+    """The one of `names` that measures on unseen data what `name` measures in training, "" if none does.
+
+    >>> validation_of("train/loss", ["train/loss", "eval/loss"]), validation_of("loss", ["loss", "val_loss"])
+    ('eval/loss', 'val_loss')
+    """
+    part = _PART.fullmatch(name)
+    if part and part[1] != "train":
+        return ""
+    between, what = (part[2], part[3]) if part else ("_/", name)
+    return next((other for sign in between for unseen in UNSEEN if (other := f"{unseen}{sign}{what}") in names), "")
+
+
+def is_validation(name: str) -> bool:
+    """Whether a metric says of itself that it was measured on unseen data.
+
+    >>> is_validation("eval/loss"), is_validation("val_loss/python-docs"), is_validation("value")
+    (True, True, False)
+    """
+    part = _PART.fullmatch(name)
+    return part is not None and part[1] != "train"
+
+
+def short(name: str) -> str:
+    """A name where there is little room: what is measured, or the family of one of several.
+
+    >>> short("train/loss"), short("return/expected-sarsa"), short("loss")
+    ('loss', 'return', 'loss')
+    """
+    part = _PART.fullmatch(name)
+    return part[3] if part else name.partition("/")[0]

@@ -107,7 +107,7 @@ def execute(
     info_of(run)  # what is no run is refused before anything is made in it
     with writing(run), Signals() as signals:
         info = info_of(run)
-        if info.kind == "recorded":
+        if info.recorded:
             raise LabError(f"{run.path} was recorded by another program and can only be looked at")
         set_thread_environment()
         keep_freed_memory()

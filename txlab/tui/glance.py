@@ -47,6 +47,7 @@ class Glance:
     seconds: int = 0
     seconds_left: float | None = None
     facts: dict[str, Any] = field(default_factory=dict, compare=False)
+    recorded: bool = False
 
     @property
     def going(self) -> bool:
@@ -78,6 +79,7 @@ def glance(reader: RunReader) -> Glance:
         int(max(0.0, until - info.started)) if info.started else 0,
         left if left is not None and math.isfinite(left) else None,
         info.facts,
+        info.recorded,
     )
 
 

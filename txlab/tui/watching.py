@@ -19,7 +19,7 @@ from txlab.drawing.numerals import count, number, unit_of
 from txlab.drawing.text import visible
 from txlab.runs.branch import Series
 from txlab.runs.directory import State
-from txlab.runs.headline import headline
+from txlab.runs.headline import UNSEEN, headline, validation_of
 from txlab.runs.reader import RunReader
 from txlab.tui.glance import scenario_name
 from txlab.tui.history import Entry, history
@@ -29,7 +29,6 @@ from txlab.tui.words import megabytes, significant
 OTHERS_SHOWN = 8  # metrics that a recorded run named itself
 DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
 SPARK = 64  # values behind a small curve
-PAIRS = {"loss": "val_loss", "bits_per_byte": "val_bits_per_byte"}  # drawn together: training, validation
 FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy")
 MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # asked for last
 
@@ -42,6 +41,9 @@ TOGETHER = {
 }
 
 
+PARTS = tuple(f"{part}/" for part in ("train", *UNSEEN))
+
+
 def family(name: str) -> str:
     """What a metric shares with those that it is drawn with.
 
@@ -50,6 +52,7 @@ def family(name: str) -> str:
     """
     group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
     alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
+    alone |= group in PARTS  # train/loss belongs to val/loss, not to train/lr
     return group if (group in TOGETHER or "/" in name) and not alone else ""
 
 
@@ -129,7 +132,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     """Gather it all. `other` gives the reader of an overlaid run."""
     info, state = reader.info, reader.state
     names = reader.names()
-    hidden = {val for train, val in PAIRS.items() if train in names}
+    hidden = {validation_of(name, names) for name in names}  # drawn with what was measured in training
     first = list(dict.fromkeys([*headline(info.facts, names), *FIRST]))
     metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
     metrics.sort(key=machines)
@@ -149,7 +152,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.title,
         metric,
         tuple(metrics),
-        unit_of(metric) or TOGETHER.get(family(metric), ("", ""))[0],
+        unit_of(metric, info.recorded) or ("" if info.recorded else TOGETHER.get(family(metric), ("", ""))[0]),
         lines_of(reader, metric, look, other),
         facts_of(reader, look.at, values),
         samples_of(reader),
@@ -176,7 +179,7 @@ def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path],
         roles = ["train"] + ["other"] * (len(together) - 1)
         members = zip(together, roles, strict=True)
         return tuple(line(name.removeprefix(family(name)), role, reader.series(name)) for name, role in members)
-    validation = PAIRS.get(metric, "")
+    validation = validation_of(metric, reader.names())
     has_validation = bool(validation) and len(reader.series(validation)) > 0
     found = [line("train" if has_validation else metric, "train", reader.series(metric))]
     if has_validation:
@@ -212,6 +215,8 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     told, named = about.get("compute"), about.get("unit")
     compute: Mapping[str, Any] = told if isinstance(told, dict) else {}
     unit = named if isinstance(named, str) else "tokens"
+    recorded = reader.info.recorded
+    nats = "" if recorded else "nats"
 
     def add(name: str, key: str, note: str = "", spark: bool = False, text: str | None = None) -> None:
         if key in values:
@@ -220,14 +225,14 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             curve = recent(reader.series(key), at) if spark else None
             facts.append(Fact(name, text or significant(value), note, key, curve, "bad" if bad else "plain"))
 
-    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "copy_accuracy", "lr", "grad_norm"}
-    known |= {"exact_match", "token_accuracy"}
+    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "lr", "grad_norm"}
+    known |= set() if recorded else {"copy_accuracy", "exact_match", "token_accuracy"}
     others = [name for name in values if name not in known and not machines(name) and band_of(name) not in values]
 
     def add_own(name: str) -> None:
         group, band = family(name), band_note(name, values)
         if group and len(relatives(name, list(values))) > 1:
-            said = TOGETHER[group][1] if group in TOGETHER else group.rstrip("/")
+            said = TOGETHER[group][1] if group in TOGETHER and not recorded else group.rstrip("/_")
             add(visible(f"{said} {name.removeprefix(group)}".replace("_", " "))[:24], name, band)
         else:
             add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
@@ -236,12 +241,13 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
         for name in (foremost := headline(about, others)[:OTHERS_SHOWN]):
             add_own(name)
         others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
-    add("loss", "loss", "nats")
-    add("val", "val_loss", best_note(reader, at))
+    add("loss", "loss", nats)
+    add("val", "val_loss", best_note(reader, at, nats))
     add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
-    add("copies", "copy_accuracy", "share of repeated tokens that are right")
-    add("exact", "exact_match", "unseen ones right throughout")
-    add("tokens", "token_accuracy", "right, the ones before given")
+    if not recorded:
+        add("copies", "copy_accuracy", "share of repeated tokens that are right")
+        add("exact", "exact_match", "unseen ones right throughout")
+        add("tokens", "token_accuracy", "right, the ones before given")
     add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
     add("‖grad‖", "grad_norm", spark=True)
     rates = (f"{unit}_per_second", "tokens_per_second")
@@ -277,14 +283,15 @@ def band_note(name: str, values: Mapping[str, float]) -> str:
     return " to ".join(significant(edge) for edge in edges if edge is not None)
 
 
-def best_note(reader: RunReader, at: int | None) -> str:
+def best_note(reader: RunReader, at: int | None, unit: str) -> str:
     series = reader.series("val_loss")
     end = len(series) if at is None else int(np.searchsorted(series.steps, at, "right"))
     finite = np.isfinite(series.values[:end])
     if finite.sum() < 2:
-        return "nats"
+        return unit
     best = int(np.where(finite, series.values[:end], np.inf).argmin())
-    return "nats, best so far" if best == end - 1 else f"nats, best {number(float(series.values[best]))}"
+    said = "best so far" if best == end - 1 else f"best {number(float(series.values[best]))}"
+    return f"{unit}, {said}" if unit else said
 
 
 def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int) -> str:

@@ -142,7 +142,7 @@ def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> lis
         drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
     if drawn is None:
         return []
-    unit = unit_of(run.metric)
+    unit = unit_of(run.metric, run.recorded)
     named = visible(run.metric) + (f", {unit}" if unit else "")
     role = {"axis": "$quiet", "unit": "$quiet"}
     return [

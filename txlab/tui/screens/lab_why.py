@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txlab.drawing.numerals import count, number
-from txlab.runs.headline import headline
+from txlab.runs.headline import headline, is_validation
 from txlab.tui.glance import glance
 from txlab.tui.screens.describe import what_to_do
 from txlab.tui.words import STATES, calendar, duration
@@ -71,7 +71,7 @@ def in_words(reader: RunReader) -> str:
 
 def last_values(reader: RunReader) -> list[str]:
     """A small table: the last steps, each metric a column."""
-    known = [name for name in reader.names("metrics") if not name.startswith("val_")]
+    known = [name for name in reader.names("metrics") if not is_validation(name)]
     first = [*headline(reader.info.facts, known), "grad_norm", "lr"]
     names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]
     if not names:

@@ -13,6 +13,7 @@ import numpy as np
 from txlab.drawing.numerals import count, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
+from txlab.runs.headline import short
 from txlab.tui.glance import Glance
 from txlab.tui.screens.rows import Line, StyleName
 from txlab.tui.theme import Glyphs, glyphs
@@ -86,7 +87,7 @@ def second_line(run: Glance, room: int, ascii: bool) -> Line:
     cells = max(0, min(CURVE_CELLS, room - BESIDE_IT))
     value, name = number(run.value), visible(run.metric)
     free = min(12, room - cells - 10 - width(value))  # the number is worth more than the end of its name
-    said = f"{cut(name if width(name) <= free else name.partition('/')[0], max(1, free))} {value}"
+    said = f"{cut(name if width(name) <= free else short(name), max(1, free))} {value}"
     curve = spark(np.array(run.curve), cells, ascii) if len(run.curve) > 1 else " " * cells
     return [
         (fit(said, max(1, room - cells - 9), ellipsis=ellipsis), "plain"),
