@@ -271,8 +271,8 @@ def _loss(
 def _smoothed(loss: float, s: float, V: int) -> list[Step]:
     """What a loss with label smoothing says: how far it is above the least, and what perplexity it allows.
 
-    With u = −ln p(yₜ) a token's loss is at least f(u) = q(yₜ) u − (1 − q(yₜ)) ln((1 − e⁻ᵘ) / (V − 1)), the others having
-    the same share each. f is convex, so the mean of u is at most the larger u with f(u) = L; exp u is the perplexity.
+    With u = −ln p(yₜ) the loss of a token is at least f(u) = q(yₜ) u − (1 − q(yₜ)) ln((1 − e⁻ᵘ) / (V − 1)), where all
+    others have the same share. f is convex, so the mean of u is at most the larger u with f(u) = L.
     """
     right = 1 - s + s / V
     least = -right * log(right) - (1 - right) * log(s / V)
