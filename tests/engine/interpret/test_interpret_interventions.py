@@ -315,7 +315,7 @@ def test_any_json_is_an_intervention_or_a_sentence(data: dict[str, object]) -> N
         (Patch("blocks.0.attention.heads", 0, 0, 2), "heads 1 to 2; 3"),
         (EditWeight("embed.weight", (11, 0), 1.0), r"11 × 8; \[11, 0\]"),
         (EditWeight("embed.weight", (1,), 1.0), "11 × 8"),
-        (Erratum("causal-encoder"), "decoder-only"),
+        (Erratum("causal-encoder"), "only the word is wrong"),
     ],
 )
 def test_what_cannot_be_done_here_is_said_in_a_sentence(wish: Intervention, part: str) -> None:

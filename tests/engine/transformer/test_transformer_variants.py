@@ -19,7 +19,8 @@ from txlab.engine.transformer.variants import VARIANTS, switched_on, together, u
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer
 from txlab.errors import LabError
 
-OF_DECODERS = [name for name in VARIANTS if name not in ("causal-encoder", "query-from-encoder")]
+NOTED = ["causal-encoder", "gradient-over-all-centres"]  # nothing to switch on
+OF_DECODERS = [name for name in VARIANTS if name not in (*NOTED, "query-from-encoder")]
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 
 
@@ -141,34 +142,56 @@ def test_batch_statistics_are_those_of_batch_normalisation(model: GPT) -> None:
     assert leaked[0, 0].abs().max() > 1e-6
 
 
-class Encoder(nn.Module):
-    """An encoder as the models have it: blocks that see all, at places that begin with "encoder"."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder = nn.ModuleList(Block(16, 2, 32) for _ in range(2))
-
-    def forward(self, x: torch.Tensor, hooks: Hooks) -> torch.Tensor:
-        for layer, block in enumerate(self.encoder):
-            x = block(x, NO_MASK, "sdpa", hooks=hooks.within(f"encoder.blocks.{layer}"))
-        return x
+def logits_of(model: GPT, x: torch.Tensor) -> torch.Tensor:
+    """LN x W_Eᵀ: the head of a tied model."""
+    return F.layer_norm(x, (16,), model.last_norm.weight, model.last_norm.bias) @ model.embed.weight.T  # type: ignore[union-attr]
 
 
 @torch.no_grad()
-def test_a_causal_encoder_is_an_encoder_under_the_causal_mask() -> None:
-    model, x = Encoder().double(), torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double()
-    randomise(model)
-    hooks, kept = keeping("encoder.*.pattern")
-    with switched_on("causal-encoder", model) as changed:
-        out = model(x, together(changed, hooks))
-    expected = x
-    for block in model.encoder:
-        expected = block(expected, CAUSAL, "matmul")
-    assert torch.allclose(out, expected, atol=1e-12)
-    assert not torch.allclose(out, model(x, Hooks({})))
-    for alpha in kept.values():
-        assert (alpha.triu(1) == 0).all()
-        assert torch.allclose(alpha.sum(-1), torch.ones(6).double())
+def test_scores_without_their_root_are_sharper_and_with_that_of_the_model_flatter(model: GPT) -> None:
+    """H = 2, K = 8, D = 16: s, s √8, s √(8/16) before the softmax of a row."""
+    plain = seen(model, IDS, "", "*.scores", "*.pattern")
+    for name, factor in (("unscaled-scores", math.sqrt(8)), ("model-width-scale", math.sqrt(8 / 16))):
+        changed = seen(model, IDS, name, "*.scores", "*.pattern")
+        scores = plain["blocks.0.attention.scores"] * factor
+        allowed = torch.ones(8, 8, dtype=torch.bool).tril()
+        expected = scores.masked_fill(~allowed, float("-inf")).softmax(-1)
+        assert torch.allclose(changed["blocks.0.attention.pattern"], expected, atol=1e-12), name
+    q, k = (seen(model, IDS, "", f"*.{which}")[f"blocks.0.attention.{which}"] for which in ("query", "key"))
+    bare = q @ k.transpose(-2, -1)  # Becker-Kahn (3.5)
+    again = seen(model, IDS, "unscaled-scores", "*.pattern")["blocks.0.attention.pattern"]
+    assert torch.allclose(again, bare.masked_fill(~allowed, float("-inf")).softmax(-1), atol=1e-12)
+
+
+@torch.no_grad()
+def test_without_the_residual_around_attention_a_block_is_becker_kahns_printed_one(model: GPT) -> None:
+    x = model.embed(IDS) + model.positions.weight[:8]  # type: ignore[union-attr]
+    for block in model.blocks:
+        looked = block.attention(block.norm_attention(x), CAUSAL, "matmul")
+        x = x + block.feed_forward(block.norm_feed_forward(x + looked))  # (4.2): X + m(X + Σ h(X))
+    kept = seen(model, IDS, "dropped-residual", "blocks.1.leave")
+    assert torch.allclose(kept["out"], logits_of(model, x), atol=1e-10)
+
+
+@torch.no_grad()
+def test_of_becker_kahns_block_a_head_is_heard_in_its_own_feed_forward_alone(model: GPT) -> None:
+    for block in model.blocks:
+        for parameter in block.feed_forward.parameters():
+            parameter.zero_()
+    x = model.embed(IDS) + model.positions.weight[:8]  # type: ignore[union-attr]
+    assert torch.allclose(seen(model, IDS, "dropped-residual")["out"], logits_of(model, x), atol=1e-12)
+    assert not torch.allclose(seen(model, IDS)["out"], logits_of(model, x))
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_an_erratum_of_words_alone_has_nothing_to_switch_on_and_masks_nothing(name: str) -> None:
+    for model, given in every_model():
+        with pytest.raises(LabError, match=VARIANTS[name].never), switched_on(name, model):
+            model(*given)
+    encoder, given = every_model()[1]
+    hooks, kept = keeping("*.pattern")
+    encoder(*given, hooks=hooks)
+    assert all((alpha.triu(1).abs().amax(dim=(-2, -1)) > 0).all() for alpha in kept.values())
 
 
 @torch.no_grad()
@@ -222,17 +245,8 @@ def test_a_variant_works_in_every_kind_of_model_that_it_fits(name: str) -> None:
         assert (changed - before).abs().max() > 1e-7, type(model).__name__
         assert torch.equal(model(*given), before)
         tried += 1
-    assert tried == {"causal-encoder": 3, "query-from-encoder": 1}.get(name, 4)
-
-
-@torch.no_grad()
-def test_a_causal_encoder_leaves_the_decoder_and_what_it_reads_alone() -> None:
-    model, given = every_model()[2]
-    hooks, kept = keeping("encoder.*.pattern", "decoder.*.cross.pattern")
-    with switched_on("causal-encoder", model, hooks) as both:
-        model(*given, hooks=both)
-    for name, alpha in kept.items():
-        assert bool((alpha.triu(1) == 0).all()) == name.startswith("encoder"), name
+    fits = {**dict.fromkeys(NOTED, 0), "query-from-encoder": 1, "dropped-residual": 1}
+    assert tried == fits.get(name, 4)
 
 
 @torch.no_grad()
@@ -243,13 +257,17 @@ def test_a_query_from_the_encoder_is_refused_by_a_translator_whose_texts_differ_
 
 
 def test_what_does_not_fit_says_so_in_one_sentence(model: GPT) -> None:
-    for name, reason in {"causal-encoder": "no encoder", "query-from-encoder": "cross-attention"}.items():
+    for name, reason in {"causal-encoder": "only the word", "query-from-encoder": "cross-attention"}.items():
         assert reason in str(unfit(name, model))
         with pytest.raises(LabError, match=reason), switched_on(name, model):
             pass
     with pytest.raises(LabError, match="nearest: scalar-gain"), switched_on("scaler-gain", model):
         pass
     assert not any(unfit(name, model) for name in OF_DECODERS)
+    assert "one head" in str(unfit("model-width-scale", GPT(GPTShape(1, 1, 8, 4, 5))))
+    for norm, order in (("post", "sequential"), ("pre", "parallel")):
+        other = GPT(GPTShape(1, 2, 8, 4, 5, norm=norm, block=order))  # type: ignore[arg-type]
+        assert "sequential pre-LN" in str(unfit("dropped-residual", other))
 
 
 def test_hooks_that_wait_at_one_place_each_get_what_the_one_before_left() -> None:

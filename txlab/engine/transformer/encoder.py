@@ -1,7 +1,7 @@
 """Stacks of blocks: an encoder's, in which every position sees every other, and a decoder's, which reads an encoder.
 
-MATH T8, T10. Notable: an encoder's attention is not causal (erratum T10: one of the lecture texts says it is); its only
-mask is padding. With norms placed before the branches the sum that leaves the last block was never normed, so such a
+MATH T8, T10. Notable: an encoder's attention is not causal (erratum T10: a lecture text calls it so); its only mask is
+padding. With norms placed before the branches the sum that leaves the last block was never normed, so such a
 stack ends with a LayerNorm of its own; with norms placed after, it does not.
 """
 

@@ -1,4 +1,4 @@
-"""What the lecture texts write wrongly, as variants that can be switched on to see what breaks (MATH T1, T6, T8, T10).
+"""What the lecture texts write wrongly, as variants that can be switched on to see what breaks (MATH T1, T5, T6, T8).
 
 Notable: the models know nothing of this. Attention is changed through hooks, and what has no place to hook into
 (LayerNorm, where Q and K come from) by putting another forward over the module's own until the `with` block ends. So a
@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.blocks import Block, LayerCache, LayerNorm, MultiHeadAttention
-from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.hooks import Hook, Hooks
 from txlab.errors import LabError, nearest
 
@@ -31,6 +29,7 @@ class Variant:
     says    what the source writes, in one sentence
     right   what is right, and is what the models do
     breaks  what one sees when it is switched on
+    never   why there is nothing to switch on; "" where there is
     """
 
     name: str
@@ -38,6 +37,7 @@ class Variant:
     says: str
     right: str
     breaks: str
+    never: str = ""
 
 
 VARIANTS = {
@@ -57,6 +57,29 @@ VARIANTS = {
             "Yang's prose scales the weighted average, softmax(QKᵀ) V / √K (his equation 13 is right).",
             "The scores are scaled before the softmax: softmax(QKᵀ/√K) V.",
             "Rows still sum to 1 but are sharper, as at temperature 1/√K, and what a head says is √K times smaller.",
+        ),
+        Variant(
+            "unscaled-scores",
+            "T1",
+            "Becker-Kahn's (3.2) and (3.5) have no 1/√K: softmax*(X W_QK Xᵀ).",
+            "The scores are scaled before the softmax: softmax(QKᵀ/√K) V.",
+            "Rows still sum to 1 but are sharper, as at temperature 1/√K. A model could be trained so, W_QK taking the "
+            "factor in; one that was trained with it looks at too few positions.",
+        ),
+        Variant(
+            "model-width-scale",
+            "T1",
+            "Wang §5 first divides by √512, d_k being the width of the model; d_k = 64, that of a head, comes later.",
+            "Each head divides by √K, K its own width.",
+            "Scores are √(D/K) times smaller, so every row is flatter and each head mixes more than it was taught.",
+        ),
+        Variant(
+            "dropped-residual",
+            "T5",
+            "Becker-Kahn's (4.2) is X + m(X + Σ h(X)), which drops the residual around attention from his own (4.1).",
+            "X + Σ h(X) + m(X + Σ h(X)): what the heads say stays in the stream.",
+            "What a head moves reaches later layers only through the feed-forward of its own block; copying by heads "
+            "alone is gone.",
         ),
         Variant(
             "sigma-plus-epsilon",
@@ -84,9 +107,10 @@ VARIANTS = {
         Variant(
             "causal-encoder",
             "T10",
-            "Yang calls the attention of an encoder causal.",
-            "In an encoder every position sees every other.",
-            "The upper triangle of every pattern is empty: a word is read without what follows it.",
+            "Yang calls the attention of encoders causal as well, while he connects every node to every other.",
+            "Causal means that no position sees a later one; in an encoder every position sees every other.",
+            "Nothing: his graph of an encoder is right, only the word is not.",
+            never="Yang masks nothing in an encoder; only the word is wrong",
         ),
         Variant(
             "query-from-encoder",
@@ -95,6 +119,14 @@ VARIANTS = {
             "Cross-attention takes Q from the decoder, and K and V from the encoder.",
             "It can only be computed where source and target have the same length, S = T; then the decoder never "
             "reads the source, only which of its own positions to mix, later ones included.",
+        ),
+        Variant(
+            "gradient-over-all-centres",
+            "K4",
+            "Wang's (9) keeps the sum over all T centres in the gradient by the vector of one of them.",
+            "∂J/∂v_w = −(1/T) Σ over the places i with wᵢ = w: the others do not contain v_w.",
+            "Every word would be pulled by the contexts of all, and all vectors would move alike.",
+            never="it is of word2vec, and this model learns no word vectors",
         ),
     ]
 }
@@ -109,9 +141,16 @@ def variant_named(name: str) -> Variant:
 
 def unfit(name: str, model: nn.Module) -> str | None:
     """Why this variant cannot be switched on in this model, in one sentence; None if it can."""
-    variant_named(name)
-    if name == "causal-encoder" and isinstance(model, GPT):
-        return "a decoder-only model has no encoder; its attention is causal as it should be"
+    if never := variant_named(name).never:
+        return never
+    if name == "model-width-scale":
+        attention = _attention(model)
+        if attention.head_width == attention.out.out_features:
+            return "its one head is as wide as the model"
+    if name == "dropped-residual" and not all(
+        block.norm == "pre" and block.order == "sequential" and block.cross is None for block in _blocks(model)
+    ):
+        return "it is of sequential pre-LN blocks without cross-attention"
     if name == "query-from-encoder" and not _crossing(model):
         return "only an encoder–decoder has cross-attention"
     if name in NORMS and not any(isinstance(module, LayerNorm) for module in model.modules()):
@@ -186,25 +225,47 @@ def _matrix_hooks(model: nn.Module) -> dict[str, Hook]:
 
 def _output_hooks(model: nn.Module) -> dict[str, Hook]:
     """softmax(QKᵀ) V / √K: the scores get their √K back, the result is divided by it."""
-    attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
-    root = sqrt(attention.out.in_features // attention.heads)
+    root = sqrt(_attention(model).head_width)
     return {"*.scores": lambda name, value: value * root, "*.heads": lambda name, value: value / root}
 
 
-def _causal_hooks(model: nn.Module) -> dict[str, Hook]:
-    def hide(name: str, value: Tensor) -> Tensor:
-        later = torch.ones(value.shape[-2:], dtype=torch.bool, device=value.device).triu(1)
-        # The lowest finite number: exp of it is zero beside any real score, and a row of nothing else gives no NaN.
-        return value.masked_fill(later, torch.finfo(value.dtype).min)
+def _unscaled_hooks(model: nn.Module) -> dict[str, Hook]:
+    """softmax(QKᵀ) V"""
+    root = sqrt(_attention(model).head_width)
+    return {"*.scores": lambda name, value: value * root}
 
-    place = "encoder.*.attention.scores" if hasattr(model, "encoder") else "*.attention.scores"
-    return {place: hide}
+
+def _model_width_hooks(model: nn.Module) -> dict[str, Hook]:
+    """softmax(QKᵀ/√D) V"""
+    attention = _attention(model)
+    smaller = sqrt(attention.head_width / attention.out.out_features)
+    return {"*.scores": lambda name, value: value * smaller}
+
+
+def _residual_hooks(model: nn.Module) -> dict[str, Hook]:
+    """What leaves a block, without what its heads had added: X + m(X + Σ h(X))."""
+    waiting: dict[str, Tensor] = {}
+
+    def keep(name: str, value: Tensor) -> None:
+        waiting[name] = value
+
+    def drop(name: str, value: Tensor) -> Tensor:
+        block = name.removesuffix("leave")
+        return value - (waiting.pop(block + "middle") - waiting.pop(block + "enter"))
+
+    return {"*.enter": keep, "*.middle": keep, "*.leave": drop}
+
+
+def _attention(model: nn.Module) -> MultiHeadAttention:
+    return next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
 
 
 HOOKS: dict[str, Callable[[nn.Module], dict[str, Hook]]] = {
     "softmax-over-matrix": _matrix_hooks,
     "scaled-output": _output_hooks,
-    "causal-encoder": _causal_hooks,
+    "unscaled-scores": _unscaled_hooks,
+    "model-width-scale": _model_width_hooks,
+    "dropped-residual": _residual_hooks,
 }
 
 
@@ -267,9 +328,12 @@ def _query_of_encoder(
     return q, k, v.view(B, T, cross.heads, D // cross.heads).transpose(1, 2)
 
 
+def _blocks(model: nn.Module) -> list[Block]:
+    return [module for module in model.modules() if isinstance(module, Block)]
+
+
 def _crossing(model: nn.Module) -> list[MultiHeadAttention]:
-    blocks = [module for module in model.modules() if isinstance(module, Block)]
-    return [block.cross for block in blocks if block.cross is not None]
+    return [block.cross for block in _blocks(model) if block.cross is not None]
 
 
 REPLACEMENTS: dict[str, Callable[[nn.Module], list[Replacement]]] = {
