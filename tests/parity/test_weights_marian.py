@@ -208,9 +208,73 @@ def test_what_was_trained_here_is_loaded_by_transformers(
     assert generate_target(model, [source[0].tolist()], 9, start=1, end=2) == [ids]
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_pegasus_is_read_with_all_its_patterns(
+    tmp_path: Path, dtype: torch.dtype, tolerance: float, tied: bool
+) -> None:
+    """Marian with norms before the branches; its stream's places are those of transformers' sums."""
+    said = SIZES | {"tie_word_embeddings": tied, "scale_embedding": tied, "activation_function": "relu"}
+    theirs = randomised(transformers.PegasusForConditionalGeneration(transformers.PegasusConfig(**said)), dtype)
+    loaded = load_model(saved(theirs, tmp_path), dtype)
+    wanted = {f"{side}.blocks.1.leave": f"model.{side}.layers.1" for side in ("encoder", "decoder")}
+    hooks, ours = keeping(*wanted, "*.pattern", "memory")
+    with outputs_of(theirs, wanted) as kept:
+        result = theirs(SOURCE, decoder_input_ids=TARGET, output_attentions=True)
+    for layer in range(ENCODER):
+        kept[f"encoder.blocks.{layer}.attention.pattern"] = result.encoder_attentions[layer]
+    for layer in range(DECODER):
+        kept[f"decoder.blocks.{layer}.attention.pattern"] = result.decoder_attentions[layer]
+        kept[f"decoder.blocks.{layer}.cross.pattern"] = result.cross_attentions[layer]
+    kept["memory"] = result.encoder_last_hidden_state
+    ours["logits"], kept["logits"] = loaded.model(SOURCE, TARGET, hooks=hooks), result.logits
+    for side in (ours, kept):
+        F.cross_entropy(side["logits"][:, :-1].flatten(0, 1), TARGET[:, 1:].flatten()).backward()
+    for side, found in zip((ours, kept), gradients(theirs, loaded), strict=True):
+        side |= {f"gradient of {name}": tensor for name, tensor in found.items()}
+    compare(ours, kept, tolerance)
+
+
+@pytest.mark.parametrize("half", [True, False], ids=["halves", "interleaved"])
+@pytest.mark.parametrize(
+    ("shared", "tied", "sizes"),
+    [
+        (True, True, (31, 31)),
+        (True, False, (31, 31)),
+        (False, True, (31, 37)),
+        (False, True, (37, 31)),
+        (False, False, (37, 31)),
+    ],
+)
+def test_a_translator_with_norms_before_the_branches_is_a_pegasus(
+    tmp_path: Path, half: bool, shared: bool, tied: bool, sizes: tuple[int, int]
+) -> None:
+    """A vocabulary has further rows where the other one is larger; they have no probability."""
+    shape = EncoderDecoderShape(2, 1, 4, 16, *sizes, 20, norm="pre", shared=shared, tied=tied, half_sinusoids=half)
+    model = randomised(EncoderDecoder(shape), torch.float32)
+    assert save_model(model, None, tmp_path / "out", special={"begin": 1, "end": 2, "pad": 3}) == []
+    theirs, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(report.values())
+    assert theirs.config.model_type == "pegasus"
+    source, target = SOURCE % 31, TARGET % 31
+    wanted = model(source, target).log_softmax(-1)
+    found = theirs.eval()(source, decoder_input_ids=target).logits.log_softmax(-1)
+    torch.testing.assert_close(found[..., : sizes[1]], wanted, atol=2e-5, rtol=0)
+    assert float(found[..., sizes[1] :].exp().sum()) == 0.0
+    again = load_model(tmp_path / "out")
+    torch.testing.assert_close(again.model(source, target).log_softmax(-1), found, atol=2e-5, rtol=0)
+    assert again.special == {"start": 1, "begin": 1, "end": 2, "pad": 3}
+    ids = theirs.generate(source[:1], max_new_tokens=9, do_sample=False, num_beams=1)[0, 1:].tolist()
+    assert generate_target(model, [source[0].tolist()], 9, start=1, end=2) == [ids]
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"norm": "pre"}, "pre"), ({"positions": "rotary"}, "rotary"), ({"epsilon": 1e-6}, "epsilon = 1e-06")],
+    [
+        ({"norm": "pre", "positions": "learned"}, "learned"),
+        ({"positions": "rotary"}, "rotary"),
+        ({"epsilon": 1e-6}, "epsilon = 1e-06"),
+    ],
 )
 def test_what_the_form_cannot_say_is_named_and_nothing_is_written(tmp_path: Path, change: Any, named: str) -> None:
     with pytest.raises(LabError, match=named):

@@ -31,7 +31,7 @@ from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import FLOATS, Place
 from txlab.engine.transformer.weights.llama import LLAMA, MISTRAL, QWEN2
-from txlab.engine.transformer.weights.marian import MARIAN
+from txlab.engine.transformer.weights.marian import MARIAN, PEGASUS
 from txlab.engine.transformer.weights.neox import NEOX
 from txlab.engine.transformer.weights.vocabularies import FolderTokenizers, folder_tokenizers
 from txlab.errors import LabError, nearest
@@ -47,6 +47,7 @@ FAMILIES: dict[str, Family] = {
     "roberta-prelayernorm": ROBERTA_PRE,
     "distilbert": DISTILBERT,
     "marian": MARIAN,
+    "pegasus": PEGASUS,
 }
 # Of the free memory this much stays free: a model that just fits leaves nothing for its activations.
 SPARED = 0.1

@@ -1,12 +1,15 @@
-"""Marian's weights (Junczys-Dowmunt et al. 2018; Tiedemann's translation models), and its config.json.
+"""The weights of Marian (Junczys-Dowmunt et al. 2018; Tiedemann's translation models) and Pegasus (Zhang et al. 2020).
 
-Notable: post-LN throughout, sinusoids with all sines first, which are computed and only compared where a file has them;
-`final_logits_bias` (1, V) is ours without the row. Old configs say things that only BART's other descendants vary: they
-are held to what Marian is. (extra_pos_embeddings is read by nobody where positions are computed.)
+Notable: they are one model, Marian with its norms after the branches and Pegasus before; sinusoids have all sines
+first, and are computed and only compared where a file has them; `final_logits_bias` (1, V) is ours without the row. Old
+configs say things that only BART's other descendants vary: they are held to what these two are. (extra_pos_embeddings
+is read by nobody where positions are computed.) Pegasus has one vocabulary: an exported translator with two gets the
+larger, whose further rows are zeros and never written.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
@@ -44,8 +47,23 @@ STREAM = {
 }
 
 
+PRE = {"normalize_before": True, "add_final_layer_norm": True}
+NEVER = -1e9  # the bias of a token that there is not
+
+
 def describe(config: Config) -> EncoderDecoderShape:
     config.must_be(ONLY)
+    return described(config)
+
+
+def describe_pegasus(config: Config) -> EncoderDecoderShape:
+    config.must_be(ONLY | PRE)
+    if "decoder_vocab_size" in config:
+        config.must_be({"decoder_vocab_size": config.tokens("vocab_size")})
+    return replace(described(config), norm="pre", shared=config.flag("tie_word_embeddings", True))
+
+
+def described(config: Config) -> EncoderDecoderShape:
     width = config.whole("d_model", 1, WIDEST)
     if width % 2:
         raise LabError(f"config.json has d_model = {width}; allowed: even numbers, of which half are sines")
@@ -82,14 +100,33 @@ def describe(config: Config) -> EncoderDecoderShape:
 
 def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
     """The config.json of an encoder–decoder with post-LN blocks and sinusoids, interleaved or not (see `in_halves`)."""
-    only("Marian", ("norm", shape.norm, "post"), ("positions", shape.positions, "sinusoidal"))
-    only("Marian", ("epsilon", shape.epsilon, 1e-5), ("width % 2", shape.width % 2, 0))
-    return {
+    only("Marian", ("norm", shape.norm, "post"))
+    return told(shape) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
-        "is_encoder_decoder": True,
         "vocab_size": shape.source_vocabulary,
         "decoder_vocab_size": shape.target_vocabulary,
+        "share_encoder_decoder_embeddings": shape.shared,
+        "tie_word_embeddings": shape.tied,
+    }
+
+
+def tell_pegasus(shape: EncoderDecoderShape) -> dict[str, Any]:
+    """The same with pre-LN blocks; its three tables are one, or all apart."""
+    only("Pegasus", ("norm", shape.norm, "pre"))
+    return told(shape) | {
+        "architectures": ["PegasusForConditionalGeneration"],
+        "model_type": "pegasus",
+        "vocab_size": max(shape.source_vocabulary, shape.target_vocabulary),
+        "tie_word_embeddings": shape.shared and shape.tied,
+    }
+
+
+def told(shape: EncoderDecoderShape) -> dict[str, Any]:
+    only("Marian", ("positions", shape.positions, "sinusoidal"), ("epsilon", shape.epsilon, 1e-5))
+    only("Marian", ("width % 2", shape.width % 2, 0))
+    return {
+        "is_encoder_decoder": True,
         "d_model": shape.width,
         "encoder_layers": shape.encoder_layers,
         "decoder_layers": shape.decoder_layers,
@@ -100,8 +137,6 @@ def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
         "max_position_embeddings": shape.context,
         "activation_function": NAMES_OF[shape.activation],
         "scale_embedding": shape.scale_embedding,
-        "share_encoder_decoder_embeddings": shape.shared,
-        "tie_word_embeddings": shape.tied,
         "dropout": shape.dropout,
         "attention_dropout": shape.dropout,
     }
@@ -110,7 +145,7 @@ def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
 def in_halves(shape: EncoderDecoderShape) -> list[int] | None:
     """The order of the D features in which interleaved sinusoids have all sines first; None where they already do.
 
-    Nothing in a post-LN model depends on the order of the residual stream's features, as long as everything that reads
+    Nothing in such a model depends on the order of the residual stream's features, as long as everything that reads
     or writes it agrees: so a model with interleaved sinusoids is a Marian with its features in this order.
     """
     return None if shape.half_sinusoids else [*range(0, shape.width, 2), *range(1, shape.width, 2)]
@@ -129,6 +164,11 @@ def pieces(shape: EncoderDecoderShape) -> list[Piece]:
     made = [Piece(theirs, ours, stream=STREAM[ours]) for theirs, ours in found]
     made.append(Piece("final_logits_bias", "unembed_bias", row=True))
     for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers)):
+        if shape.norm == "pre":
+            made += [
+                Piece(f"model.{side}.layer_norm.{kind}", f"{side}.last_norm.{kind}", stream=(0,))
+                for kind in ("weight", "bias")
+            ]
         for layer in range(layers):
             made += block(f"model.{side}.layers.{layer}", f"{side}.blocks.{layer}", shape.width, side == "decoder")
     return made
@@ -175,6 +215,16 @@ def repeated(shape: EncoderDecoderShape) -> list[Piece]:
     return [Piece(f"model.{side}.embed_tokens.weight", "embed_target.weight", stream=(1,)) for side in sides]
 
 
+def repeated_pegasus(shape: EncoderDecoderShape) -> list[Piece]:
+    """Sinusoids, which it wants told; and where tables are apart there are four, of which nobody reads `shared`."""
+    waves = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    told = [Piece(name, "position_table", stream=(1,)) for name in waves]
+    if shape.shared:
+        return told + repeated(shape)
+    names = ["model.shared.weight", *(["lm_head.weight"] if shape.tied else [])]
+    return told + [Piece(name, "embed_target.weight", stream=(1,)) for name in names]
+
+
 def canonical(name: str) -> str:
     return f"model.{name}" if name.startswith(("encoder.", "decoder.", "shared.")) else name
 
@@ -192,4 +242,13 @@ MARIAN = Family(
     optional=r"final_logits_bias",
     without="the weights have no bias of the logits, so it is 0",
     special={"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id", "begin": "bos_token_id"},
+)
+
+PEGASUS = replace(
+    MARIAN,
+    name="Pegasus",
+    describe=describe_pegasus,
+    tell=tell_pegasus,
+    repeated=repeated_pegasus,
+    harmless=(r"model\.shared\.weight",),
 )

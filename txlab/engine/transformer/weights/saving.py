@@ -27,7 +27,7 @@ from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import DTYPES
 from txlab.engine.transformer.weights.llama import LLAMA
-from txlab.engine.transformer.weights.marian import MARIAN, in_halves
+from txlab.engine.transformer.weights.marian import MARIAN, NEVER, PEGASUS, in_halves
 from txlab.engine.transformer.weights.neox import NEOX
 from txlab.engine.transformer.weights.saving_tokenizers import write_tokenizers
 from txlab.errors import LabError, nearest
@@ -93,7 +93,7 @@ def family_of(model: Model) -> Family:
             return ROBERTA_PRE
         return ROBERTA if model.shape.padding is not None else BERT if model.shape.segments else DISTILBERT
     if isinstance(model, EncoderDecoder):
-        return MARIAN
+        return PEGASUS if model.shape.norm == "pre" else MARIAN
     raise LabError(f"a {type(model).__name__} has no form that transformers reads; GPT, Bert and EncoderDecoder have")
 
 
@@ -102,22 +102,37 @@ def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None
 
     A decoder without a start token of its own begins with `begin`, or as Marian's do with padding.
     """
-    if family is MARIAN and "start" not in special:
+    if family.kind == "encoder-decoder" and "start" not in special:
         for role in ("begin", "pad", "end"):
             if role in special:
                 special = special | {"start": special[role]}
                 break
     ids: dict[str, int | None] = {theirs: special.get(ours) for ours, theirs in family.special.items()}
-    if family is MARIAN:
+    if family.kind == "encoder-decoder":
         ids["forced_eos_token_id"] = None  # or transformers' default would end every text with token 0
     return ids
 
 
 def pieces_of(model: Model, family: Family) -> list[tuple[Piece, Tensor]]:
     """All tensors of the file, each with our parameter that it is cut from, or zeros where there is none."""
-    ours_of: dict[str, Tensor] = {name: tensor.detach() for name, tensor in model.named_parameters()}
+    ours_of: dict[str, Tensor] = {
+        name: tensor.detach() for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+    }
     pieces = [*family.pieces(model.shape), *family.repeated(model.shape)]
-    return [(piece, ours_of[piece.ours] if piece.ours in ours_of else no_bias(piece, ours_of)) for piece in pieces]
+    made = [(piece, ours_of[piece.ours] if piece.ours in ours_of else no_bias(piece, ours_of)) for piece in pieces]
+    if family is not PEGASUS:
+        return made
+    rows = max(vocabulary_sizes(model.shape))
+    return [(piece, widened(tensor, rows) if piece.ours in TABLES else tensor) for piece, tensor in made]
+
+
+TABLES = ("embed_source.weight", "embed_target.weight", "unembed.weight", "unembed_bias")
+
+
+def widened(table: Tensor, rows: int) -> Tensor:
+    """A table with zeros for tokens that it does not have, whose bias is such that they are never written."""
+    more = torch.full((rows - len(table), *table.shape[1:]), NEVER if table.dim() == 1 else 0.0, dtype=table.dtype)
+    return torch.cat((table.cpu(), more))
 
 
 def no_bias(piece: Piece, ours_of: Mapping[str, Tensor]) -> Tensor:

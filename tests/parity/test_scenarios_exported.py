@@ -1,0 +1,99 @@
+"""Every scenario that trains a model of texts exports it as it is: transformers loads the folder and says the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from foreign_models import randomised, transformers
+
+from txlab.cli import model_export
+from txlab.engine.transformer.weights import load_model
+from txlab.experiments.registry import kind_named
+from txlab.runs.directory import RunDirectory
+from txlab.runs.models import opened_as, scenario_of
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+# scenario → the architecture that its model is there
+FORMS = {
+    "bert-docs": "roberta-prelayernorm",
+    "dates": "pegasus",
+    "few-shot": "gpt_neox",
+    "gpt-copy": "gpt_neox",
+    "gpt-docs": "gpt_neox",
+    "gpt-finetune": "gpt_neox",
+    "gpt-mixture": "gpt_neox",
+    "gpt-source": "gpt_neox",
+    "gpt-tiny": "gpt_neox",
+    "gpt2-124m": "gpt2",
+    "translate": "pegasus",
+}
+PLAIN = ["compute.device=cpu", "compute.dtype=float32", "compute.attention=matmul", "compute.compile=false"]
+PLAIN += ["compute.threads=1"]
+SMALL = {
+    "gpt2-124m": ["model.layers=2", "model.width=48", "data.vocabulary=300", "data.text=python-docs"],
+    "gpt-source": ["data.vocabulary=300", "data.text=python-docs"],
+    "gpt-tiny": ["train.steps=1", "record.evaluate_every=1", "sampling.tokens=1"],
+}
+
+
+def names_of_kinds(*kinds: str) -> list[str]:
+    found = [
+        path.stem for path in SCENARIOS.glob("*.toml") if any(f'kind = "{kind}"' in path.read_text() for kind in kinds)
+    ]
+    return sorted(found)
+
+
+def test_every_shipped_scenario_of_these_kinds_is_here() -> None:
+    assert names_of_kinds("language-model", "masked-language-model", "translation") == sorted(FORMS)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_scenarios_model_is_loaded_by_transformers_with_equal_logits(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))
+    if name == "gpt-finetune":
+        tiny = prepare(load_scenario(str(SCENARIOS / "gpt-tiny.toml"), [*PLAIN, *SMALL["gpt-tiny"]]))
+        assert execute(tiny).status == "done"
+    run = prepare(load_scenario(str(SCENARIOS / f"{name}.toml"), [*PLAIN, *SMALL.get(name, [])]))
+    scenario = scenario_of(RunDirectory(run))
+    kind = kind_named(scenario.kind)
+    opened = kind.open(scenario, kind.build(scenario).state_dict())
+    model: Any = randomised(opened.model, torch.float32)
+    with_words = opened_as(opened, name, tmp_path, 0, (0,))
+    monkeypatch.setattr("txlab.cli.models.opened", lambda asked: with_words)
+
+    model_export.export_model(name, tmp_path / "out")
+    assert str(tmp_path / "out") in capsys.readouterr().out
+
+    makers = {"gpt": "AutoModelForCausalLM", "bert": "AutoModelForMaskedLM", "encoder-decoder": "AutoModelForSeq2SeqLM"}
+    maker = getattr(transformers, makers[opened.kind])
+    theirs, report = maker.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(report.values())
+    assert theirs.config.model_type == FORMS[name]
+    length = model.shape.context - 1
+    draw = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        if opened.kind == "encoder-decoder":
+            source = torch.randint(3, model.shape.source_vocabulary, (2, length), generator=draw)
+            ids = torch.randint(3, model.shape.target_vocabulary, (2, length), generator=draw)
+            wanted = model(source, ids)
+            found = theirs.eval()(source, decoder_input_ids=ids).logits
+            torch.testing.assert_close(
+                found.softmax(-1)[..., : wanted.shape[-1]], wanted.softmax(-1), atol=2e-5, rtol=0
+            )
+        else:
+            ids = torch.randint(model.shape.vocabulary, (2, length), generator=draw)
+            wanted, found = model(ids), theirs.eval()(ids).logits
+        torch.testing.assert_close(found[..., : wanted.shape[-1]], wanted, atol=2e-5, rtol=0)
+        again: Any = load_model(tmp_path / "out").model
+        said = again(source, ids) if opened.kind == "encoder-decoder" else again(ids)
+    torch.testing.assert_close(said[..., : wanted.shape[-1]], wanted, atol=2e-5, rtol=0)
