@@ -4,14 +4,17 @@ Notable: importing this costs nothing. `record` brings the recording in when it 
 command needs it.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-__all__ = ["record"]
+__all__ = ["Recording", "record"]
 
+if TYPE_CHECKING:
+    from txlab.runs.recording import Recording, record
+else:
 
-def __getattr__(name: str) -> Any:
-    if name == "record":
-        from txlab.runs.recording import record
+    def __getattr__(name):
+        if name in __all__:
+            from txlab.runs import recording
 
-        return record
-    raise AttributeError(f"module 'txlab' has no attribute {name!r}")
+            return getattr(recording, name)
+        raise AttributeError(f"module 'txlab' has no attribute {name!r}")

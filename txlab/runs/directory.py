@@ -169,6 +169,8 @@ class RunInfo:
     device: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    command: list[str] = field(default_factory=list)
+    git: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod
@@ -206,6 +208,9 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
+        for name in ("command", "git"):
+            if not rest[name]:
+                del rest[name]
         first = {"format": rest.pop("format")}
         return orjson.dumps(
             first | rest, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY

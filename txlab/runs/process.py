@@ -29,6 +29,7 @@ from txlab.runs.events import Row, each_row
 from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import Outcome, drive, write_traceback
+from txlab.runs.origin import command_line, commit_of
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
 from txlab.runs.recovery import info_of
 from txlab.runs.signals import Signals
@@ -83,7 +84,9 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
             write_start(run, start)
             scenario = start.scenario
         run.write("scenario.toml", dump_scenario(scenario).encode(), durable=True)
-        new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length()).save(run)
+        info = new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length())
+        info.command, info.git = command_line(), commit_of(Path.cwd())
+        info.save(run)
     except OSError as error:
         shutil.rmtree(run.path, ignore_errors=True)
         raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None

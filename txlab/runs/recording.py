@@ -33,6 +33,7 @@ from txlab.runs.events import LARGEST_STEP
 from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
 from txlab.runs.loop import write_traceback
+from txlab.runs.origin import command_line, commit_of, program_folder
 from txlab.runs.process import begin
 from txlab.runs.recorder import Recorder, on_a_device
 
@@ -63,6 +64,7 @@ def record(
 
     run = create_run_directory(Path(root) if root is not None else None, name).held()
     info = new_info(run, name, "recorded", title, steps)
+    info.command, info.git = command_line(), commit_of(program_folder())
     said = {"kind": "recorded", "name": name, "config": as_toml(config or {})}
     run.write("scenario.toml", tomli_w.dumps(said).encode())
     begin(run, info)

@@ -1,0 +1,115 @@
+"""What a run came from: the command line of the program that began it, and the commit of the code around it.
+
+Notable: a repository may be somebody else's, and git runs programs that the configuration of a repository names (file
+monitors, filters, hooks). So the commit is read from its files, and whether the tree differs from it is asked of git
+through an empty repository, which borrows objects and index and has no configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from txlab.files import read_regular
+
+PATIENCE = 2.0  # seconds for git to compare a tree; in a larger one than that, nothing is said about it
+MOST_REFS = 16 << 20  # bytes of packed-refs
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+def command_line() -> list[str]:
+    """The words that started this process, the interpreter first, each at most 1 000 characters long."""
+    return [os.fsencode(word).decode("utf-8", "replace")[:1000] for word in sys.orig_argv[:200]]
+
+
+def program_folder() -> Path:
+    """Where the program lies that runs in this process; the current folder if it was installed, or is a prompt."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not isinstance(file, str) or Path(file).resolve().is_relative_to(Path(sys.prefix).resolve()):
+        return Path.cwd()
+    return Path(file).resolve().parent
+
+
+def commit_of(folder: Path) -> dict[str, Any]:
+    """{"commit": hexadecimal digits, "dirty": whether a tracked file differs} of the repository around a folder.
+
+    {} where there is none, or no commit yet; without "dirty" where git is missing or cannot tell soon.
+    """
+    try:
+        top = next(place for place in (folder, *folder.parents) if (place / ".git").exists())
+        own = top / ".git"
+        if own.is_file():  # of a worktree or a submodule: a file that names the folder
+            own = top / _line(own).removeprefix("gitdir: ")
+        shared = own / _line(own / "commondir") if (own / "commondir").is_file() else own
+        commit = _commit(own, shared)
+    except (OSError, ValueError, StopIteration):
+        return {}
+    dirty = _differs(top, own, shared, commit)
+    return {"commit": commit} | ({} if dirty is None else {"dirty": dirty})
+
+
+def _line(path: Path) -> str:
+    return read_regular(path, 4096).decode("utf-8").strip()
+
+
+def _commit(own: Path, shared: Path) -> str:
+    """HEAD followed to its commit. Raises OSError or ValueError."""
+    said = _line(own / "HEAD")
+    for _ in range(5):
+        if _COMMIT.fullmatch(said):
+            return said
+        name = said.removeprefix("ref: ")
+        if name == said or not name.startswith("refs/") or ".." in name:
+            break
+        loose = next((place / name for place in (own, shared) if (place / name).is_file()), None)
+        said = _line(loose) if loose else _packed(shared / "packed-refs", name)
+    raise ValueError("no commit")
+
+
+def _packed(path: Path, name: str) -> str:
+    found = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", read_regular(path, MOST_REFS).decode("utf-8"), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _differs(top: Path, own: Path, shared: Path, commit: str) -> bool | None:
+    """Whether a tracked file of the tree differs from the commit; None if that cannot be found out."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as empty:
+        for name in ("objects", "refs"):
+            (Path(empty) / name).mkdir()
+        (Path(empty) / "HEAD").write_text(commit)
+        version, extension = ("1", "[extensions]\nobjectFormat = sha256\n") if len(commit) > 40 else ("0", "")
+        (Path(empty) / "config").write_text(f"[core]\nrepositoryFormatVersion = {version}\n{extension}")
+        told = subprocess.run(
+            [git, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"],
+            cwd=top,
+            env={
+                "PATH": os.environ.get("PATH", ""),
+                "HOME": empty,
+                "LC_ALL": "C",
+                "GIT_DIR": empty,
+                "GIT_WORK_TREE": str(top),
+                "GIT_INDEX_FILE": str(own.resolve() / "index"),
+                "GIT_OBJECT_DIRECTORY": str(shared.resolve() / "objects"),
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "GIT_ATTR_NOSYSTEM": "1",
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "GIT_OPTIONAL_LOCKS": "0",
+                "GIT_NO_LAZY_FETCH": "1",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        return bool(told.stdout.strip())
+    return None
