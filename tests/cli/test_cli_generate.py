@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 
 from txlab.cli.generate import pieces
 from txlab.engine.transformer.generation import generate
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.weights import save_model
 from txlab.runs.models import OpenModel, open_model
 
 Ask = Any
@@ -98,3 +101,99 @@ def test_halves_of_characters_wait_for_the_other_half(models: dict[str, OpenMode
 )
 def test_what_is_wrong_is_one_sentence(ask: Ask, words: list[str], part: str) -> None:
     assert part in ask("generate", *words).refused
+
+
+# What a folder says
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A GPT in the form of others, whose texts are rows of ids."""
+    model = GPT(GPTShape(1, 2, 8, 24, 11)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.7, generator=torch.Generator().manual_seed(parameter.numel()))
+    save_model(model, None, tmp_path / "theirs", special={"end": 3})
+    return tmp_path / "theirs"
+
+
+def says(folder: Path, **content: Any) -> str:
+    (folder / "generation_config.json").write_text(json.dumps(content))
+    return str(folder)
+
+
+def test_each_of_a_folder_s_ends_ends_a_text(ask: Ask, folder: Path) -> None:
+    words = ["1 2", "--tokens", "12", "--temperature", "0", "--json"]
+    free = ask("generate", says(folder, eos_token_id=None), *words).json["ids"]
+    ends = [free[5], free[3]]
+    stop = min(free.index(end) for end in ends)
+    assert ask("generate", says(folder, eos_token_id=ends), *words).json["ids"] == free[:stop]
+    best = ask("generate", str(folder), "1 2", "--beam", "4", "--tokens", "6", "--json").json["texts"]
+    assert not any(set(ends) & set(one["ids"]) for one in best)
+
+
+def test_what_a_folder_says_is_applied_and_said_and_what_is_asked_for_wins(ask: Ask, folder: Path) -> None:
+    name = says(
+        folder, do_sample=True, temperature=0.5, top_p=0.9, repetition_penalty=1.4, max_new_tokens=7, min_length=2
+    )
+    answer = ask("generate", name, "1 2", "--json").json
+    assert (answer["temperature"], answer["top_k"], answer["top_p"]) == (0.5, 50, 0.9)
+    assert answer["repetition_penalty"] == 1.4
+    assert len(answer["ids"]) <= 7
+    applied = {"do_sample": True, "temperature": 0.5, "top_k": 50, "top_p": 0.9}
+    applied |= {"max_new_tokens": 7, "repetition_penalty": 1.4}
+    said = {"file": "generation_config.json", "applied": applied, "ignored": {"min_length": 2}}
+    assert answer["from_file"] == said
+    line = ask("generate", name, "1 2")
+    assert line.error == (
+        "generation_config.json: applied max_new_tokens = 7, do_sample = true, temperature = 0.5, top_k = 50, "
+        "top_p = 0.9, repetition_penalty = 1.4; ignored min_length = 2\n"
+    )
+    asked = ["--temperature", "0", "--tokens", "3", "--repetition-penalty", "1"]
+    answer = ask("generate", name, "1 2", *asked, "--json").json
+    assert answer["from_file"]["applied"] == {}
+    plain = ask("generate", says(folder), "1 2", "--temperature", "0", "--tokens", "3", "--json").json
+    assert answer["ids"] == plain["ids"]
+    assert "from_file" not in plain
+    assert ask("generate", str(folder), "1 2").error == ""
+
+
+def test_a_folder_s_beams_write_one_text_and_those_asked_for_all(ask: Ask, folder: Path) -> None:
+    name = says(folder, num_beams=4, length_penalty=0.0, max_new_tokens=5, temperature=0.7, do_sample=True)
+    one = ask("generate", name, "1 2", "--json").json
+    assert one["from_file"]["ignored"] == {"do_sample": True, "temperature": 0.7, "top_k": 50}
+    every = ask("generate", name, "1 2", "--beam", "4", "--json").json
+    assert (one["beams"], one["ids"], one["text"]) == (4, every["texts"][0]["ids"], every["texts"][0]["text"])
+    assert len(every["texts"]) == 4
+    assert ask("generate", name, "1 2").out.strip() == f"1 2 {one['text'].strip()}"
+    drawn = ask("generate", name, "1 2", "--top-k", "3", "--json").json
+    assert (drawn["temperature"], drawn["top_k"]) == (0.7, 3)
+    assert set(drawn["from_file"]["ignored"]) == {"num_beams", "length_penalty", "early_stopping"}
+    long, short = (
+        ask("generate", name, "1 2", "--beam", "3", "--length-penalty", a, "--json").json["texts"][0]
+        for a in ("3", "-3")
+    )
+    assert len(long["ids"]) >= len(short["ids"])
+    assert long["score"] == pytest.approx(long["log_probability"] / len(long["ids"]) ** 3, rel=1e-5)
+
+
+def test_the_log_probability_of_a_search_is_the_model_s_own(ask: Ask, folder: Path) -> None:
+    """Whatever was forbidden on the way: `score` gives the same number."""
+    name = says(folder, eos_token_id=None, suppress_tokens=[1, 4, 6], renormalize_logits=True, num_beams=3)
+    for one in ask("generate", name, "1 2", "--beam", "3", "--tokens", "5", "--json").json["texts"]:
+        assert not {1, 4, 6} & set(one["ids"])
+        tokens = ask("score", name, "1 2 " + " ".join(map(str, one["ids"])), "--json").json["tokens"]
+        own = sum(token["log_probability"] for token in tokens[2:])
+        assert one["log_probability"] == pytest.approx(own, rel=1e-5)
+        assert one["score"] > one["log_probability"] / 5
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--repetition-penalty", "0"], "--repetition-penalty 0 is not allowed"),
+        (["--length-penalty", "nan"], "--length-penalty nan is not allowed"),
+    ],
+)
+def test_penalties_have_bounds(ask: Ask, folder: Path, words: list[str], part: str) -> None:
+    assert part in ask("generate", str(folder), "1 2", *words).refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import cache
 from pathlib import Path
@@ -13,11 +14,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_models import randomised, saved, transformers
 
+from txlab.cli.generate import drawn, manner
 from txlab.engine.transformer.beam import beam_search
 from txlab.engine.transformer.generation import generate, generate_target, next_probabilities
 from txlab.engine.transformer.rules import Rules
 from txlab.engine.transformer.scoring import score_target, score_text
 from txlab.engine.transformer.weights import load_model
+from txlab.runs.models import open_model
 
 PAD, END, V, NEW = 22, 0, 23, 7
 SOURCES = [[3, 1, 4, 1, 5], [9, 2, 6], [8]]
@@ -149,6 +152,48 @@ def test_greedy_text_under_rules_is_that_of_transformers(
             assert [written[0]] == theirs_of(model, given, do_sample=False, **how)[0]
             changed += written[0] != written[1]
     assert changed or not how
+
+
+FILES = [
+    {"num_beams": 4, "max_length": 9, "bad_words_ids": [[PAD]], "renormalize_logits": True, "forced_eos_token_id": END},
+    {"num_beams": 3, "max_new_tokens": 6, "length_penalty": 0.5, "early_stopping": "never"},
+    {"repetition_penalty": 1.9, "max_length": 11, "eos_token_id": [END, 11, 17], "do_sample": False},
+    {"max_new_tokens": 6, "suppress_tokens": [PAD, 2, 8], "do_sample": False, "temperature": 0.2},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("content", FILES, ids=lambda content: next(iter(content)))
+@pytest.mark.parametrize("where", ["generation_config.json", "config.json"])
+def test_a_folder_writes_here_what_it_writes_there(
+    kind: str, content: dict[str, Any], where: str, folder: Path, tmp_path: Path
+) -> None:
+    """Nothing is asked for, on either side: length, ends, beams and rules are those of the folder."""
+    for seed in range(2):
+        theirs, _ = pair(kind, seed, folder)
+        place = saved(theirs, tmp_path / str(seed))
+        said = json.loads((place / "generation_config.json").read_text()) | content
+        (place / "generation_config.json").unlink()
+        if where == "config.json":
+            said |= json.loads((place / where).read_text()) | content
+        (place / where).write_text(json.dumps(said))
+        theirs = type(theirs).from_pretrained(place).eval()
+        model = open_model(str(place))
+        for given in SOURCES:
+            with torch.no_grad():
+                wanted = theirs.generate(torch.tensor([given]))[0, 1 if kind == "marian" else len(given) :].tolist()
+            how = manner(model, {}, len(given))
+            if how.beams:
+                start = PAD if kind == "marian" else None
+                found = beam_search(
+                    model.model, given, how.tokens, beams=how.beams, end=model.special.stops, start=start,
+                    rules=how.rules, **how.searching,
+                )[0].ids  # fmt: skip
+            else:
+                found = list(drawn(model, given, how, 0))
+            while len(wanted) > len(found) and wanted[-1] == PAD:
+                wanted.pop()
+            assert found == wanted
 
 
 @pytest.mark.parametrize("forced", [END, 6])

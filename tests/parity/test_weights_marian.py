@@ -268,6 +268,18 @@ def test_a_translator_with_norms_before_the_branches_is_a_pegasus(
     assert generate_target(model, [source[0].tolist()], 9, start=1, end=2) == [ids]
 
 
+def test_what_is_never_written_here_is_never_written_there(tmp_path: Path) -> None:
+    model = randomised(EncoderDecoder(EncoderDecoderShape(2, 1, 4, 16, 31, 31, 20)), torch.float32)
+    save_model(model, None, tmp_path / "out", special={"start": 1, "end": 2, "pad": 3}, never=(1, 3, 7))
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "out").eval()
+    source = SOURCE[:1] % 31
+    ids = theirs.generate(source, max_new_tokens=9)[0, 1:].tolist()
+    assert generate_target(model, source.tolist(), 9, start=1, end=2, never=(1, 3, 7)) == [ids]
+    assert generate_target(model, source.tolist(), 9, start=1, end=2) != [ids]
+    again = load_model(tmp_path / "out")
+    assert (again.generation.rules.never, again.generation.ends) == ((1, 3, 7), (2,))
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -6,8 +6,10 @@ Notable: the same seed writes the same text. In a terminal it is written as it i
 
 from __future__ import annotations
 
+import json as json_
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import exp
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +21,10 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     import torch
 
+    from txlab.engine.transformer.rules import Rules
     from txlab.runs.models import OpenModel
 
+TOKENS = 100
 TEMPERATURE = 0.8  # of a continuation; a translation is greedy unless asked otherwise
 SHOWN = 5  # candidates for a mask
 UNFINISHED = "\ufffd"
@@ -32,66 +36,175 @@ def generate(
         str | None,
         typer.Argument(metavar="PROMPT", help="the text to go on from, or to translate; - is standard input"),
     ] = None,
-    tokens: Annotated[int, typer.Option("--tokens", metavar="N", help="at most so many", min=1)] = 100,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", metavar="N", help=f"at most so many; {TOKENS} unless a folder says", min=1)
+    ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(
             "--temperature", metavar="T", help=f"0 = always the likeliest; else {TEMPERATURE}, translating: 0", min=0
         ),
     ] = None,
-    top_k: Annotated[int, typer.Option("--top-k", metavar="K", help="only the K likeliest; 0 = all", min=0)] = 0,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", metavar="K", help="only the K likeliest; 0 = all", min=0)
+    ] = None,
     top_p: Annotated[
-        float, typer.Option("--top-p", metavar="P", help="only the likeliest that have mass P together, 0 < P <= 1")
-    ] = 1.0,
+        float | None,
+        typer.Option("--top-p", metavar="P", help="only the likeliest that have mass P together, 0 < P <= 1"),
+    ] = None,
     beam: Annotated[
-        int, typer.Option("--beam", metavar="K", help="the likeliest whole texts, searched with K beams", min=0)
-    ] = 0,
+        int | None,
+        typer.Option("--beam", metavar="K", help="the likeliest whole texts, searched with K beams; 0 = none", min=0),
+    ] = None,
+    length_penalty: Annotated[
+        float | None,
+        typer.Option("--length-penalty", metavar="A", help="of a search: texts are ordered by log p / length^A"),
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None,
+        typer.Option("--repetition-penalty", metavar="R", help="above 1: what stands there already is less likely"),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same seed writes the same text", min=0)] = 0,
     file: FileOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Go on from a prompt, translate, or fill in [MASK]."""
+    """Go on from a prompt, translate, or fill in [MASK]. What is not given is taken from a folder's
+    generation_config.json, where it has one."""
     from txlab.cli.models import given_text, opened
+    from txlab.cli.terminal import shown
 
-    if beam and (temperature or top_k or top_p < 1):
+    if beam and (temperature or top_k or (top_p is not None and top_p < 1)):
         raise LabError("--beam searches and draws nothing: --temperature, --top-k and --top-p are not for it")
-    if not 0 < top_p <= 1:
+    if top_p is not None and not 0 < top_p <= 1:
         raise LabError(f"--top-p {top_p:g} is not allowed: above 0 and at most 1; --temperature 0 takes the likeliest")
+    if repetition_penalty is not None and not 0 < repetition_penalty <= 1e6:
+        raise LabError(f"--repetition-penalty {repetition_penalty:g} is not allowed: above 0; 1 = none")
+    if length_penalty is not None and not -100 <= length_penalty <= 100:
+        raise LabError(f"--length-penalty {length_penalty:g} is not allowed: from -100 to 100; 0 = none")
     given = given_text(prompt, file)
     assert given is not None
     model = opened(name)
     if model.kind == "bert":
         fill(model, given, json)
         return
-    if beam:
-        search(model, given, tokens, beam, json)
+    asked = {
+        "max_new_tokens": tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "num_beams": beam,
+        "length_penalty": length_penalty,
+        "repetition_penalty": repetition_penalty,
+    }
+    ids = prompt_ids(model, given)
+    how = manner(model, {key: value for key, value in asked.items() if value is not None}, len(ids))
+    if not json and (line := how.told()):
+        print(shown(line), file=sys.stderr)
+    if how.beams:
+        search(model, given, how, json, every=beam is not None)
         return
-    if temperature is None:
-        temperature = 0.0 if model.kind == "encoder-decoder" else TEMPERATURE
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    written = stopping(model, drawn(model, given, tokens, seed, sampling))
+    written = stopping(model, drawn(model, ids, how, seed))
     if json:
         from txlab.cli.models import about, print_json
 
-        ids = list(written)
-        text = continued(model, before(model, given), ids)
-        answer: dict[str, Any] = {"model": about(model), "prompt": given, "text": text, "ids": ids}
-        print_json(answer | {"ended": len(ids) < tokens, "seed": seed, **sampling})
+        row = list(written)
+        text = continued(model, before(model, given), row)
+        answer: dict[str, Any] = {"model": about(model), "prompt": given, "text": text, "ids": row}
+        print_json(answer | {"ended": len(row) < how.tokens, "seed": seed, **how.sampling, **how.said()})
         return
     stream(model, "" if model.kind == "encoder-decoder" else given, written)
 
 
-def drawn(model: OpenModel, prompt: str, tokens: int, seed: int, sampling: dict[str, Any]) -> Iterator[int]:
+@dataclass(frozen=True)
+class Manner:
+    """How a model writes this time: what was asked for, then what its folder says, then what is usual here.
+
+    beams      0 = no search
+    applied    what a folder's `file` had to say, and ignored: what of it does not count this time, or never here
+    """
+
+    tokens: int
+    beams: int
+    sampling: Mapping[str, Any]
+    searching: Mapping[str, Any]
+    rules: Rules
+    file: str = ""
+    applied: Mapping[str, Any] = field(default_factory=dict)
+    ignored: Mapping[str, Any] = field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        """What came from a file, for JSON; and a penalty, if there is one."""
+        repetition = {} if self.rules.repetition == 1 else {"repetition_penalty": self.rules.repetition}
+        if not (self.applied or self.ignored):
+            return repetition
+        return repetition | {"from_file": {"file": self.file, "applied": self.applied, "ignored": self.ignored}}
+
+    def told(self) -> str:
+        """The same in one line; nothing where no file says anything."""
+        parts = [
+            f"{verb} " + ", ".join(f"{key} = {json_.dumps(value)[:40]}" for key, value in keys.items())
+            for verb, keys in (("applied", self.applied), ("ignored", self.ignored))
+            if keys
+        ]
+        return f"{self.file}: {'; '.join(parts)}" if parts else ""
+
+
+# Which keys of a generation_config.json count in each way of writing only.
+DRAWING = {"temperature", "top_k", "top_p"}
+SEARCHING = {"num_beams", "length_penalty", "early_stopping", "renormalize_logits"}
+
+
+def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
+    """How the model writes after a prompt (or source) of so many tokens; `asked` by the keys of the file."""
+    from txlab.engine.transformer.weights.generation_configs import UNSAID
+
+    folder, target = model.generation or UNSAID, model.kind == "encoder-decoder"
+    said = {key: value for key, value in folder.said.items() if key not in asked}
+    draws = any(asked.get(key) for key in ("temperature", "top_k")) or asked.get("top_p", 1) < 1
+    beams = asked.get("num_beams", 0)
+    if "num_beams" not in asked and not draws and "temperature" not in asked and said.get("num_beams", 1) > 1:
+        beams = said["num_beams"]
+    of_folder = said if said.get("do_sample") else {}  # what it says of drawing
+    usual = 0.0 if target or (said.get("do_sample") is False and not draws) else TEMPERATURE
+    temperature = asked.get("temperature", of_folder.get("temperature", usual))
+    repetition = asked.get("repetition_penalty", folder.rules.repetition)
+    rules = replace(folder.rules, never=model.never, repetition=repetition)
+    counts = set(said) - (DRAWING | {"do_sample"} if beams else SEARCHING)
+    counts -= DRAWING if not temperature or not of_folder else set()
+    counts -= {"max_length"} if {"max_new_tokens"} & (set(asked) | counts) else set()
+    counts -= {"do_sample"} if bool(said.get("do_sample")) != bool(temperature) else set()
+    return Manner(
+        tokens=asked.get("max_new_tokens") or folder.most(1 if target else before) or TOKENS,
+        beams=beams,
+        sampling={
+            "temperature": temperature,
+            "top_k": asked.get("top_k", of_folder.get("top_k", 0)),
+            "top_p": asked.get("top_p", of_folder.get("top_p", 1.0)),
+        },
+        searching={
+            "alpha": asked.get("length_penalty", said.get("length_penalty", 0.0)),
+            "penalty": "power",
+            "early_stopping": said.get("early_stopping", True),
+        },
+        rules=rules,
+        file=folder.file,
+        applied={key: said[key] for key in said if key in counts},
+        ignored={key: said[key] for key in said if key not in counts} | dict(folder.unknown),
+    )
+
+
+def drawn(model: OpenModel, ids: Sequence[int], how: Manner, seed: int) -> Iterator[int]:
     """The ids that the model writes, one by one."""
     import torch
 
     from txlab.engine.transformer.generation import generate as go_on
 
     generator = torch.Generator().manual_seed(seed)
-    ids = prompt_ids(model, prompt)
     if model.kind == "encoder-decoder":
-        return iter(target_of(model, ids, tokens, generator, sampling))
-    return go_on(cast(model), ids, tokens, generator=generator, end=model.special.end, **sampling)
+        return iter(target_of(model, ids, how.tokens, generator, how))
+    return go_on(
+        cast(model), ids, how.tokens, generator=generator, end=model.special.stops, rules=how.rules, **how.sampling
+    )
 
 
 def cast(model: OpenModel) -> Any:
@@ -103,20 +216,25 @@ def target_of(
     source: Sequence[int],
     tokens: int,
     generator: torch.Generator | None = None,
-    sampling: dict[str, Any] | None = None,
+    how: Manner | None = None,
 ) -> list[int]:
     """What an encoder–decoder writes for a source, its end included; greedy unless told otherwise."""
     from txlab.engine.transformer.generation import generate_target
 
     special = model.special
-    if special.begin is None:
-        raise LabError(f"{model.title} does not say which token a target begins with")
-    never = [] if special.pad is None else [special.pad]
+    how = how or manner(model, {"temperature": 0.0}, len(source))
     (written,) = generate_target(
-        cast(model), [source], tokens, start=special.begin, end=special.end, never=never, generator=generator,
-        **(sampling or {}),
+        cast(model), [source], tokens, start=start_of(model), end=special.stops, rules=how.rules, generator=generator,
+        **how.sampling,
     )  # fmt: skip
     return written
+
+
+def start_of(model: OpenModel) -> int:
+    """The token that a target begins with."""
+    if model.special.begin is None:
+        raise LabError(f"{model.title} does not say which token a target begins with")
+    return model.special.begin
 
 
 def prompt_ids(model: OpenModel, prompt: str) -> tuple[int, ...]:
@@ -132,7 +250,7 @@ def prompt_ids(model: OpenModel, prompt: str) -> tuple[int, ...]:
 def stopping(model: OpenModel, ids: Iterable[int]) -> Iterator[int]:
     """Up to the token that ends a text, without it."""
     for token in ids:
-        if token == model.special.end:
+        if token in model.special.stops:
             return
         yield token
 
@@ -181,26 +299,34 @@ def pieces(model: OpenModel, first: Sequence[int], ids: Iterable[int]) -> Iterat
         yield text[told:]
 
 
-def search(model: OpenModel, prompt: str, tokens: int, beams: int, json: bool) -> None:
-    """The likeliest whole texts, best first, with their log-probabilities."""
+def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) -> None:
+    """The likeliest whole texts, best first, with their log-probabilities; only the first unless `every` is wanted."""
     from txlab.cli.models import about, print_json, write_text
     from txlab.cli.terminal import coloured, numeral
     from txlab.engine.transformer.beam import beam_search
 
-    special, ids = model.special, prompt_ids(model, prompt)
-    options: dict[str, Any] = {}
-    if model.kind == "encoder-decoder":
-        options = {"start": special.begin, "never": [] if special.pad is None else [special.pad]}
-    found = beam_search(cast(model), ids, tokens, beams=beams, end=special.end, **options)
-    texts = [([token for token in one.ids if token != special.end], one.logp) for one in found]
+    target = model.kind == "encoder-decoder"
+    start = start_of(model) if target else None
+    found = beam_search(
+        cast(model), prompt_ids(model, prompt), how.tokens, beams=how.beams, end=model.special.stops, start=start,
+        rules=how.rules, **how.searching,
+    )  # fmt: skip
+    texts = [([token for token in one.ids if token not in model.special.stops], one) for one in found]
     if json:
         first = before(model, prompt)
-        answers = [{"text": continued(model, first, row), "ids": row, "log_probability": p} for row, p in texts]
-        print_json({"model": about(model), "prompt": prompt, "beams": beams, "texts": answers})
+        answers = [
+            {"text": continued(model, first, row), "ids": row, "log_probability": one.logp, "score": one.score}
+            for row, one in texts
+        ]
+        answer = {"model": about(model), "prompt": prompt, "beams": how.beams, "length_penalty": how.searching["alpha"]}
+        print_json(answer | ({"texts": answers} if every else answers[0]) | how.said())
         return
-    for row, logp in texts:
-        print(coloured(f"{numeral(logp)} nats", 90), end="  ")
-        write_text("" if model.kind == "encoder-decoder" else prompt)
+    if not every:
+        stream(model, "" if target else prompt, texts[0][0])
+        return
+    for row, one in texts:
+        print(coloured(f"{numeral(one.logp)} nats", 90), end="  ")
+        write_text("" if target else prompt)
         write_text(continued(model, before(model, prompt), row) + "\n")
 
 

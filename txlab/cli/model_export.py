@@ -18,7 +18,7 @@ def export_model(name: str, folder: Path) -> None:
     model = opened(name)
     tokenizer = model.tokenizer if has_form(model.tokenizer) else None
     target = model.target_tokenizer if has_form(model.target_tokenizer) else None
-    notes = save_model(model.model, tokenizer, folder, target_tokenizer=target, special=roles(model))
+    notes = save_model(model.model, tokenizer, folder, target_tokenizer=target, special=roles(model), never=model.never)
     if tokenizer is None:
         notes = [*notes, "the tokenizer is left out: it has no form that could be written"]
     print(shown(str(folder)))

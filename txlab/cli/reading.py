@@ -111,7 +111,7 @@ def with_target(model: OpenModel, text: Text) -> Text:
     if len(text.ids) > context:
         raise LabError(f"the source has {len(text.ids)} tokens; {model.title} reads at most {context}")
     ids = target_of(model, text.ids, min(LONGEST_TARGET, context - 1))
-    return Text(text.ids, (*text.target, *(token for token in ids if token != model.special.end)))
+    return Text(text.ids, (*text.target, *(token for token in ids if token not in model.special.stops)))
 
 
 # Which heads are meant

@@ -28,6 +28,7 @@ class Special:
 
     begin         put before a text (BERT's [CLS]); before a target, what a decoder starts with
     end           put behind a text (BERT's [SEP]); of a target, what says that it is over
+    ends          all that end what a model writes, where they are several; empty = `end` alone
     mask          BERT's [MASK]
     source_begin, source_end   put around the source of an encoder–decoder
     names         how special ids are shown, those that no tokenizer knows among them; of the text or source
@@ -42,6 +43,12 @@ class Special:
     source_end: int | None = None
     names: Mapping[int, str] = field(default_factory=dict)
     target_names: Mapping[int, str] = field(default_factory=dict)
+    ends: tuple[int, ...] = ()
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """The ids at which writing stops."""
+        return self.ends or (() if self.end is None else (self.end,))
 
 
 @dataclass(frozen=True)

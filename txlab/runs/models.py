@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from txlab.engine.interpret.sites import Model, Text
     from txlab.engine.tokenizers.tokenizer import Tokenizer
+    from txlab.engine.transformer.weights.generation_configs import Generation
     from txlab.experiments.schema import Scenario
 
 CONFIG = "config.json"
@@ -40,6 +41,7 @@ class OpenModel:
     steps    the checkpoints of this run that can be opened
     example, example_target   a text to begin with; "" = none
     note     what one should know of it, a sentence; "" = nothing
+    generation   how a folder says that its model is to write; None for a run
     """
 
     name: str
@@ -54,6 +56,7 @@ class OpenModel:
     example: str = ""
     example_target: str = ""
     note: str = ""
+    generation: Generation | None = None
 
     @property
     def title(self) -> str:
@@ -64,6 +67,14 @@ class OpenModel:
     def context(self) -> int | None:
         """Positions that the model has; None where its positions have no end."""
         return getattr(self.model.shape, "context", None)
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        """Ids that are not written: what a folder forbids; of a run its padding, and what a target begins with."""
+        if self.generation is not None:
+            return tuple(self.generation.rules.never)
+        special = self.special
+        return (*given(special.pad), *(given(special.begin) if self.kind == "encoder-decoder" else ()))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -304,8 +315,9 @@ def open_folder(folder: Path) -> OpenModel:
         tokenizer=tokenizer,
         target_tokenizer=target,
         origin=folder,
-        special=special_of(kind, loaded.special, tokenizer, target or tokenizer),
+        special=special_of(kind, loaded.special, tokenizer, target or tokenizer, loaded.generation.ends),
         note="; ".join(notes),
+        generation=loaded.generation,
     )
 
 
@@ -313,15 +325,18 @@ def open_folder(folder: Path) -> OpenModel:
 NAMED = {"begin": "[CLS]", "separator": "[SEP]", "mask": "[MASK]"}
 
 
-def special_of(kind: ModelKind, said: Mapping[str, int], tokenizer: Tokenizer, target: Tokenizer) -> Special:
-    """What a folder calls its special tokens, as this program uses them."""
+def special_of(
+    kind: ModelKind, said: Mapping[str, int], tokenizer: Tokenizer, target: Tokenizer, ends: tuple[int, ...] = ()
+) -> Special:
+    """What a folder calls its special tokens, as this program uses them; `ends` are all that end a text."""
     found = dict(said)
     if kind == "bert":
         ids = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
         found = {word: ids[name] for word, name in NAMED.items() if name in ids} | found
 
     def names(of: Tokenizer) -> dict[int, str]:
-        return {token: of.label(token) if token < of.vocabulary else f"[{word}]" for word, token in found.items()}
+        named = [("end", token) for token in ends] + list(found.items())
+        return {token: of.label(token) if token < of.vocabulary else f"[{word}]" for word, token in named}
 
     if kind == "bert":
         end = found.get("separator", found.get("end"))
@@ -330,7 +345,13 @@ def special_of(kind: ModelKind, said: Mapping[str, int], tokenizer: Tokenizer, t
         end = found.get("end")
         start = found.get("start", found.get("pad"))
         return Special(
-            start, end, pad=found.get("pad"), source_end=end, names=names(tokenizer), target_names=names(target)
+            start,
+            end,
+            pad=found.get("pad"),
+            source_end=end,
+            names=names(tokenizer),
+            target_names=names(target),
+            ends=ends,
         )
     # GPT-2 has one special token, which stands between texts; nothing is put before a text that is looked at.
-    return Special(end=found.get("end"), pad=found.get("pad"), names=names(tokenizer))
+    return Special(end=found.get("end"), pad=found.get("pad"), names=names(tokenizer), ends=ends)

@@ -4,6 +4,7 @@ headers            the head of a safetensors file, checked before anything is be
 folders            config.json and the files of a folder
 configs            numbers with bounds
 families           what a family must say; gpt2, bert, marian: what each says
+generation_configs generation_config.json: how a model is to write
 vocabularies       the tokenizer that lies beside the weights
 loading            from a folder to a model
 saving             from a model to a folder that `transformers` loads; saving_tokenizers: what lies beside it

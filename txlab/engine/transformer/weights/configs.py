@@ -38,8 +38,8 @@ NAMES_OF: dict[Activation, str] = {"gelu": "gelu", "gelu_tanh": "gelu_new", "rel
 class Config:
     """The object in config.json; every question raises LabError where the answer is out of bounds."""
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.content = content
+    def __init__(self, content: Mapping[str, Any], file: str = "config.json") -> None:
+        self.content, self.file = content, file
 
     def __contains__(self, key: str) -> bool:
         return self.content.get(key) is not None
@@ -49,10 +49,10 @@ class Config:
         given = self.content.get(key)
         if given is None:
             if default is None:
-                raise LabError(f"config.json has no {key}")
+                raise LabError(f"{self.file} has no {key}")
             return default
         if type(given) is not int or not low <= given <= high:
-            raise LabError(f"config.json has {key} = {shown(given)}; allowed: whole numbers from {low} to {high:,}")
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: whole numbers from {low} to {high:,}")
         return given
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
@@ -60,10 +60,10 @@ class Config:
         given = self.content.get(key)
         if given is None:
             if default is None:
-                raise LabError(f"config.json has no {key}")
+                raise LabError(f"{self.file} has no {key}")
             return default
         if type(given) not in (int, float) or not low <= given <= high:
-            raise LabError(f"config.json has {key} = {shown(given)}; allowed: from {low:g} to {high:g}")
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from {low:g} to {high:g}")
         return float(given)
 
     def share(self, key: str, default: float) -> float:
@@ -72,7 +72,7 @@ class Config:
         if given is None:
             return default
         if type(given) not in (int, float) or not 0 <= given < 1:
-            raise LabError(f"config.json has {key} = {shown(given)}; allowed: from 0 to below 1")
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from 0 to below 1")
         return float(given)
 
     def epsilon(self, key: str, default: float) -> float:
@@ -81,7 +81,7 @@ class Config:
         if given is None:
             return default
         if type(given) not in (int, float) or not math.isfinite(given) or not 1e-30 <= given <= 1:
-            raise LabError(f"config.json has {key} = {shown(given)}; allowed: from 1e-30 to 1")
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from 1e-30 to 1")
         return float(given)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -89,7 +89,7 @@ class Config:
         if given is None:
             return default
         if not isinstance(given, bool):
-            raise LabError(f"config.json has {key} = {shown(given)}; allowed: true, false")
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: true, false")
         return given
 
     def activation(self, key: str, default: str) -> Activation:
@@ -97,7 +97,7 @@ class Config:
         given = default if given is None else given
         if not isinstance(given, str) or given not in ACTIVATIONS:
             raise LabError(
-                f"config.json has {key} = {shown(given)}, which is not computed here"
+                f"{self.file} has {key} = {shown(given)}, which is not computed here"
                 f"{nearest(str(given)[:40], ACTIVATIONS)}; allowed: {', '.join(ACTIVATIONS)}"
             )
         return ACTIVATIONS[given]
@@ -105,7 +105,7 @@ class Config:
     def heads(self, key: str, width_key: str, width: int) -> int:
         heads = self.whole(key, 1, width)
         if width % heads:
-            raise LabError(f"config.json has {key} = {heads}, which does not divide {width_key} = {width}")
+            raise LabError(f"{self.file} has {key} = {heads}, which does not divide {width_key} = {width}")
         return heads
 
     def tokens(self, key: str, default: int | None = None) -> int:
@@ -117,7 +117,7 @@ class Config:
             given = self.content.get(key)
             if given is not None and (type(given) is not type(wanted) or given != wanted):
                 raise LabError(
-                    f"config.json has {key} = {shown(given)}, which is another model than is computed here; "
+                    f"{self.file} has {key} = {shown(given)}, which is another model than is computed here; "
                     f"allowed: {str(wanted).lower() if isinstance(wanted, bool) else wanted}"
                 )
 
@@ -130,5 +130,5 @@ class Config:
             return None
         # GPT-2's config says 50256 whatever the vocabulary is; such an id is of no use and no harm.
         if type(given) is not int or given < 0:
-            raise LabError(f"config.json has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
         return given if given < vocabulary else None

@@ -28,6 +28,7 @@ from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROB
 from txlab.engine.transformer.weights.configs import Config
 from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder, read_tensor
+from txlab.engine.transformer.weights.generation_configs import UNSAID, Generation, read_generation
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import FLOATS, Place
 from txlab.engine.transformer.weights.llama import LLAMA, MISTRAL, QWEN2
@@ -64,6 +65,7 @@ class Loaded:
     special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder says
     facts             model_type, family, architecture, parameters, stored ("F16"), files, left_out (names of tensors
                       that belong to other heads), head and tokenizer (sentences, where one is missing), caveat
+    generation        how the folder says that the model is to write; of BERT nothing
     """
 
     model: Model
@@ -72,6 +74,7 @@ class Loaded:
     kind: str
     special: dict[str, int] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    generation: Generation = UNSAID
 
 
 def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Loaded:
@@ -89,7 +92,10 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         shape = family.describe(config)
         checked = check(found, family, shape, dtype)
         tokenizers = folder_tokenizers(path, family.kind)
-        special = tokenizers.special | special_tokens(family, config, vocabulary_sizes(shape)[-1])
+        vocabulary = vocabulary_sizes(shape)[-1]
+        generation = UNSAID if family.kind == "bert" else read_generation(path, found.config, vocabulary)
+        special = tokenizers.special | special_tokens(family, config, vocabulary)
+        special |= {role: token for role, token in generation.special.items() if role in family.special}
         check_vocabulary(tokenizers, shape)
         model = fill(checked, family, shape, dtype)
     except LabError as error:
@@ -112,7 +118,7 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         facts["caveat"] = sentence
     if tokenizers.missing:
         facts["tokenizer"] = tokenizers.missing
-    return Loaded(model.to(device), tokenizers.source, tokenizers.target, family.kind, special, facts)
+    return Loaded(model.to(device), tokenizers.source, tokenizers.target, family.kind, special, facts, generation)
 
 
 def family_of(config: Mapping[str, Any]) -> Family:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROBERTA_PRE
 from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
 from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
+from txlab.engine.transformer.weights.generation_configs import GENERATION
 from txlab.engine.transformer.weights.gpt2 import GPT2
 from txlab.engine.transformer.weights.headers import DTYPES
 from txlab.engine.transformer.weights.llama import LLAMA
@@ -45,11 +46,13 @@ def save_model(
     *,
     target_tokenizer: Any = None,
     special: Mapping[str, int] | None = None,
+    never: Collection[int] = (),
 ) -> list[str]:
     """Write a new folder, complete or not at all; returns sentences about what it does not keep, mostly none.
 
     `tokenizer` may be None. `special`: ids by role: "start" (what a decoder begins with), "begin", "end", "pad",
-    "mask". LabError where the form cannot say what this model is, or the folder is there already or not writable.
+    "mask". `never`: ids that are not to be written. LabError where the form cannot say what this model is, or the
+    folder is there already or not writable.
     """
     if form not in FORMS:
         raise LabError(f"{form!r} is not a form of models{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
@@ -69,6 +72,9 @@ def save_model(
             aside.chmod(0o755)
             config["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
             (aside / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+            if never:
+                manner = special_ids(family, dict(special or {})) | {"suppress_tokens": sorted(never)}
+                (aside / GENERATION).write_text(json.dumps(manner, indent=2) + "\n")
             write_tensors(aside / WEIGHTS, pieces_of(model, family), order_of(model))
             notes = write_tokenizers(aside, tokenizer, target_tokenizer, dict(special or {}))
             aside.replace(path)

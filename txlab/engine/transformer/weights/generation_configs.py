@@ -1,0 +1,167 @@
+"""generation_config.json: how its authors let a model write, so that it writes here as it does in transformers.
+
+Notable: without such a file transformers takes the same keys from config.json, and so do we. A key that brings others
+with it (do_sample a top_k, num_beams a length_penalty) brings transformers' defaults. What counts in the end is decided
+where the writing is asked for; what is not computed here is listed, so that it can be said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from txlab.engine.tokenizers.json_files import read_json, shown
+from txlab.engine.transformer.beam import EarlyStopping
+from txlab.engine.transformer.generation import FREE
+from txlab.engine.transformer.rules import Rules
+from txlab.engine.transformer.weights.configs import Config
+from txlab.engine.transformer.weights.folders import CONFIG, LARGEST_CONFIG
+from txlab.errors import LabError
+
+GENERATION = "generation_config.json"
+MOST_BEAMS = 1000
+LONGEST_TEXT = 1 << 30  # tokens
+ROLES = {"start": "decoder_start_token_id", "begin": "bos_token_id", "end": "eos_token_id", "pad": "pad_token_id"}
+# Keys that say how the writing is computed and handed over, and nothing of what is written.
+SILENT = frozenset({
+    "_from_model_config", "transformers_version", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
+    "return_legacy_cache", "output_attentions", "output_hidden_states", "output_scores", "output_logits",
+    "return_dict_in_generate", "num_return_sequences", "compile_config", "disable_compile", "prefill_chunk_size",
+    "low_memory",
+})  # fmt: skip
+# Keys that would change what is written and are not computed here, with the value at which they do not.
+NOT_COMPUTED: dict[str, Any] = dict.fromkeys(
+    ("typical_p", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"), 1
+) | dict.fromkeys(
+    ("min_length", "min_new_tokens", "epsilon_cutoff", "eta_cutoff", "no_repeat_ngram_size", "penalty_alpha",
+     "encoder_no_repeat_ngram_size", "diversity_penalty", "remove_invalid_values", "token_healing"), 0
+) | dict.fromkeys(
+    ("max_time", "stop_strings", "min_p", "top_h", "sequence_bias", "exponential_decay_length_penalty",
+     "watermarking_config", "dola_layers", "constraints", "force_words_ids")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a model is to write; empty where nothing is said.
+
+    file      where it is said: generation_config.json, or config.json where there is no such file
+    ends      ids each of which ends a text
+    special   "start", "begin", "end", "pad" → id
+    rules     what may be written
+    said      the keys that are computed here, by their names there, and what they bring with them
+    unknown   keys that would change what is written, and do not here
+    """
+
+    file: str = ""
+    ends: tuple[int, ...] = ()
+    special: Mapping[str, int] = field(default_factory=dict)
+    rules: Rules = FREE
+    said: Mapping[str, Any] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    def most(self, before: int) -> int | None:
+        """How many tokens may follow `before` of them (of a target its start); None where nothing is said."""
+        new: int | None = self.said.get("max_new_tokens")
+        return max(1, self.said["max_length"] - before) if new is None and "max_length" in self.said else new
+
+
+UNSAID = Generation()
+
+
+def read_generation(folder: Path, config: Mapping[str, Any], vocabulary: int) -> Generation:
+    """What the folder says; LabError, without its name, for a value that cannot be."""
+    if not (folder / GENERATION).exists():
+        return generation_of(config, CONFIG, vocabulary)
+    try:
+        content = read_json(folder / GENERATION, LARGEST_CONFIG)
+    except LabError as error:
+        raise LabError(f"{GENERATION}: {error}") from None
+    if not isinstance(content, dict):
+        raise LabError(f"{GENERATION} must be an object, not {shown(content)}")
+    return generation_of(content, GENERATION, vocabulary)
+
+
+def generation_of(content: Mapping[str, Any], file: str, vocabulary: int) -> Generation:
+    """The same of what a file says."""
+    given = Config(content, file)
+    values: dict[str, Any] = {
+        "max_new_tokens": given.whole("max_new_tokens", 1, LONGEST_TEXT, 1),
+        "max_length": given.whole("max_length", 1, LONGEST_TEXT, 1),
+        "num_beams": given.whole("num_beams", 1, MOST_BEAMS, 1),
+        "length_penalty": given.number("length_penalty", -100, 100, 1.0),
+        "early_stopping": early_stopping(given),
+        "do_sample": given.flag("do_sample", False),
+        "temperature": given.number("temperature", 1e-6, 1e6, 1.0),
+        "top_k": given.whole("top_k", 0, 1 << 30, 50),
+        "top_p": given.number("top_p", 0, 1, 1.0),
+        "repetition_penalty": given.number("repetition_penalty", 1e-6, 1e6, 1.0),
+        "bad_words_ids": rows(given, "bad_words_ids"),
+        "suppress_tokens": ids(given, "suppress_tokens"),
+        "begin_suppress_tokens": ids(given, "begin_suppress_tokens"),
+        "forced_bos_token_id": ids(given, "forced_bos_token_id", vocabulary),
+        "forced_eos_token_id": ids(given, "forced_eos_token_id", vocabulary),
+        "renormalize_logits": given.flag("renormalize_logits", False),
+    }
+    neutral = {"num_beams": 1, "top_p": 1.0, "repetition_penalty": 1.0, "renormalize_logits": False}
+    there = {key for key, value in values.items() if key in given and value not in (neutral.get(key), [])}
+    brought = {"length_penalty", "early_stopping"} if values["num_beams"] > 1 else set()
+    brought |= {"temperature", "top_k"} if values["do_sample"] else set()
+    others = set(content) - set(values) - set(ROLES.values()) - SILENT if file == GENERATION else set(NOT_COMPUTED)
+    return Generation(
+        file=file,
+        ends=tuple(token for token in ids(given, "eos_token_id") if token < vocabulary),
+        special={r: token for r, key in ROLES.items() if (token := given.token_id(key, vocabulary)) is not None},
+        rules=rules_of(values, ids(given, "eos_token_id"), vocabulary),
+        said={key: value for key, value in values.items() if key in there | brought},
+        unknown={
+            key: content[key]
+            for key in sorted(others)
+            if key in given and content[key] not in (NOT_COMPUTED.get(key), [], {})
+        },
+    )
+
+
+def rules_of(values: Mapping[str, Any], ends: list[int], vocabulary: int) -> Rules:
+    """The rules in these values; ids that are no tokens of the model are never written anyway."""
+    words = [tuple(row) for row in values["bad_words_ids"] if max(row) < vocabulary]
+    never = [*(word[0] for word in words if len(word) == 1 and word[0] not in ends), *values["suppress_tokens"]]
+    return Rules(
+        never=tuple(token for token in never if token < vocabulary),
+        never_first=tuple(token for token in values["begin_suppress_tokens"] if token < vocabulary),
+        never_rows=tuple(word for word in words if len(word) > 1),
+        first=values["forced_bos_token_id"][0] if values["forced_bos_token_id"] else None,
+        last=tuple(values["forced_eos_token_id"]),
+        repetition=values["repetition_penalty"],
+        renormalised=values["renormalize_logits"],
+    )
+
+
+def early_stopping(said: Config) -> EarlyStopping:
+    given = said.content.get("early_stopping")
+    if given is None or given is False:
+        return False
+    if given is True or given == "never":
+        return given  # type: ignore[no-any-return]
+    raise LabError(f'{said.file} has early_stopping = {shown(given)}; allowed: true, false, "never"')
+
+
+def ids(said: Config, key: str, below: int | None = None) -> list[int]:
+    """One id or a list of them; none for null."""
+    given = said.content.get(key)
+    found = [] if given is None else given if isinstance(given, list) else [given]
+    if not all(type(token) is int and 0 <= token < (below or math.inf) for token in found):
+        allowed = "ids from 0 on" if below is None else f"ids from 0 to {below - 1}"
+        raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: {allowed}")
+    return found
+
+
+def rows(said: Config, key: str) -> list[list[int]]:
+    """Rows of ids."""
+    given = said.content.get(key) or []
+    if not isinstance(given, list) or not all(isinstance(row, list) and row for row in given):
+        raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: rows of ids, such as [[5], [7, 3]]")
+    return [ids(Config({key: row}, said.file), key) for row in given]
