@@ -238,12 +238,14 @@ def _set_off(there: Folder, name: str, to: str) -> None:
 def tidy(run: RunDirectory) -> None:
     """Remove what a kill left half-written; put back a checkpoint that was being replaced. For the writer only.
 
-    Raises LabError where something that is no directory has the name of a checkpoint.
+    Raises LabError where something that is no directory has the name of a checkpoint, or of the folder for them.
     """
     try:
         there = run.folder("checkpoints")
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise LabError(f"{run.path} is not written to: checkpoints cannot be opened ({error.strerror})") from None
     with there:
         for name in sorted(there.names()):
             kind = there.kind(name)

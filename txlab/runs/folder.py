@@ -73,7 +73,7 @@ class Folder:
         descriptor = open_regular(name, flags, follow=False, folder=self.descriptor)
         if flags & (os.O_WRONLY | os.O_RDWR) and os.fstat(descriptor).st_nlink > 1:
             os.close(descriptor)
-            raise OSError(errno.EMLINK, "it has a second name elsewhere (a hard link); a copy of the run has not", name)
+            raise OSError(errno.EMLINK, f"{name} has another name elsewhere as well (a hard link)", name)
         return descriptor
 
     # Changing
