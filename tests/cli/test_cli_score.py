@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.weights import save_model
 from txlab.runs.models import OpenModel, open_model
 
 Ask = Any
@@ -135,3 +138,25 @@ def test_what_one_should_know_of_a_model_stands_in_its_json_too(
     if words[0] != "explain" or "--lens" in words or "--circuits" in words:
         assert HEAD in ask(*words).out
     assert "note" not in ask(words[0], "bert", *words[2:], "--json").json["model"]
+
+
+def test_what_is_typed_becomes_a_special_token_only_where_that_is_asked_for(ask: Ask, tmp_path: Path) -> None:
+    tokenizer = BytePairTokenizer.trained(["the cat sees the cat"], 262, special=["<|end|>"])
+    torch.manual_seed(0)
+    model = GPT(GPTShape(1, 2, 8, 32, tokenizer.vocabulary))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()  # so that what it writes depends on what it reads
+    save_model(model, tokenizer, tmp_path / "m")
+    end = tokenizer.special_of["<|end|>"]
+    words = [str(tmp_path / "m"), "the<|end|>cat", "--json"]
+    for command, *rest in (["score"], ["generate", "--temperature", "0"], ["attend"], ["explain"]):
+        plain, asked = (ask(command, *words, *rest, *option).json for option in ([], ["--special"]))
+        if command == "generate":
+            assert plain["ids"] != asked["ids"]
+        else:
+            seen = [[token["id"] for token in answer["tokens"]] if command == "score" else answer["text"]["ids"]
+                    for answer in (plain, asked)]  # fmt: skip
+            assert seen == [tokenizer.encode("the<|end|>cat"), tokenizer.encode("the<|end|>cat", special=True)]
+            assert end in seen[1]
+        assert "has none" in ask(command, "latest", "the", "--special").refused

@@ -154,6 +154,7 @@ class TestTokenize:
         assert [piece["id"] for piece in allowed["pieces"] if piece["special"]] == [end]
         assert "(special)" in call(*words, "--special").out
         assert "--special" in call("tokenize", "--tokenizer", "animals", "--special", stdin=b"\xff").refused()
+        assert "has none" in call("tokenize", "--tokenizer", "bytes", "--special", "x").refused()
 
     def test_a_long_text_gets_no_endless_table_unless_asked(self, call: Call, tmp_path: Path) -> None:
         text = "a b\n" * 25_000

@@ -35,7 +35,7 @@ from txlab.cli.intervening import (
     Second,
     Wishes,
 )
-from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, TargetOption, TextArgument
+from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, SpecialOption, TargetOption, TextArgument
 from txlab.cli.reading import Reading, agreed, chosen, read
 from txlab.errors import LabError
 
@@ -53,6 +53,7 @@ def attend(
     text: TextArgument = None,
     target: TargetOption = None,
     file: FileOption = None,
+    special: SpecialOption = False,
     site: SiteOption = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1", min=1)] = None,
     head: Annotated[
@@ -91,7 +92,7 @@ def attend(
     named, layer_index, head_index = chosen(head, layer)
     view = view_of(average, roll, layer_index, head_index)
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
-    reading = read(name, text, file, target, agreed(site, named), wishes)
+    reading = read(name, text, file, target, agreed(site, named), wishes, special)
     seen, effect = looked_at(reading, position)
     if view is None:
         if rows is not None or columns is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.intervening import Allow, Cut, Edit, ErratumOption, Off, PatchOption, Scale, Second, Wishes
-from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, TargetOption, TextArgument
+from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, SpecialOption, TargetOption, TextArgument
 from txlab.cli.reading import SCORES, Reading, agreed, chosen, read
 from txlab.errors import LabError, nearest
 
@@ -33,6 +33,7 @@ def explain(
     text: TextArgument = None,
     target: TargetOption = None,
     file: FileOption = None,
+    special: SpecialOption = False,
     site: SiteOption = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1; of --lens from 0", min=0)] = None,
     head: Annotated[str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2")] = None,
@@ -92,7 +93,7 @@ def explain(
         return
     if asked == "neurons" and head is not None:
         raise LabError("--neurons asks about a feed-forward, which has no heads; leave --head out")
-    reading = read(name, text, file, target, agreed(site, named), wishes)
+    reading = read(name, text, file, target, agreed(site, named), wishes, special)
     where = (layer_index, head_index)
     if asked == "lens" and layer is None:
         found = lens_of(reading, position)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import FileOption, JsonOption, Name
+from txlab.cli.models import FileOption, JsonOption, Name, SpecialOption
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def generate(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same seed writes the same text", min=0)] = 0,
     file: FileOption = None,
+    special: SpecialOption = False,
     json: JsonOption = False,
 ) -> None:
     """Go on from a prompt, translate, or fill in [MASK]. What is not given is taken from a folder's
@@ -83,7 +84,7 @@ def generate(
         raise LabError(f"--length-penalty {length_penalty:g} is not allowed: from -100 to 100; 0 = none")
     given = given_text(prompt, file)
     assert given is not None
-    model = opened(name)
+    model = opened(name, special)
     if model.kind == "bert":
         fill(model, given, json)
         return

@@ -36,11 +36,17 @@ TargetOption = Annotated[
 SiteOption = Annotated[
     str | None, typer.Option("--site", metavar="SITE", help="of an encoder–decoder: encoder, decoder or cross")
 ]
+SpecialOption = Annotated[
+    bool, typer.Option("--special", help="the texts of special tokens become these tokens; else they are plain text")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object")]
 
 
-def opened(name: str) -> OpenModel:
-    """The model that a person named; LabError for one that reads no texts."""
+def opened(name: str, special: bool = False) -> OpenModel:
+    """The model that a person named; LabError for one that reads no texts.
+
+    `special`: in what is typed, the texts of special tokens become these tokens.
+    """
     from txlab.runs.models import open_model
     from txlab.runs.process import set_thread_environment
 
@@ -48,7 +54,7 @@ def opened(name: str) -> OpenModel:
     model = open_model(name)
     if model.kind == "vision":
         raise LabError(f"{model.title} reads pictures, not texts")
-    return model
+    return model.with_special() if special else model
 
 
 def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:

@@ -82,13 +82,14 @@ def read(
     target: str | None,
     site: str | None,
     wishes: Wishes,
+    special: bool = False,
 ) -> Reading:
     """Open the model, make the text what it reads, and understand the interventions. LabError in one sentence."""
     from txlab.engine.interpret.sites import site_named
 
     source = given_text(text, file)
     assert source is not None
-    model = opened(name)
+    model = opened(name, special)
     site = site or ("cross" if model.kind == "encoder-decoder" else "self")
     looked = site_named(model.model, site)
     seen, written = model.text(source, target), False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import FileOption, JsonOption, Name, TargetOption, TextArgument
+from txlab.cli.models import FileOption, JsonOption, Name, SpecialOption, TargetOption, TextArgument
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def score(
             min=0,
         ),
     ] = 0,
+    special: SpecialOption = False,
     json: JsonOption = False,
     every: Annotated[bool, typer.Option("--all", help=f"every token, not only the first {ROWS}")] = False,
 ) -> None:
@@ -44,7 +45,7 @@ def score(
 
     given = given_text(text, file)
     assert given is not None
-    model = opened(name)
+    model = opened(name, special)
     found = scored(model, given, target, stride)
     labels = predicted_labels(model, found)
     size = scored_bytes(model, found, given if target is None else target)

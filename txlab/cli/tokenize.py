@@ -11,7 +11,6 @@ import json as json_
 import os
 import sys
 from collections.abc import Sequence
-from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +54,7 @@ def tokenize(
     """A text as tokens: ids, bytes, places."""
     if ids and json:
         raise LabError("--ids and --json are two forms of the same answer; give one of them")
+    from txlab.engine.tokenizers.pieces import pieces_of_bytes
     from txlab.experiments.shelf import tokenizer_named
 
     chosen = tokenizer_named(tokenizer)
@@ -65,7 +65,7 @@ def tokenize(
         write_ids(found)
         return
     totals = counted(given, found)
-    pieces = first_pieces(chosen, given, special, None if every else ROWS)
+    pieces = pieces_of_bytes(chosen, given, special, None if every else ROWS)
     if json:
         print(json_.dumps(answer(tokenizer, chosen, found, pieces, totals)))
         return
@@ -129,30 +129,14 @@ def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
     """The tokens of any bytes, the fast way where they are text. `special`: texts of special tokens become these."""
     import numpy as np
 
-    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-    from txlab.engine.tokenizers.foreign import ForeignTokenizer
-
     text = as_text(data)
-    if special and isinstance(tokenizer, BytePairTokenizer) and tokenizer.special:
-        if text is None:
-            raise LabError("--special is for text, and these bytes are not UTF-8")
-        return np.array(tokenizer.encode(text, special=True), dtype=np.uint32)
-    if special and isinstance(tokenizer, ForeignTokenizer):
-        raise LabError(
-            f"--special is for byte pair encodings; here, a tokenizer of the kind {tokenizer.kind} makes none"
-        )
-    return np.array(tokenizer.encode_bytes(data), dtype=np.uint32) if text is None else tokenizer.encode_long(text)
-
-
-def first_pieces(tokenizer: Tokenizer, data: bytes, special: bool, most: int | None) -> list[Piece]:
-    """The first tokens with their places; no more of the text is looked at than they need."""
-    from txlab.engine.tokenizers.foreign import ForeignTokenizer
-    from txlab.engine.tokenizers.pieces import between, pieces_of_bytes
-
-    if isinstance(tokenizer, ForeignTokenizer):  # its library looks at all of a text or at nothing
-        return pieces_of_bytes(tokenizer, data)[:most]
-    text = data.decode(errors="surrogateescape")
-    return list(islice(between(tokenizer, text, 0, len(text), special), most))
+    if not special:
+        return np.array(tokenizer.encode_bytes(data), dtype=np.uint32) if text is None else tokenizer.encode_long(text)
+    if not getattr(tokenizer, "special", ()):
+        raise LabError("--special is for tokenizers with special tokens, and this one has none")
+    if text is None:
+        raise LabError("--special is for text, and these bytes are not UTF-8")
+    return np.array(tokenizer.encode(text, special=True), dtype=np.uint32)  # type: ignore[call-arg]
 
 
 def counted(data: bytes, ids: Ids) -> Statistics:

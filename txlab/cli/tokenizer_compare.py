@@ -136,11 +136,11 @@ def cuts_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
     """Where the tokens begin and end, in bytes: 0, …, the whole length; tokens of no bytes of their own cut nothing."""
     import numpy as np
 
-    from txlab.engine.tokenizers.foreign import ForeignTokenizer
+    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+    from txlab.engine.tokenizers.pieces import Spanning, pieces_of_bytes
 
-    if isinstance(tokenizer, ForeignTokenizer):  # its tokens are not made of the bytes that are there
-        from txlab.engine.tokenizers.pieces import pieces_of_bytes
-
+    stripping = isinstance(tokenizer, BytePairTokenizer) and any(t.lstrip or t.rstrip for t in tokenizer.added)
+    if isinstance(tokenizer, Spanning) or stripping:  # its tokens are not made of the bytes that are there
         places = ((piece.byte_start, piece.byte_stop) for piece in pieces_of_bytes(tokenizer, data))
         return np.array(sorted({0, len(data), *itertools.chain.from_iterable(places)}), np.int64)
     digits = getattr(tokenizer, "digits", None)

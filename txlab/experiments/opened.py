@@ -31,6 +31,7 @@ class Special:
     ends          all that end what a model writes, where they are several; empty = `end` alone
     mask          BERT's [MASK]
     source_begin, source_end   put around the source of an encoder–decoder
+    around        what a folder's own tokenizer puts before and behind a text, where it says so; in place of all these
     names         how special ids are shown, those that no tokenizer knows among them; of the text or source
     target_names  the same for the target of an encoder–decoder; empty = `names`
     """
@@ -41,6 +42,7 @@ class Special:
     pad: int | None = None
     source_begin: int | None = None
     source_end: int | None = None
+    around: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     names: Mapping[int, str] = field(default_factory=dict)
     target_names: Mapping[int, str] = field(default_factory=dict)
     ends: tuple[int, ...] = ()
@@ -82,8 +84,7 @@ def kept_tokenizer(tokenizer: Tokenizer) -> str | None:
 
 def tokenizer_kept(kept: object) -> AnyTokenizer | None:
     """The tokenizer that `kept_tokenizer` wrote; None for None. LabError where that is none."""
-    from txlab.engine.tokenizers.huggingface import huggingface_tokenizer
-    from txlab.engine.tokenizers.own_files import tokenizer_of
+    from txlab.engine.tokenizers.files import tokenizer_of_json
 
     if kept is None:
         return None
@@ -92,8 +93,6 @@ def tokenizer_kept(kept: object) -> AnyTokenizer | None:
     except (ValueError, RecursionError):
         raise LabError("the tokenizer in the checkpoint is not valid JSON") from None
     try:
-        if isinstance(content, dict) and "model" in content and "format" not in content:
-            return huggingface_tokenizer(content)
-        return tokenizer_of(content)
+        return tokenizer_of_json(content)
     except LabError as error:
         raise LabError(f"the tokenizer in the checkpoint: {error}") from None

@@ -123,6 +123,8 @@ def fingerprint(tokenizer: Tokenizer) -> str:
         digest.update(b"%d:%b" % (len(data), data))
     for rule in ("pattern", "merges", "made", "special_of", "whole"):
         digest.update(repr(getattr(tokenizer, rule, None)).encode())
+    if kind_of(tokenizer) == "bpe" and (added := getattr(tokenizer, "added", ())):
+        digest.update(repr(added).encode())
     if (of_library := getattr(tokenizer, "inner", None)) is not None:
         digest.update(of_library.to_str().encode())
     return digest.hexdigest()

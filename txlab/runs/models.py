@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ class OpenModel:
     example, example_target   a text to begin with; "" = none
     note     what one should know of it, a sentence; "" = nothing
     generation   how a folder says that its model is to write; None for a run
+    typed_special   the texts of special tokens in what a person types become these tokens; else they are text
     """
 
     name: str
@@ -57,6 +58,7 @@ class OpenModel:
     example_target: str = ""
     note: str = ""
     generation: Generation | None = None
+    typed_special: bool = False
 
     @property
     def title(self) -> str:
@@ -81,12 +83,22 @@ class OpenModel:
         """Names the very weights, wherever they were read from: a digest of all parameters by name."""
         return fingerprint(self.model)
 
+    def with_special(self) -> OpenModel:
+        """The same, in which typed special tokens are these tokens; LabError where its tokenizer has none."""
+        for tokenizer in (self.tokenizer, self.target_tokenizer):
+            if tokenizer is not None and not getattr(tokenizer, "special", ()):
+                raise LabError(f"--special is for tokenizers with special tokens, and that of {self.title} has none")
+        return replace(self, typed_special=True)
+
     # A text as the model reads it
 
     def ids(self, text: str) -> tuple[int, ...]:
         """A person's text, or source, as ids, with what this model puts around it. "[MASK]" is the mask of BERT."""
         special = self.special
         ids = self._encoded(text)
+        if special.around is not None:
+            before, behind = special.around
+            return (*before, *ids, *behind)
         if self.kind == "encoder-decoder":
             return (*given(special.source_begin), *ids, *given(special.source_end))
         if self.kind == "bert":
@@ -97,8 +109,9 @@ class OpenModel:
         from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 
         mask = self.special.names.get(self.special.mask) if self.special.mask is not None else None
-        if not mask or mask not in text:
-            return self.tokenizer.encode(text)
+        known = self.typed_special and mask in getattr(self.tokenizer, "special", ())
+        if not mask or mask not in text or known:
+            return self._typed(self.tokenizer, text)
         parts = text.split(mask)
         if isinstance(self.tokenizer, BytePairTokenizer) or mask == "<mask>":
             # Words begin with their space, RoBERTa's too, so the one before a mask belongs to what is hidden.
@@ -106,12 +119,15 @@ class OpenModel:
         ids: list[int] = []
         for number, part in enumerate(parts):
             ids += [self.special.mask] if number else []  # type: ignore[list-item]
-            ids += self.tokenizer.encode(part)
+            ids += self._typed(self.tokenizer, part)
         return ids
+
+    def _typed(self, tokenizer: Any, text: str) -> list[int]:
+        return list(tokenizer.encode(text, special=True) if self.typed_special else tokenizer.encode(text))
 
     def target_ids(self, text: str, end: bool = True) -> tuple[int, ...]:
         """A person's target as an encoder–decoder reads it: its start token first, and last what ends it."""
-        ids = (self.target_tokenizer or self.tokenizer).encode(text)
+        ids = self._typed(self.target_tokenizer or self.tokenizer, text)
         return (*given(self.special.begin), *ids, *(given(self.special.end) if end else ()))
 
     def text(self, source: str, target: str | None = None) -> Text:
@@ -301,7 +317,7 @@ def open_folder(folder: Path) -> OpenModel:
     loaded = load_model(folder)
     shape: Any = loaded.model.shape
     kind: ModelKind = loaded.kind  # type: ignore[assignment]
-    notes = [loaded.facts[name] for name in ("head", "caveat", "tokenizer") if name in loaded.facts]
+    notes = [loaded.facts[name] for name in ("head", "caveat", "tokenizer", "around") if name in loaded.facts]
     tokenizer, target = loaded.tokenizer, loaded.target_tokenizer
     if tokenizer is None:
         tokenizer = NumberTokenizer(getattr(shape, "vocabulary", 0) or shape.source_vocabulary)
@@ -315,7 +331,7 @@ def open_folder(folder: Path) -> OpenModel:
         tokenizer=tokenizer,
         target_tokenizer=target,
         origin=folder,
-        special=special_of(kind, loaded.special, tokenizer, target or tokenizer, loaded.generation.ends),
+        special=special_of(kind, loaded.special, tokenizer, target or tokenizer, loaded.generation.ends, loaded.around),
         note="; ".join(notes),
         generation=loaded.generation,
     )
@@ -326,9 +342,15 @@ NAMED = {"begin": "[CLS]", "separator": "[SEP]", "mask": "[MASK]"}
 
 
 def special_of(
-    kind: ModelKind, said: Mapping[str, int], tokenizer: Tokenizer, target: Tokenizer, ends: tuple[int, ...] = ()
+    kind: ModelKind,
+    said: Mapping[str, int],
+    tokenizer: Tokenizer,
+    target: Tokenizer,
+    ends: tuple[int, ...] = (),
+    around: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
 ) -> Special:
-    """What a folder calls its special tokens, as this program uses them; `ends` are all that end a text."""
+    """What a folder calls its special tokens, as this program uses them; `ends` are all that end a text, `around` is what
+    its tokenizer puts before and behind one."""
     found = dict(said)
     if kind == "bert":
         ids = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
@@ -336,11 +358,15 @@ def special_of(
 
     def names(of: Tokenizer) -> dict[int, str]:
         named = [("end", token) for token in ends] + list(found.items())
+        if around is not None and of is tokenizer:
+            named = [(str(token), token) for token in (*around[0], *around[1])] + named
         return {token: of.label(token) if token < of.vocabulary else f"[{word}]" for word, token in named}
 
     if kind == "bert":
         end = found.get("separator", found.get("end"))
-        return Special(found.get("begin"), end, found.get("mask"), found.get("pad"), names=names(tokenizer))
+        return Special(
+            found.get("begin"), end, found.get("mask"), found.get("pad"), around=around, names=names(tokenizer)
+        )
     if kind == "encoder-decoder":
         end = found.get("end")
         start = found.get("start", found.get("pad"))
@@ -349,9 +375,10 @@ def special_of(
             end,
             pad=found.get("pad"),
             source_end=end,
+            around=around,
             names=names(tokenizer),
             target_names=names(target),
             ends=ends,
         )
-    # GPT-2 has one special token, which stands between texts; nothing is put before a text that is looked at.
-    return Special(end=found.get("end"), pad=found.get("pad"), names=names(tokenizer), ends=ends)
+    # GPT-2 has one special token, which stands between texts; only some tokenizers put one before each.
+    return Special(end=found.get("end"), pad=found.get("pad"), around=around, names=names(tokenizer), ends=ends)

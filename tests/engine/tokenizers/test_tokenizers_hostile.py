@@ -99,7 +99,7 @@ def split_at(pattern: object) -> dict[str, object]:
         (added(id=None), "the id of the added token '<e>' must be a whole number"),
         (added(id=10**12), "out of bounds or there twice"),
         (added(id=97), "two different tokens have the id 97"),
-        (added(content="ab", id=300), "the special token 'ab' has the ids 300 and 256"),
+        (added(content="ab", id=300), "the added token 'ab' has the ids 300 and 256"),
         (hugging() | {"pre_tokenizer": {"type": "Sequence", "pretokenizers": 5}}, "pretokenizers must be a list"),
         (hugging() | {"pre_tokenizer": BYTE_LEVEL | {"use_regex": 1}}, "use_regex must be true or false"),
         (split_at(5), "the Regex of Split must be text"),

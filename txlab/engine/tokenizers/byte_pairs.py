@@ -2,7 +2,8 @@
 
 Notable: learnt here, the base comes first, token base + r is the merge of rank r, special tokens come last; a file of
 others may have given them any ids, with holes, and a hole stands for no bytes. A special token is only made of text
-when the caller says so (`special=True`): text that a person typed must not forge one.
+when the caller says so (`special=True`): text that a person typed must not forge one. Added tokens that are not special
+are cut out of every text.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-import regex
 
+from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens
 from txlab.engine.tokenizers.bases import BYTES, MOST_TOKENS, Base
 from txlab.engine.tokenizers.fast import FastEncoder
 from txlab.engine.tokenizers.merging import Pair, merge_chunk, passes
@@ -24,6 +25,8 @@ from txlab.errors import LabError
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
 LONGEST_TOKEN = 2048
 ALL_TOKENS = 16 << 20
+# Where a token is said to lie: all of it; without the spaces around it; the same, but one space before a text stays.
+OFFSETS = ("whole", "trimmed", "trimmed after a prefix")
 
 
 class BytePairTokenizer:
@@ -44,6 +47,8 @@ class BytePairTokenizer:
         ids: Sequence[int] | None = None,
         tokens: Mapping[int, bytes] | None = None,
         whole: bool = False,
+        added: Sequence[AddedToken] = (),
+        offsets: str = "whole",
     ) -> None:
         """Raises LabError for whatever does not fit together, in one sentence.
 
@@ -51,6 +56,8 @@ class BytePairTokenizer:
         ids     the token of each merge, where they do not simply follow the base
         tokens  what is known of the bytes of tokens: of those that no merge makes (they are `loose`), or not yet
         whole   a chunk that is, as a whole, the bytes of a token becomes this token without any merging
+        added   further tokens that are cut out of a text before it is split: what `special` cannot say
+        offsets one of OFFSETS: how the characters of a token are told
         """
         compiled(pattern)
         self.base: Base = base or BYTES
@@ -65,11 +72,19 @@ class BytePairTokenizer:
             raise LabError(f"there are {len(self.merges)} merges and {len(self.made)} ids of theirs")
         if self.counts and len(self.counts) != len(self.merges):
             raise LabError(f"there are {len(self.merges)} merges and the counts of {len(self.counts)}")
+        self.added = tuple(added)
+        if offsets not in OFFSETS:
+            raise LabError(f"offsets = {str(offsets)[:40]!r} is not known; allowed: {', '.join(OFFSETS)}")
+        self.offsets = offsets
         self.given = special if isinstance(special, Mapping) else self.placed(special)
-        self.special_of: dict[str, int] = dict(self.base.special) | dict(self.given)
-        self.special = tuple(self.special_of)
-        if "" in self.special or len(self.special_of) != len(self.base.special) + len(self.given):
+        plain = dict(self.base.special) | dict(self.given)
+        if "" in plain or len(plain) != len(self.base.special) + len(self.given):
             raise LabError("special tokens must be different texts, none of them empty")
+        if twice := [token.content for token in self.added if token.content in plain]:
+            raise LabError(f"the added token {twice[0]!r} is there twice")
+        self.added_tokens = AddedTokens([*(AddedToken(name, token) for name, token in plain.items()), *self.added])
+        self.special_of = plain | {token.content: token.id for token in self.added if token.special}
+        self.special = tuple(self.special_of)
         self.bytes_of = self.vocabulary_bytes()
         self.ranks: dict[Pair, int] = {}
         for rank, pair in enumerate(self.merges):
@@ -80,7 +95,7 @@ class BytePairTokenizer:
 
     def placed(self, special: Sequence[str]) -> dict[str, int]:
         """The ids of special tokens that follow all others."""
-        first = max([self.base.after - 1, *self.made, *self.spelt]) + 1
+        first = max([self.base.after - 1, *self.made, *self.spelt, *(token.id for token in self.added)]) + 1
         placed = {text: first + i for i, text in enumerate(special)}
         if len(placed) < len(special):
             raise LabError("special tokens must be different texts, none of them empty")
@@ -108,8 +123,11 @@ class BytePairTokenizer:
             data = spelt[left] + spelt[right]
             if spelt.get(token) != data:
                 spelt[claimed(token, spelt)] = data
-        for text, token in self.special_of.items():
-            spelt[claimed(token, spelt)] = utf8(text)
+        ordinary = set(spelt)
+        for added in self.added_tokens.tokens:
+            # One that the vocabulary has as well keeps its bytes.
+            if added not in self.added or added.id not in ordinary:
+                spelt[claimed(added.id, spelt)] = utf8(added.content)
         return [spelt.get(token, b"") for token in range(max(spelt) + 1)]
 
     @classmethod
@@ -169,12 +187,16 @@ class BytePairTokenizer:
         ) and len(self.first_rank) == len(self.made)
 
     @cached_property
+    def ordinary(self) -> frozenset[int]:
+        """The tokens of the vocabulary itself, without those that were only added to it."""
+        return frozenset((*self.base.tokens, *self.made, *self.spelt))
+
+    @cached_property
     def whole_token(self) -> dict[bytes, int]:
         """The tokens that a whole chunk may become without merging."""
         if not self.whole:
             return {}
-        special = set(self.special_of.values())
-        return {data: token for token, data in enumerate(self.bytes_of) if data and token not in special}
+        return {data: token for token, data in enumerate(self.bytes_of) if data and token in self.ordinary}
 
     def simplified(self) -> BytePairTokenizer:
         """The same, told as one of ours where it is laid out like one: what follows from the merges is not kept."""
@@ -182,7 +204,10 @@ class BytePairTokenizer:
         if self.loose or self.whole or not self.in_order or self.made != list(range(after, after + len(self.merges))):
             return self
         special = self.given if self.given != self.placed(list(self.given)) else list(self.given)
-        return BytePairTokenizer(self.merges, self.pattern, special, base=self.base, counts=self.counts)
+        return BytePairTokenizer(
+            self.merges, self.pattern, special, base=self.base, counts=self.counts, added=self.added,
+            offsets=self.offsets,
+        )  # fmt: skip
 
     def alone(self, data: bytes) -> int:
         """The one token that these bytes become as a chunk."""
@@ -204,25 +229,28 @@ class BytePairTokenizer:
     def encode(self, text: str, special: bool = False) -> list[int]:
         """`special`: turn the texts of special tokens into these tokens, the longest first where several fit."""
         utf8(text)
+        return self.encode_parts(text, special)
+
+    def encode_parts(self, text: str, special: bool) -> list[int]:
         ids: list[int] = []
-        if not special or not self.special:
-            for _, tokens in self.stretches(text):
+        for start, stop, token in self.added_tokens.cut(text, special):
+            if token is not None:
+                ids.append(token)
+                continue
+            for _, tokens in self.stretches(text[start:stop]):
                 ids += tokens
-            return ids
-        for part in self.special_cut.split(text):
-            ids += [self.special_of[part]] if part in self.special_of else self.encode(part)
         return ids
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Bytes that are not UTF-8 are cut like symbols: surrogateescape carries them through the pattern."""
-        return [token for _, tokens in self.stretches(data.decode(errors="surrogateescape")) for token in tokens]
+        return self.encode_parts(data.decode(errors="surrogateescape"), False)
 
     def safe_start(self, text: str, place: int) -> int:
         """A place at or before `place` from which the stretches are those of the whole text."""
         return safe_start(text, self.pattern, place)
 
     def stretches(self, text: str, start: int = 0) -> Iterator[tuple[str, list[int]]]:
-        """The chunks of a text with the tokens of each; every distinct chunk is merged once."""
+        """The chunks of a text without added tokens, and the tokens of each; every distinct chunk is merged once."""
         known: dict[str, list[int]] = {}
         for chunk in chunks(text, self.pattern, start):
             tokens = known.get(chunk)
@@ -231,7 +259,14 @@ class BytePairTokenizer:
             yield chunk, tokens
 
     def encode_long(self, text: str) -> Ids:
-        return self.fast.encode(text) if len(text) > 10_000 else np.array(self.encode(text), dtype=np.uint32)
+        if len(text) <= 10_000:
+            return np.array(self.encode(text), dtype=np.uint32)
+        utf8(text)
+        parts = [
+            self.fast.encode(text[start:stop]) if token is None else np.array([token], dtype=np.uint32)
+            for start, stop, token in self.added_tokens.cut(text, False)
+        ]
+        return np.concatenate(parts)
 
     def token_bytes(self, token: int) -> bytes:
         if not 0 <= token < self.vocabulary:
@@ -250,11 +285,6 @@ class BytePairTokenizer:
         if self.digits is not None and self.digits <= token < self.digits + 16:
             return f"⟨{token - self.digits:x}⟩"
         return legible(data)
-
-    @cached_property
-    def special_cut(self) -> regex.Pattern[str]:
-        longest_first = sorted(self.special, key=len, reverse=True)
-        return regex.compile("(" + "|".join(map(regex.escape, longest_first)) + ")")
 
     @cached_property
     def fast(self) -> FastEncoder:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.folders import completed
 from txlab.engine.tokenizers.foreign import ForeignTokenizer
 from txlab.engine.tokenizers.gpt2_files import MERGES, VOCAB, read_gpt2, write_gpt2
 from txlab.engine.tokenizers.huggingface import huggingface_tokenizer, write_huggingface
@@ -67,8 +68,8 @@ def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
 def read(path: Path, pattern: str | None) -> AnyTokenizer:
     try:
         if path.is_dir():
-            if (path / "tokenizer.json").exists():
-                return read(path / "tokenizer.json", pattern)
+            if (path / "tokenizer.json").exists() and not (path / "tokenizer.json").is_dir():
+                return tokenizer_of_json(completed(read_json(path / "tokenizer.json"), path))
             if (path / VOCAB).exists() and (path / MERGES).exists():
                 return read_gpt2(path, pattern or "gpt2")
             raise LabError(f"it is a folder with neither tokenizer.json nor {VOCAB} and {MERGES}")
@@ -82,7 +83,11 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
         raise LabError("it cannot be read: no such name is possible") from None
-    content = read_json(path)
+    return tokenizer_of_json(read_json(path))
+
+
+def tokenizer_of_json(content: object) -> AnyTokenizer:
+    """The tokenizer that parsed JSON describes, in our form or Hugging Face's."""
     if isinstance(content, dict) and "model" in content and "format" not in content:
         return huggingface_tokenizer(content)
     return tokenizer_of(content)

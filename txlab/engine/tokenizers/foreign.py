@@ -38,7 +38,6 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
         raise
     except BaseException as error:  # the library panics with an exception that is no Exception
         raise LabError(f"it {why}, and the library tokenizers cannot read it: {shown(str(error))}") from None
-    inner.encode_special_tokens = True  # the texts of special tokens are text
     byte_level = '"ByteLevel"' in json.dumps([content.get("decoder"), content.get("pre_tokenizer")])
     return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
 
@@ -48,6 +47,14 @@ class ForeignTokenizer:
 
     def __init__(self, inner: Any, kind: str, byte_level: bool) -> None:
         self.inner, self.kind, self.byte_level = inner, kind, byte_level
+        inner.encode_special_tokens = True  # the texts of special tokens are text
+
+    @cached_property
+    def with_special(self) -> Any:
+        """The same, in which the texts of special tokens are these tokens."""
+        inner = type(self.inner).from_str(self.inner.to_str())
+        inner.encode_special_tokens = False
+        return inner
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -58,24 +65,35 @@ class ForeignTokenizer:
         return max(self.names, default=-1) + 1
 
     @cached_property
-    def special(self) -> tuple[str, ...]:
-        return tuple(token.content for token in self.inner.get_added_tokens_decoder().values())
+    def special_of(self) -> dict[str, int]:
+        added = self.inner.get_added_tokens_decoder().items()
+        return {token.content: number for number, token in added if token.special}
 
-    def encoding(self, text: str) -> Any:
+    @property
+    def special(self) -> tuple[str, ...]:
+        return tuple(self.special_of)
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """The texts of added tokens, special or not."""
+        return frozenset(token.content for token in self.inner.get_added_tokens_decoder().values())
+
+    def encoding(self, text: str, special: bool = False) -> Any:
         utf8(text)
         try:
-            return self.inner.encode(text, add_special_tokens=False)
+            return (self.with_special if special else self.inner).encode(text, add_special_tokens=False)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             raise LabError(f"the library tokenizers cannot encode this text: {shown(str(error))}") from None
 
-    def encode(self, text: str) -> list[int]:
-        return list(self.encoding(text).ids)
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """`special`: turn the texts of special tokens into these tokens."""
+        return list(self.encoding(text, special).ids)
 
-    def spans(self, text: str) -> list[tuple[int, int, int]]:
+    def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
         """Token, first character and the one behind the last, as the library says."""
-        found = self.encoding(text)
+        found = self.encoding(text, special)
         return [(token, start, stop) for token, (start, stop) in zip(found.ids, found.offsets, strict=True)]
 
     def encode_bytes(self, data: bytes) -> list[int]:
@@ -95,7 +113,7 @@ class ForeignTokenizer:
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
         name = self.names.get(token, "")
-        if name in self.special:
+        if name in self.added:
             return name.encode()
         if self.byte_level:
             return bytes_named(name) or name.encode()

@@ -1,7 +1,7 @@
 """Hugging Face's tokenizer.json: byte-level byte pair encodings are read and written here, other kinds by `foreign`.
 
-Notable: that library looks for added tokens in every text, special or not; here all of them are special tokens, which
-only `special=True` makes of text. A normalizer, a prefixed space or a chain of splittings would lose what decoding must
+Notable: that library looks for added tokens in every text, special or not; here special ones only where `special=True`
+asks for them. A normalizer, a prefixed space or a chain of splittings would lose what decoding must
 give back, or need another encoder: such files are another kind.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.bases import MOST_TOKENS
+from txlab.engine.tokenizers.added_tokens import added_tokens
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.foreign import ForeignTokenizer, foreign_tokenizer
-from txlab.engine.tokenizers.json_files import listed, mapping, shown, text, whole_number, write_aside
+from txlab.engine.tokenizers.json_files import listed, mapping, shown, text, write_aside
 from txlab.engine.tokenizers.named_merges import (
     bytes_named,
     merge_names,
@@ -25,6 +25,7 @@ from txlab.engine.tokenizers.named_merges import (
     vocabulary_of,
 )
 from txlab.engine.tokenizers.patterns import PATTERNS, compiled, expression
+from txlab.engine.tokenizers.post_processing import offsets_of
 from txlab.errors import LabError
 
 
@@ -51,17 +52,27 @@ def byte_level(content: dict[str, Any], model: Any) -> BytePairTokenizer:
         if model.get(key):
             raise OtherKind(f"has {key} = {shown(model[key])}")
     pattern = pattern_of(content.get("pre_tokenizer"))
-    special = added_tokens(listed(content.get("added_tokens", []), "added_tokens"))
+    added = added_tokens(listed(content.get("added_tokens", []), "added_tokens"))
+    special = {token.content: token.id for token in added if token.plain}
     vocab = vocabulary_of(model.get("vocab"))
     if missing := missing_bytes(vocab):
         raise OtherKind(f"has no token for the byte 0x{missing[0]:02x}")
+    texts = {token.content for token in added}
     for name in vocab:
-        if name not in special and not bytes_named(name):
+        if name not in texts and not bytes_named(name):
             raise OtherKind(f"has the token {shown(name)}, which is not made of bytes")
     whole = model.get("ignore_merges", False)
     if not isinstance(whole, bool):
         raise LabError(f"ignore_merges must be true or false, not {shown(whole)}")
-    return tokenizer_of_names(vocab, pairs(listed(model.get("merges"), "merges")), special, pattern, whole)
+    return tokenizer_of_names(
+        vocab,
+        pairs(listed(model.get("merges"), "merges")),
+        special,
+        pattern,
+        whole,
+        [token for token in added if not token.plain],
+        offsets_of(content.get("post_processor")),
+    )
 
 
 def pairs(merges: list[Any]) -> Iterator[tuple[str, str]]:
@@ -106,25 +117,10 @@ def pattern_of(content: object) -> str:
     return given
 
 
-def added_tokens(entries: list[Any]) -> dict[str, int]:
-    special: dict[str, int] = {}
-    for entry in entries:
-        content = text(mapping(entry, "an added token").get("content"), "the content of an added token")
-        token = whole_number(entry.get("id"), f"the id of the added token {shown(content)}")
-        if not 0 <= token < MOST_TOKENS or content in special or not content:
-            raise LabError(
-                f"the added token {shown(content)} with the id {shown(token)} is out of bounds or there twice"
-            )
-        if any(entry.get(flag) for flag in ("lstrip", "rstrip", "single_word")):
-            raise OtherKind(f"has the added token {shown(content)}, which takes its surroundings with it")
-        special[content] = token
-    return special
-
-
 def write_huggingface(tokenizer: BytePairTokenizer, path: Path) -> None:
     """LabError where the form cannot say what this tokenizer is.
 
-    Special tokens stand in the vocabulary too, as GPT-2's do: the library gives others the next free id instead.
+    Added tokens stand in the vocabulary too, as GPT-2's do: the library gives others the next free id instead.
     """
     byte_level: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     split = {
@@ -135,18 +131,15 @@ def write_huggingface(tokenizer: BytePairTokenizer, path: Path) -> None:
     }
     named = {"gpt2": byte_level | {"use_regex": True}, "none": byte_level | {"use_regex": False}}
     chain = {"type": "Sequence", "pretokenizers": [split, byte_level | {"use_regex": False}]}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    trims = byte_level | {"trim_offsets": True, "add_prefix_space": tokenizer.offsets == "trimmed after a prefix"}
     content = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {"id": token, "content": name} | flags
-            for name, token in sorted(tokenizer.special_of.items(), key=lambda entry: entry[1])
-        ],
+        "added_tokens": [token.entry() for token in sorted(tokenizer.added_tokens.tokens, key=lambda token: token.id)],
         "normalizer": None,
         "pre_tokenizer": named.get(tokenizer.pattern, chain),
-        "post_processor": None,
+        "post_processor": None if tokenizer.offsets == "whole" else trims | {"use_regex": True},
         "decoder": byte_level | {"use_regex": True},
         "model": {
             "type": "BPE",

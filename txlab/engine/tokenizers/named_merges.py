@@ -6,9 +6,10 @@ names claim are one sentence each. Whatever order the ids are in, the order of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from txlab.engine.tokenizers.added_tokens import AddedToken
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes, gpt2_order
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.json_files import mapping, shown, whole_number
@@ -62,13 +63,16 @@ def tokenizer_of_names(
     special: Mapping[str, int],
     pattern: str,
     whole: bool = False,
+    added: Sequence[AddedToken] = (),
+    offsets: str = "whole",
 ) -> BytePairTokenizer:
-    """The encoding that names describe; `special`: texts of special tokens, which `vocab` may have as well."""
+    """The encoding that names describe; `special` and `added`: tokens that `vocab` may have as well, by their texts."""
     if missing := missing_bytes(vocab):
         raise LabError(f"the byte 0x{missing[0]:02x} has no token ({LETTERS[missing[0]]!r} is not in vocab)")
     pairs: list[tuple[int, int]] = []
     ids: list[int] = []
-    for rank, (left, right) in enumerate(merges):
+    pairs_of = list(merges)
+    for rank, (left, right) in enumerate(pairs_of):
         for name in (left, right, left + right):
             if name not in vocab:
                 raise LabError(
@@ -77,23 +81,34 @@ def tokenizer_of_names(
         pairs.append((vocab[left], vocab[right]))
         ids.append(vocab[left + right])
     tokens: dict[int, bytes] = {}
+    known = dict(special) | {token.content: token.id for token in added}
+    # What a byte or a merge makes is of the vocabulary itself, though it may be an added token as well.
+    usual = {*LETTERS.values(), *(left + right for left, right in pairs_of)}
     for name, token in vocab.items():
-        if name in special:
-            if special[name] != token:
-                raise LabError(f"the special token {shown(name)} has the ids {special[name]} and {token}")
+        if name in known and known[name] != token:
+            what = "special" if name in special else "added"
+            raise LabError(f"the {what} token {shown(name)} has the ids {known[name]} and {token}")
+        if name in known and name not in usual:
             continue
         data = bytes_named(name)
         if not data:
             raise LabError(f"the token {shown(name)} is not made of the letters that stand for bytes")
         tokens[token] = data
+    numbered = {token: name for name, token in vocab.items()}
+    for name, token in known.items():
+        if numbered.get(token, name) != name:
+            raise LabError(f"two different tokens have the id {token}: {shown(numbered[token])} and {shown(name)}")
+    both = [AddedToken(name, token) for name, token in special.items() if name in usual]
     return BytePairTokenizer(
         pairs,
         pattern,
-        special,
+        {name: token for name, token in special.items() if name not in usual},
         base=Bytes(tuple(vocab[LETTERS[byte]] for byte in range(256))),
         ids=ids,
         tokens=tokens,
         whole=whole,
+        added=[*added, *both],
+        offsets=offsets,
     ).simplified()
 
 
@@ -103,7 +118,7 @@ def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
         raise LabError(
             "an encoding of an alphabet has no names of this kind, which are made of bytes; keep our own form"
         )
-    named = {token: text for text, token in tokenizer.special_of.items()}
+    named = {token.id: token.content for token in tokenizer.added_tokens.tokens if token.id not in tokenizer.ordinary}
     found: dict[str, int] = {}
     for token, data in enumerate(tokenizer.bytes_of):
         name = named.get(token) or name_of(data)

@@ -7,6 +7,7 @@ of each merge at training time, which no other form keeps.
 import json
 from typing import Any
 
+from txlab.engine.tokenizers.added_tokens import added_tokens
 from txlab.engine.tokenizers.bases import BYTES, Alphabet, Base, Bytes
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
@@ -22,7 +23,7 @@ KINDS: dict[str, tuple[set[str], set[str]]] = {
     "bytes": (set(), set()),
     "characters": ({"characters"}, set()),
     "words": ({"units"}, set()),
-    "bpe": ({"pattern", "special", "merges"}, {"base", "counts", "ids", "tokens", "whole"}),
+    "bpe": ({"pattern", "special", "merges"}, {"base", "counts", "ids", "tokens", "whole", "added", "offsets"}),
 }
 OwnTokenizer = ByteTokenizer | CharacterTokenizer | WordTokenizer | BytePairTokenizer
 
@@ -43,6 +44,10 @@ def content_of(tokenizer: Tokenizer) -> bytes:
             content["special"] = dict(tokenizer.given)
         if tokenizer.whole:
             content["whole"] = True
+        if tokenizer.added:
+            content["added"] = [token.entry() for token in tokenizer.added]
+        if tokenizer.offsets != "whole":
+            content["offsets"] = tokenizer.offsets
         if tokenizer.counts:
             content["counts"] = list(tokenizer.counts)
         content["merges"] = tokenizer.merges
@@ -114,6 +119,8 @@ def byte_pairs_of(content: dict[str, Any]) -> BytePairTokenizer:
         ids=None if ids is None else [whole_number(token, "an id") for token in listed(ids, "ids")],
         tokens=dict(known_token(entry) for entry in listed(content.get("tokens", []), "tokens")),
         whole=whole,
+        added=added_tokens(listed(content.get("added", []), "added")),
+        offsets=text(content.get("offsets", "whole"), "offsets"),
     )
 
 

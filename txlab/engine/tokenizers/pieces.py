@@ -8,15 +8,23 @@ starts, and its neighbour does too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import regex
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.named_merges import LETTERS, name_of
+from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
 from txlab.engine.tokenizers.spelling import parts
 from txlab.engine.tokenizers.tokenizer import Tokenizer, utf8
+from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 from txlab.engine.tokenizers.words import WordTokenizer
 
 STRETCH = 4096  # characters at once, for tokenizers that look at nothing around a character
+# Those whose tokens are not made of the bytes of the text, and that say themselves where each lies.
+Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,58 +54,80 @@ def pieces(
     """
     utf8(text)
     stop = len(text) if stop is None else stop
-    if isinstance(tokenizer, ForeignTokenizer):
-        return [piece for piece in of_foreign(tokenizer, text) if piece.stop > start and piece.start < stop]
+    if isinstance(tokenizer, Spanning):
+        whole = (start, stop) == (0, len(text))  # with those that have no character of their own
+        found = of_spans(tokenizer, text, special)
+        return [piece for piece in found if whole or (piece.stop > start and piece.start < stop)]
     return list(between(tokenizer, text, start, stop, special))
 
 
-def pieces_of_bytes(tokenizer: Tokenizer, data: bytes) -> list[Piece]:
-    """The same for any bytes; each byte that is not UTF-8 counts as one character."""
-    if isinstance(tokenizer, ForeignTokenizer):
-        return list(of_foreign(tokenizer, decoded(tokenizer, data)))
+def pieces_of_bytes(tokenizer: Tokenizer, data: bytes, special: bool = False, most: int | None = None) -> list[Piece]:
+    """The same for any bytes, or the first `most` pieces; each byte that is not UTF-8 counts as one character."""
     text = data.decode(errors="surrogateescape")
-    return list(between(tokenizer, text, 0, len(text), False))
+    if isinstance(tokenizer, Spanning):
+        if not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text):
+            tokenizer.encode_bytes(data)  # says what is wrong with bytes that are no text
+        found = of_spans(tokenizer, text, special)
+    else:
+        found = between(tokenizer, text, 0, len(text), special)
+    return list(islice(found, most))
 
 
-def decoded(tokenizer: ForeignTokenizer, data: bytes) -> str:
-    tokenizer.encode_bytes(data)  # says what is wrong with bytes that are no text
-    return data.decode()
-
-
-def of_foreign(tokenizer: ForeignTokenizer, text: str) -> Iterator[Piece]:
-    """Where the library says that each token lies; `data` is the text there, which a normalizer may have changed."""
+def of_spans(tokenizer: Spanning, text: str, special: bool) -> Iterator[Piece]:
+    """Where the tokenizer says that each token lies; `data` is the text there, which it may have normalized."""
     place = byte = 0
-    for token, start, stop in tokenizer.spans(text):
-        if start >= place:
-            byte += len(text[place:start].encode())
-        else:
-            byte -= len(text[start:place].encode())
+    named = set(tokenizer.special_of.values()) if special else set()
+    for token, start, stop in tokenizer.spans(text, special):
+        byte, place = byte_at(text, place, byte, start), start
         data = text[start:stop].encode()
-        yield Piece(token, data, start, stop, byte, byte + len(data))
-        place = start
+        yield Piece(token, data, start, stop, byte, byte + len(data), token in named)
+
+
+def byte_at(text: str, place: int, byte: int, wanted: int) -> int:
+    """The byte where the character `wanted` begins, if the character `place` begins at `byte`."""
+    between = text[min(place, wanted) : max(place, wanted)].encode(errors="surrogateescape")
+    return byte + len(between) if wanted >= place else byte - len(between)
 
 
 def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: bool) -> Iterator[Piece]:
-    begin = byte = 0
-    for part, token in cut_at_special(tokenizer, text, special):
-        end = begin + len(part)
-        size = len(part.encode(errors="surrogateescape"))
-        if end > start and begin < stop:
-            if token is None:
-                yield from of_part(tokenizer, part, begin, byte, start - begin, stop - begin)
-            else:
-                yield Piece(token, part.encode(), begin, end, byte, byte + size, special=True)
-        begin, byte = end, byte + size
-
-
-def cut_at_special(tokenizer: Tokenizer, text: str, special: bool) -> Iterator[tuple[str, int | None]]:
-    """The parts of a text, with the token of those that are special tokens."""
-    if not (special and isinstance(tokenizer, BytePairTokenizer) and tokenizer.special):
-        yield text, None
+    if not isinstance(tokenizer, BytePairTokenizer):
+        yield from of_part(tokenizer, text, 0, 0, start, stop)
         return
-    for part in tokenizer.special_cut.split(text):
-        if part:
-            yield part, tokenizer.special_of.get(part)
+    place = byte = 0
+    named = set(tokenizer.special_of.values())
+    for begin, end, token in tokenizer.added_tokens.cut(text, special):
+        byte, place = byte_at(text, place, byte, begin), begin
+        if end <= start or begin >= stop:
+            continue
+        if token is None:
+            found = of_part(tokenizer, text[begin:end], begin, byte, start - begin, stop - begin)
+        else:
+            data = text[begin:end].encode()
+            found = iter([Piece(token, data, begin, end, byte, byte + len(data), token in named)])
+        if tokenizer.offsets == "whole":
+            yield from found
+            continue
+        for piece in found:
+            name = name_of(piece.data) if token is None else text[begin:end]
+            yield trimmed(piece, name, tokenizer.offsets == "trimmed after a prefix")
+
+
+SPACES = regex.compile(rf"[{LETTERS[0x20]}\p{{White_Space}}]*")
+
+
+def trimmed(piece: Piece, name: str, prefixed: bool) -> Piece:
+    """The characters of a piece without the spaces around it; its bytes stay.
+
+    `name`: as the library calls the token; `prefixed`: one space before the text's first token stays.
+    Source: huggingface/tokenizers, pre_tokenizers/byte_level.rs (process_offsets).
+    """
+    start, stop = piece.start, piece.stop
+    before, behind = (len(SPACES.match(each).group()) for each in (name, name[::-1]))
+    if before:
+        start = min(start + before, stop) if before > 1 or start or not prefixed else start
+    if behind and stop >= behind:
+        stop = max(stop - behind, start)
+    return replace(piece, start=start, stop=stop)
 
 
 def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, stop: int) -> Iterator[Piece]:

@@ -119,6 +119,8 @@ def write_ranks(tokenizer: BytePairTokenizer, path: Path) -> None:
     """LabError where ranks cannot say what this tokenizer is."""
     if not isinstance(tokenizer.base, Bytes):
         raise LabError("tiktoken's ranks are of bytes; an encoding of an alphabet has no such form")
+    if tokenizer.added:
+        raise LabError(f"tiktoken has special tokens only, and {shown(tokenizer.added[0].content)} is an added one")
     ranks = tiktoken_ranks(tokenizer)
     if ranks is None or len(ranks) < 256 + len(set(tokenizer.made)) + len(tokenizer.loose):
         raise LabError("tiktoken would merge otherwise: some token of this encoding is not what its bytes merge to")

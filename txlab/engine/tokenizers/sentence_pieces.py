@@ -8,61 +8,114 @@ Source: Kudo & Richardson 2018.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 
+from txlab.engine.tokenizers.added_tokens import AddedToken
+from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.json_files import read_bytes, read_json
 from txlab.engine.tokenizers.named_merges import vocabulary_of
 from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
 from txlab.errors import LabError, one_line
 
-UNKNOWN, END, PADDING = "<unk>", "</s>", "<pad>"
+UNKNOWN = "<unk>"
+SPECIAL = (UNKNOWN, "</s>", "<pad>")
 SPACE = "▁"
 MISSING = "needs the library sentencepiece: install the extra, pip install 'txlab[sentencepiece]'"
 LARGEST_MODEL = 32 << 20  # of real ones the largest has 5 MB
 
 
 class SentencePieceTokenizer:
-    """`inner`: the library's processor; `token_of`: piece → id."""
+    """`inner`: the library's processor; `token_of`: piece → id; `added`: further tokens, or more about these."""
 
-    def __init__(self, inner: Any, token_of: Mapping[str, int]) -> None:
+    def __init__(self, inner: Any, token_of: Mapping[str, int], added: Iterable[AddedToken] = ()) -> None:
         self.inner, self.token_of = inner, dict(token_of)
         if UNKNOWN not in self.token_of:
             raise LabError(f"its vocabulary has no {UNKNOWN}, which stands for pieces that it lacks")
-        self.special_of = {name: self.token_of[name] for name in (UNKNOWN, END, PADDING) if name in self.token_of}
+        named = {name: AddedToken(name, self.token_of[name]) for name in SPECIAL if name in self.token_of}
+        self.added = named | {token.content: token for token in added}
+        self.names = {token: name for name, token in self.token_of.items()}
+        for token in self.added.values():
+            if self.names.setdefault(token.id, token.content) != token.content:
+                raise LabError(f"the added token {token.content[:60]!r} has the id {token.id}, which is another's")
+        self.special_of = {name: token.id for name, token in self.added.items() if token.special}
         self.special = tuple(self.special_of)
 
     @cached_property
     def vocabulary(self) -> int:
-        return max(self.token_of.values()) + 1
+        return max(self.names) + 1
 
     @cached_property
-    def special_cut(self) -> re.Pattern[str]:
-        return re.compile(f"({'|'.join(map(re.escape, self.special))})")
+    def pattern(self) -> regex.Pattern[str]:
+        return regex.compile(r"\L<texts>", texts=list(self.added))
 
-    @cached_property
-    def names(self) -> dict[int, str]:
-        return {token: name for name, token in self.token_of.items()}
+    def parts(self, text: str, special: bool) -> Iterator[tuple[int, str, int | None]]:
+        """The parts of a text, where each begins, and the token of those that are added tokens.
+
+        The flags of added tokens as transformers' Python tokenizers understand them (tokenization_python.py), which
+        differs from `added_tokens`: only the text beside a token is stripped, and a single word has spaces around it.
+        """
+        parts: list[tuple[int, str, AddedToken | None]] = []
+        token: AddedToken | None
+        end = 0
+        for match in self.pattern.finditer(text):
+            token = self.added[match.group()]
+            if token.special and not special:
+                continue
+            if end < match.start():
+                parts.append((end, text[end : match.start()], None))
+            parts.append((match.start(), match.group(), token))
+            end = match.end()
+        if end < len(text):
+            parts.append((end, text[end:], None))
+        for i, (start, part, token) in enumerate(parts):
+            if token is None:
+                continue
+            left = parts[i - 1] if i else None
+            right = parts[i + 1] if i + 1 < len(parts) else None
+            if token.rstrip and right and right[2] is None:
+                parts[i + 1] = (right[0] + len(right[1]) - len(right[1].lstrip()), right[1].lstrip(), None)
+            if token.lstrip and left and left[2] is None:
+                parts[i - 1] = (left[0], left[1].rstrip(), None)
+            if token.single_word and left and left[1] and left[1][-1] != " ":
+                parts[i - 1], parts[i] = (left[0], left[1] + part, None), (start, "", None)
+            elif token.single_word and right and right[1] and right[1][0] != " ":
+                parts[i + 1], parts[i] = (start, part + right[1], None), (start, "", None)
+        for start, part, token in parts:
+            if token is None and part.startswith(">>") and "<<" in part:
+                stop = part.index("<<") + 2
+                yield start, part[:stop], self.token_of.get(part[:stop], self.token_of[UNKNOWN])
+                start, part = start + stop, part[stop:]
+            if part:
+                yield start, part, token.id if token else None
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """`special`: the texts of special tokens become them; </s> is never added."""
         utf8(text)
-        if special:
-            ids: list[int] = []
-            for part in self.special_cut.split(text):
-                ids += [self.special_of[part]] if part in self.special_of else self.encode(part)
-            return ids
-        pieces: list[str] = []
-        if text.startswith(">>") and "<<" in text:
-            language, _, text = text.partition("<<")
-            pieces.append(language + "<<")
-        pieces += self.inner.encode(text, out_type=str)
-        return [self.token_of.get(piece, self.token_of[UNKNOWN]) for piece in pieces]
+        unknown = self.token_of[UNKNOWN]
+        ids: list[int] = []
+        for _, part, token in self.parts(text, special):
+            names = self.inner.encode(part, out_type=str) if token is None else ()
+            ids += [self.token_of.get(name, unknown) for name in names] if token is None else [token]
+        return ids
+
+    def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
+        """The tokens of `encode`, each with its first character and the one behind its last."""
+        utf8(text)
+        unknown = self.token_of[UNKNOWN]
+        found: list[tuple[int, int, int]] = []
+        for start, part, token in self.parts(text, special):
+            if token is not None:
+                found.append((token, start, start + len(part)))
+                continue
+            for name, first, last in places(self.inner, part):
+                found.append((self.token_of.get(name, unknown), start + first, start + last))
+        return found
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """LabError for bytes that are not UTF-8: such a tokenizer reads text only."""
@@ -101,6 +154,18 @@ class SentencePieceTokenizer:
         return legible(self.token_bytes(token))
 
 
+def places(inner: Any, text: str) -> list[tuple[str, int, int]]:
+    """The pieces of a text, each with its characters. Versions of the library count characters, or bytes."""
+    try:
+        pieces = inner.encode(text, return_type="proto").pieces
+    except (TypeError, ValueError):
+        pieces = inner.encode(text, out_type="immutable_proto").pieces
+    data = text.encode()
+    if not text.isascii() and all(data[piece.begin : piece.end] == piece.surface.encode() for piece in pieces):
+        return [(piece.piece, len(data[: piece.begin].decode()), len(data[: piece.end].decode())) for piece in pieces]
+    return [(piece.piece, piece.begin, piece.end) for piece in pieces]
+
+
 def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
     """A .spm and the vocab.json that numbers its pieces; LabError names the file, or the missing library."""
     try:
@@ -118,4 +183,5 @@ def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
         raise LabError(f"{model.name}: {error}") from None
     except Exception as error:  # the library raises RuntimeError, OSError, or what its binding makes of them
         raise LabError(f"{model.name} is not a SentencePiece model: {one_line(error)[:120]}") from None
-    return SentencePieceTokenizer(inner, token_of)
+    known = [AddedToken(name, token_of[name]) for name in SPECIAL if name in token_of]
+    return SentencePieceTokenizer(inner, token_of, beside(model.parent, known, token_of))

@@ -105,15 +105,22 @@ def merges_of(tokenizer: BytePairTokenizer, text: str) -> list[ChunkMerges]:
     """How each chunk of a (short) text becomes tokens, merge by merge; the tokens are those of `encode`."""
     utf8(text)
     found = []
-    for chunk in chunks(text, tokenizer.pattern):
-        data = chunk.encode()
-        if (whole := tokenizer.whole_token.get(data)) is not None:
-            found.append(ChunkMerges(chunk, [[whole]], []))
-            continue
-        start = tokenizer.base.symbols(data)
-        steps = list(passes(start, tokenizer.ranks, tokenizer.made, tokenizer.in_order))
-        found.append(ChunkMerges(chunk, [list(start), *(now for *_, now in steps)], [rank for _, rank, _ in steps]))
+    for start, stop, token in tokenizer.added_tokens.cut(text, special=False):
+        part = text[start:stop]
+        if token is None:
+            found += [merges_of_chunk(tokenizer, chunk) for chunk in chunks(part, tokenizer.pattern)]
+        else:
+            found.append(ChunkMerges(part, [[token]], []))
     return found
+
+
+def merges_of_chunk(tokenizer: BytePairTokenizer, chunk: str) -> ChunkMerges:
+    data = chunk.encode()
+    if (whole := tokenizer.whole_token.get(data)) is not None:
+        return ChunkMerges(chunk, [[whole]], [])
+    start = tokenizer.base.symbols(data)
+    steps = list(passes(start, tokenizer.ranks, tokenizer.made, tokenizer.in_order))
+    return ChunkMerges(chunk, [list(start), *(now for *_, now in steps)], [rank for _, rank, _ in steps])
 
 
 def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
@@ -138,6 +145,8 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
         note = f"made by merge {tree.rank}, out of {len(list(tree.leaves()))} symbols of the base"
     elif token in tokenizer.special_of.values():
         note = "a special token; nothing merges into it or with it"
+    elif token not in tokenizer.ordinary and tokenizer.token_bytes(token):
+        note = "an added token; nothing merges into it or with it"
     elif token in tokenizer.loose:
         note = "no merge makes it"
     elif token in tokenizer.base.tokens:

@@ -9,17 +9,20 @@ Source: Devlin et al. 2019, §3; Wu et al. 2016, §4.1; google-research/bert, to
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import regex
 
+from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens, added_tokens
 from txlab.engine.tokenizers.bases import MOST_TOKENS
-from txlab.engine.tokenizers.json_files import mapping, read_bytes, shown
+from txlab.engine.tokenizers.folders import beside
+from txlab.engine.tokenizers.json_files import read_bytes, shown
 from txlab.engine.tokenizers.named_merges import vocabulary_of
 from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
 from txlab.errors import LabError
@@ -42,6 +45,7 @@ IDEOGRAPHS = (
 )
 DROPPED = ("Cc", "Cf", "Co", "Cs")  # controls; what is not assigned stays, as in the library
 MARKS = regex.compile(r"[!-/:-@\[-`{-~\p{P}]")
+RUNS = re.compile(r"\S+")  # as str.split() cuts
 # What a decoded text is tidied by, token by token, as the library does it.
 TIDIED = (
     (" .", "."),
@@ -93,6 +97,7 @@ class WordPieceTokenizer:
         accents: bool | None = None,
         ideographs: bool = True,
         special: Iterable[str] = SPECIAL,
+        added: Iterable[AddedToken] = (),
     ) -> None:
         """`names`: of the tokens, in the order of their ids (of equal ones the last counts; "" is a hole).
 
@@ -100,49 +105,91 @@ class WordPieceTokenizer:
         accents     they stay; None: they stay where letters are not lower-cased
         ideographs  each is a word of its own
         special     names of special tokens, as far as there are such
+        added       further tokens, or more about those
         """
         if len(names) > MOST_TOKENS:
             raise LabError(f"there are {len(names):,} tokens; at most {MOST_TOKENS:,} are read")
-        self.vocabulary = len(names)
         self.names = {token: name for token, name in enumerate(names) if name}
         self.token_of = {name: token for token, name in self.names.items()}
         if UNKNOWN not in self.token_of:
             raise LabError(f"there is no token {UNKNOWN}, which stands for words without pieces")
         self.lower, self.ideographs = lower, ideographs
         self.accents = not lower if accents is None else accents
-        self.special_of = {name: self.token_of[name] for name in special if name in self.token_of}
+        tokens = {name: AddedToken(name, self.token_of[name]) for name in special if name in self.token_of}
+        for token in added:
+            if self.names.get(token.id, token.content) != token.content:
+                raise LabError(f"the added token {shown(token.content)} has the id {token.id}, which is another's")
+            # Such a token is decoded as what it is compared with.
+            self.names[token.id] = self.clean(token.content) if token.normalized else token.content
+            if self.token_of.get(token.content, token.id) != token.id:
+                raise LabError(f"the added token {shown(token.content)} has two ids, {token.id} among them")
+            tokens[token.content] = token
+        self.vocabulary = max(len(names), max(self.names) + 1)
+        self.added_tokens = AddedTokens(tokens.values(), self.clean)
+        self.special_of = {token.content: token.id for token in tokens.values() if token.special}
         self.special = tuple(self.special_of)
         self.longest = max(map(len, self.token_of))
-
-    @cached_property
-    def special_pattern(self) -> regex.Pattern[str]:
-        return regex.compile("|".join(map(regex.escape, sorted(self.special, key=len, reverse=True))) or r"(?!)")
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """`special`: the texts of special tokens become them; [CLS] and [SEP] are never added."""
         utf8(text)
-        if not special:
-            return [token for word in self.words(text) for token in self.pieces(word)]
         ids: list[int] = []
-        start = 0
-        for match in self.special_pattern.finditer(text):
-            ids += self.encode(text[start : match.start()])
-            ids.append(self.special_of[match.group()])
-            start = match.end()
-        return ids + self.encode(text[start:])
+        for start, stop, token in self.added_tokens.exact.cut(text, special):
+            if token is not None:
+                ids.append(token)
+                continue
+            clean = self.clean(text[start:stop])
+            for first, last, inner in self.added_tokens.normalized.cut(clean, special):
+                if inner is not None:
+                    ids.append(inner)
+                    continue
+                for _, word in self.words(clean[first:last]):
+                    ids += self.pieces(word)
+        return ids
 
-    def words(self, text: str) -> Iterator[str]:
-        """The words and marks of a text, cleaned."""
-        clean = "".join(cleaned(character, self.lower, self.accents, self.ideographs) for character in text)
-        for run in clean.split():
-            start = 0
-            for mark in MARKS.finditer(run):
+    def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
+        """The tokens of `encode`, each with its first character and the one behind its last."""
+        utf8(text)
+        found: list[tuple[int, int, int]] = []
+        for start, stop, token in self.added_tokens.exact.cut(text, special):
+            if token is not None:
+                found.append((token, start, stop))
+                continue
+            parts = [self.clean(character) for character in text[start:stop]]
+            clean = "".join(parts)
+            owner = [start + i for i, part in enumerate(parts) for _ in part]  # of each clean character
+            for first, last, inner in self.added_tokens.normalized.cut(clean, special):
+                if inner is not None:
+                    found.append((inner, owner[first], owner[last - 1] + 1))
+                    continue
+                for at, word in self.words(clean[first:last]):
+                    place = first + at
+                    for piece in self.pieces(word):
+                        name = self.names[piece]
+                        size = (
+                            len(word)
+                            if name == UNKNOWN
+                            else len(name.removeprefix(INSIDE) if place > first + at else name)
+                        )
+                        found.append((piece, owner[place], owner[place + size - 1] + 1))
+                        place += size
+        return found
+
+    def clean(self, text: str) -> str:
+        """A text without control characters, lower-cased and the like, ideographs between spaces."""
+        return "".join(cleaned(character, self.lower, self.accents, self.ideographs) for character in text)
+
+    def words(self, clean: str) -> Iterator[tuple[int, str]]:
+        """The words and marks of a clean text, and where they begin."""
+        for run in RUNS.finditer(clean):
+            start, stop = run.span()
+            for mark in MARKS.finditer(clean, start, stop):
                 if mark.start() > start:
-                    yield run[start : mark.start()]
-                yield mark.group()
+                    yield start, clean[start : mark.start()]
+                yield mark.start(), mark.group()
                 start = mark.end()
-            if start < len(run):
-                yield run[start:]
+            if start < stop:
+                yield start, clean[start:stop]
 
     def pieces(self, word: str) -> list[int]:
         """The longest known beginning, then the longest known "##" piece, and so on; [UNK] where one is lacking."""
@@ -203,7 +250,7 @@ class WordPieceTokenizer:
 
 
 def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenizer:
-    """vocab.txt, a token a line, and what tokenizer_config.json says; LabError, without the file's name."""
+    """vocab.txt, a token a line, and what its folder says besides; LabError, without the file's name."""
     try:
         text = read_bytes(path).decode()
     except UnicodeDecodeError as error:
@@ -211,7 +258,10 @@ def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenize
     names = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if names[-1] == "":
         names.pop()
-    return WordPieceTokenizer(names, **options(config, "do_lower_case", "tokenize_chinese_chars"))
+    vocab = {name: token for token, name in enumerate(names)}
+    known = [AddedToken(name, vocab[name]) for name in SPECIAL if name in vocab]
+    added = beside(path.parent, known, vocab)
+    return WordPieceTokenizer(names, added=added, **options(config, "do_lower_case", "tokenize_chinese_chars"))
 
 
 def options(content: Mapping[str, Any], lower: str, ideographs: str) -> dict[str, Any]:
@@ -241,14 +291,10 @@ def word_pieces_of_json(content: object) -> WordPieceTokenizer | None:
     if own != (UNKNOWN, INSIDE, LONGEST_WORD):
         return None
     vocab = vocabulary_of(model.get("vocab"))
-    special: list[str] = []
-    for entry in content.get("added_tokens") or ():
-        name = mapping(entry, "an added token").get("content")
-        flags = any(entry.get(flag) for flag in ("lstrip", "rstrip", "single_word"))
-        if not isinstance(name, str) or vocab.get(name) != entry.get("id") or not entry.get("special") or flags:
-            return None
-        special.append(name)
+    added = added_tokens(content.get("added_tokens") or ())
+    if any(vocab.get(token.content, token.id) != token.id for token in added):
+        return None
     names = [""] * (max(vocab.values(), default=-1) + 1)
     for name, token in vocab.items():
         names[token] = name
-    return WordPieceTokenizer(names, special=special, **options(cleaning, "lowercase", "handle_chinese_chars"))
+    return WordPieceTokenizer(names, special=(), added=added, **options(cleaning, "lowercase", "handle_chinese_chars"))

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
+from txlab.engine.tokenizers.added_tokens import AddedTokens
 from txlab.engine.tokenizers.bases import Bytes
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import CharacterTokenizer
-from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.pieces import Spanning
 from txlab.engine.tokenizers.spelling import DIGITS
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 from txlab.errors import LabError
+from txlab.experiments.shelf import kind_of
 from txlab.tui.widgets.tokens_layout import Document, Lane, index
 
 Progress = Callable[[int, int], None]
@@ -135,32 +136,37 @@ def lane_of(name: str, tokenizer: Tokenizer, document: Document, special: bool, 
 
     Raises Stopped through `progress`, LabError where the text cannot be encoded.
     """
-    if isinstance(tokenizer, ForeignTokenizer):
+    if isinstance(tokenizer, Spanning):
         progress(0, 1)
-        return foreign_lane(name, tokenizer, document)
+        return foreign_lane(name, tokenizer, document, special)
     named = specials_of(tokenizer) if special else {}
     whole = document.data.decode(errors="surrogateescape")
     total = max(1, len(document.data))
-    cut = (
-        regex.compile("(" + "|".join(map(regex.escape, sorted(named, key=len, reverse=True))) + ")") if named else None
-    )
+    added = tokenizer.added_tokens if isinstance(tokenizer, BytePairTokenizer) else AddedTokens([])
     ids: list[Ids] = []
+    stops: list[NDArray[np.int64]] = []
     before = 0
-    for part in cut.split(whole) if cut else [whole]:
-        if part in named:
-            ids.append(np.array([named[part]], dtype=np.uint32))
-        elif part:
-            data = part.encode(errors="surrogateescape")
+    for start, stop, token in added.cut(whole, special):
+        part = whole[start:stop]
+        data = part.encode(errors="surrogateescape")
+        if token is not None:
+            ids.append(np.array([token], dtype=np.uint32))
+            stops.append(np.array([before + len(data)], dtype=np.int64))
+        else:
+            own: list[Ids] = []
             for done, piece in pieces(data) if cuttable(tokenizer) else [(0, part)]:
                 progress(before + done, total)
-                ids.append(encoded(tokenizer, piece))
-        before += len(part.encode(errors="surrogateescape")) if cut else 0
+                own.append(encoded(tokenizer, piece))
+            ids += own
+            stops.append(before + stops_of(tokenizer, np.concatenate(own), data))
+        before += len(data)
     progress(total, total)
     found = np.concatenate(ids) if ids else np.empty(0, dtype=np.uint32)
-    return Lane(name, tokenizer, found, stops_of(tokenizer, found, document.data), frozenset(named.values()))
+    ends = np.concatenate(stops) if stops else np.empty(0, dtype=np.int64)
+    return Lane(name, tokenizer, found, ends, frozenset(named.values()))
 
 
-def foreign_lane(name: str, tokenizer: ForeignTokenizer, document: Document) -> Lane:
+def foreign_lane(name: str, tokenizer: Spanning, document: Document, special: bool) -> Lane:
     """The tokens of a library's tokenizer, laid where it says they are; what it passes over belongs to the next one.
 
     LabError for bytes that are no text.
@@ -168,8 +174,8 @@ def foreign_lane(name: str, tokenizer: ForeignTokenizer, document: Document) -> 
     try:
         text = document.data.decode()
     except UnicodeDecodeError as error:
-        raise LabError(f"{tokenizer.kind} reads text only, and byte {error.start} is not UTF-8") from None
-    found = tokenizer.spans(text)
+        raise LabError(f"{kind_of(tokenizer)} reads text only, and byte {error.start} is not UTF-8") from None
+    found = tokenizer.spans(text, special)
     array = np.frombuffer(document.data, dtype=np.uint8)
     byte_of = np.append(np.flatnonzero(array & 0xC0 != 0x80), len(array)).astype(np.int64)
     spans = np.array(found, dtype=np.int64).reshape(-1, 3)
@@ -177,7 +183,8 @@ def foreign_lane(name: str, tokenizer: ForeignTokenizer, document: Document) -> 
     stops = np.maximum.accumulate(np.minimum(byte_of[spans[:, 2]], following))
     if len(stops):
         stops[-1] = len(array)
-    return Lane(name, tokenizer, spans[:, 0].astype(np.uint32), stops)
+    named = frozenset(specials_of(tokenizer).values()) if special else frozenset()
+    return Lane(name, tokenizer, spans[:, 0].astype(np.uint32), stops, named)
 
 
 def stops_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:

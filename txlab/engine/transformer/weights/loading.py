@@ -63,8 +63,10 @@ class Loaded:
     target_tokenizer  the decoder's, where it has its own
     kind              "gpt", "bert" or "encoder-decoder"
     special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder says
+    around            what the folder's tokenizer puts before and behind a text; None where it does not say
     facts             model_type, family, architecture, parameters, stored ("F16"), files, left_out (names of tensors
-                      that belong to other heads), head and tokenizer (sentences, where one is missing), caveat
+                      that belong to other heads), head, tokenizer and around (sentences, where one is missing),
+                      caveat
     generation        how the folder says that the model is to write; of BERT nothing
     """
 
@@ -73,6 +75,7 @@ class Loaded:
     target_tokenizer: Any
     kind: str
     special: dict[str, int] = field(default_factory=dict)
+    around: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     generation: Generation = UNSAID
 
@@ -118,7 +121,14 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         facts["caveat"] = sentence
     if tokenizers.missing:
         facts["tokenizer"] = tokenizers.missing
-    return Loaded(model.to(device), tokenizers.source, tokenizers.target, family.kind, special, facts, generation)
+    placed = None
+    if tokenizers.around is not None and tokenizers.source is not None:
+        placed = tokenizers.around.before, tokenizers.around.behind
+        if tokenizers.around.unknown:
+            facts["around"] = tokenizers.around.unknown
+    return Loaded(
+        model.to(device), tokenizers.source, tokenizers.target, family.kind, special, placed, facts, generation
+    )
 
 
 def family_of(config: Mapping[str, Any]) -> Family:
@@ -144,6 +154,10 @@ def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:
     for tokenizer, size in ((tokenizers.source, sizes[0]), (tokenizers.target or tokenizers.source, sizes[-1])):
         if tokenizer is not None and tokenizer.vocabulary > size:
             raise LabError(f"its tokenizer has {tokenizer.vocabulary:,} tokens, and the model knows {size:,}")
+    if tokenizers.around is not None:
+        for token in (*tokenizers.around.before, *tokenizers.around.behind):
+            if token >= sizes[0]:
+                raise LabError(f"its tokenizer puts the token {token} around a text, and the model knows {sizes[0]:,}")
 
 
 @dataclass(frozen=True)

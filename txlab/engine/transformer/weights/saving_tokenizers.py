@@ -13,6 +13,7 @@ from typing import Any
 
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.folders import ABOUT
 from txlab.engine.tokenizers.foreign import ForeignTokenizer
 from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
 from txlab.engine.tokenizers.huggingface import write_huggingface
@@ -21,7 +22,6 @@ from txlab.engine.tokenizers.own_files import content_of
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
 from txlab.engine.tokenizers.word_pieces import VOCAB, WordPieceTokenizer
 from txlab.engine.transformer.weights.vocabularies import (
-    ABOUT,
     FAST,
     OWN,
     OWN_TARGET,

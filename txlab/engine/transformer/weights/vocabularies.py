@@ -7,23 +7,23 @@ exported has our own form beside that of others, and it goes first, because it l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.files import load_tokenizer
-from txlab.engine.tokenizers.gpt2_files import MERGES
+from txlab.engine.tokenizers.files import load_tokenizer, tokenizer_of_json
+from txlab.engine.tokenizers.folders import about, around_text, completed
+from txlab.engine.tokenizers.gpt2_files import MERGES, read_gpt2
 from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
-from txlab.engine.tokenizers.json_files import read_json, shown
+from txlab.engine.tokenizers.json_files import read_json
+from txlab.engine.tokenizers.post_processing import Around, around
 from txlab.engine.tokenizers.sentence_pieces import MISSING, read_sentence_pieces
 from txlab.engine.tokenizers.word_pieces import VOCAB, read_word_pieces, word_pieces_of_json
 from txlab.errors import LabError
 
 OWN, OWN_TARGET = "txlab-tokenizer.json", "txlab-target-tokenizer.json"
-FAST, ABOUT = "tokenizer.json", "tokenizer_config.json"
+FAST = "tokenizer.json"
 SOURCE_PIECES, TARGET_PIECES, TARGET_NUMBERS = "source.spm", "target.spm", "target_vocab.json"
-LARGEST_ABOUT = 4 << 20  # it may repeat all added tokens
 # What the special tokens of BERT and RoBERTa are for.
 ROBERTA_ROLES = {"begin": "<s>", "end": "</s>", "separator": "</s>", "mask": "<mask>", "pad": "<pad>"}
 ROLES = {"begin": "[CLS]", "end": "[SEP]", "separator": "[SEP]", "mask": "[MASK]", "pad": "[PAD]"}
@@ -32,11 +32,12 @@ ROLES = {"begin": "[CLS]", "end": "[SEP]", "separator": "[SEP]", "mask": "[MASK]
 @dataclass(frozen=True)
 class FolderTokenizers:
     """`source` reads texts, `target` the decoder's where it has its own; `special`: role → id, as far as they say;
-    `missing` says why there is none."""
+    `around`: what the tokenizer puts around a text, where it says so itself; `missing` says why there is none."""
 
     source: Any = None
     target: Any = None
     special: dict[str, int] = field(default_factory=dict)
+    around: Around | None = None
     missing: str = ""
 
 
@@ -47,12 +48,19 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         return FolderTokenizers(load_tokenizer(folder / OWN), target)
     if kind == "encoder-decoder" and (folder / SOURCE_PIECES).exists():
         return marian_tokenizers(folder)
+    content: Any = None
+    if (folder / FAST).exists():
+        try:
+            content = completed(read_json(folder / FAST), folder)
+        except LabError as error:
+            raise LabError(f"{FAST}: {error}") from None
     if kind == "bert":
-        found = bert_tokenizer(folder)
+        found = bert_tokenizer(folder, content)
         if found is not None:
             roles = {role: found.special_of[name] for role, name in ROLES.items() if name in found.special_of}
-            return FolderTokenizers(found, special=roles)
-    if not (folder / FAST).exists() and not ((folder / NUMBERS).exists() and (folder / MERGES).exists()):
+            processor = (content or {}).get("post_processor")
+            return FolderTokenizers(found, special=roles, around=None if processor is None else around(processor))
+    if content is None and not ((folder / NUMBERS).exists() and (folder / MERGES).exists()):
         wanted = {
             "gpt": f"{FAST}, nor {NUMBERS} and {MERGES}",
             "bert": f"{FAST} nor {VOCAB}",
@@ -60,21 +68,29 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         }[kind]
         return FolderTokenizers(missing=f"the folder has no tokenizer: neither {wanted}")
     try:
-        tokenizer = load_tokenizer(folder)
+        tokenizer = read_gpt2(folder) if content is None else tokenizer_of_json(content)
     except LabError as error:
         if "needs the library" in str(error):
             return FolderTokenizers(missing=str(error))
-        raise
-    names = {name: token for token, name in getattr(tokenizer, "names", {}).items()} if kind == "bert" else {}
+        raise LabError(f"{FAST}: {error}" if content is not None else str(error)) from None
+    names: dict[str, int] = {}
+    if kind == "bert":
+        names = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
+        names |= getattr(tokenizer, "special_of", {})
     roles = ROLES if ROLES["mask"] in names else ROBERTA_ROLES
-    return FolderTokenizers(tokenizer, special={role: names[name] for role, name in roles.items() if name in names})
+    special = {role: names[name] for role, name in roles.items() if name in names}
+    if kind == "bert" and (content or {}).get("post_processor") is None:  # BERT's own has a template in any case
+        return FolderTokenizers(tokenizer, special=special)
+    return FolderTokenizers(
+        tokenizer, special=special, around=around_text(folder, content, getattr(tokenizer, "special_of", {}))
+    )
 
 
-def bert_tokenizer(folder: Path) -> Any:
+def bert_tokenizer(folder: Path, content: Any) -> Any:
     """WordPiece from tokenizer.json, where it does what BERT does, or from vocab.txt; None where there is neither."""
-    if (folder / FAST).exists():
+    if content is not None:
         try:
-            found = word_pieces_of_json(read_json(folder / FAST))
+            found = word_pieces_of_json(content)
         except LabError as error:
             raise LabError(f"{FAST}: {error}") from None
         if found is not None:
@@ -101,16 +117,3 @@ def marian_tokenizers(folder: Path) -> FolderTokenizers:
         return FolderTokenizers(missing=str(error))
     target = read_sentence_pieces(folder / TARGET_PIECES, folder / (TARGET_NUMBERS if separate else NUMBERS))
     return FolderTokenizers(source, target)
-
-
-def about(folder: Path) -> Mapping[str, Any]:
-    """What tokenizer_config.json says; nothing, where there is none."""
-    if not (folder / ABOUT).exists():
-        return {}
-    try:
-        content = read_json(folder / ABOUT, LARGEST_ABOUT)
-        if not isinstance(content, dict):
-            raise LabError(f"it must be an object, not {shown(content)}")
-    except LabError as error:
-        raise LabError(f"{ABOUT}: {error}") from None
-    return content

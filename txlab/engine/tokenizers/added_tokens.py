@@ -1,0 +1,151 @@
+r"""Added tokens: texts that are cut out before a tokenizer looks at the rest, as Hugging Face's library does (MATH K1).
+
+Notable: added tokens that are not special are matched in any text. Special ones are matched only where the caller asks
+for it, because what a person typed must not forge one; a special text still shadows the shorter tokens inside it. The
+library looks twice: first for the tokens that are compared with the text as it is, then, in what is left, for the
+`normalized` ones, after the text was normalized.
+Source: huggingface/tokenizers, tokenizer/added_vocabulary.rs (AddedVocabulary::extract_and_normalize).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import regex
+
+from txlab.engine.tokenizers.bases import MOST_TOKENS
+from txlab.engine.tokenizers.json_files import mapping, shown, text, whole_number
+from txlab.engine.tokenizers.tokenizer import utf8
+from txlab.errors import LabError
+
+# The classes \w and \s of Rust's regular expressions, which the library asks.
+WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
+SPACE = regex.compile(r"\p{White_Space}")
+FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A text that is one token.
+
+    special      matched only where special tokens are asked for
+    lstrip       takes the white space before it with it
+    rstrip       takes the white space behind it with it
+    single_word  not matched next to a letter, mark, digit or connector
+    normalized   matched after the text was normalized, with its own text normalized as well
+    """
+
+    content: str
+    id: int
+    special: bool = True
+    lstrip: bool = False
+    rstrip: bool = False
+    single_word: bool = False
+    normalized: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Special, and nothing else to be said of it."""
+        return self.special and not (self.lstrip or self.rstrip or self.single_word or self.normalized)
+
+    def entry(self) -> dict[str, Any]:
+        """As it stands in a tokenizer.json."""
+        return asdict(self)
+
+
+def added_token(entry: object, known: object = None) -> AddedToken:
+    """The token that an entry of a tokenizer.json describes; `known`: its id, where the entry does not say it."""
+    fields = mapping(entry, "an added token")
+    content = text(fields.get("content"), "the content of an added token")
+    token = whole_number(fields.get("id") if known is None else known, f"the id of the added token {shown(content)}")
+    utf8(content)
+    if not 0 <= token < MOST_TOKENS or not content:
+        raise out_of_place(content, token)
+    flags = {flag: fields.get(flag, False) for flag in FLAGS}
+    for flag, value in flags.items():
+        if not isinstance(value, bool):
+            raise LabError(f"{flag} of the added token {shown(content)} must be true or false, not {shown(value)}")
+    return AddedToken(content, token, **flags)
+
+
+def added_tokens(entries: Iterable[object]) -> list[AddedToken]:
+    """The tokens of such entries; LabError where two of them have the same text."""
+    found = [added_token(entry) for entry in entries]
+    seen: set[str] = set()
+    for token in found:
+        if token.content in seen:
+            raise out_of_place(token.content, token.id)
+        seen.add(token.content)
+    return found
+
+
+def out_of_place(content: str, token: int) -> LabError:
+    return LabError(f"the added token {shown(content)} with the id {shown(token)} is out of bounds or there twice")
+
+
+class Finder:
+    """Looks for the texts of some added tokens: the leftmost first, of those the longest."""
+
+    def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
+        self.tokens = tokens
+        self.ordinary = any(not token.special for token in tokens.values())
+
+    @cached_property
+    def pattern(self) -> regex.Pattern[str]:
+        return regex.compile(r"\L<texts>", texts=list(self.tokens))
+
+    def cut(self, text: str, special: bool) -> Iterator[tuple[int, int, int | None]]:
+        """(start, stop, token) of all parts of a text in order; None for what is between added tokens."""
+        end = 0
+        for match in self.pattern.finditer(text) if self.tokens and (special or self.ordinary) else ():
+            token = self.tokens[match.group()]
+            start, stop = match.span()
+            if token.special and not special:
+                continue
+            if token.single_word and (WORD.search(text, max(start - 1, 0), start) or WORD.match(text, stop, stop + 1)):
+                continue
+            if token.lstrip:
+                while start > end and SPACE.match(text, start - 1):
+                    start -= 1
+                start = max(start, end)
+            if token.rstrip:
+                while stop < len(text) and SPACE.match(text, stop):
+                    stop += 1
+            if start >= stop:  # the token before it took all of it
+                continue
+            if end < start:
+                yield end, start, None
+            yield start, stop, token.id  # what the token before it took is in both, where this one is not stripped
+            end = stop
+        if end < len(text):
+            yield end, len(text), None
+
+
+class AddedTokens:
+    """Some added tokens, and where they are in a text. `normalize`: what is done to a text between the two looks."""
+
+    def __init__(self, tokens: Iterable[AddedToken], normalize: Callable[[str], str] | None = None) -> None:
+        self.tokens = list(tokens)
+        self.exact = Finder({token.content: token for token in self.tokens if not token.normalized})
+        normalized: dict[str, AddedToken] = {}
+        for token in sorted(self.tokens, key=lambda token: not token.special):
+            if token.normalized and (seen := normalize(token.content) if normalize else token.content):
+                normalized.setdefault(seen, token)
+        self.normalized = Finder(normalized)
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether some of them are matched in any text."""
+        return self.exact.ordinary or self.normalized.ordinary
+
+    def cut(self, text: str, special: bool) -> Iterator[tuple[int, int, int | None]]:
+        """The parts of a text that is not normalized: (start, stop, token or None)."""
+        for start, stop, token in self.exact.cut(text, special):
+            if token is not None:
+                yield start, stop, token
+                continue
+            for first, last, inner in self.normalized.cut(text[start:stop], special):
+                yield start + first, start + last, inner

@@ -1,0 +1,132 @@
+"""What lies beside a tokenizer in a model's folder: tokenizer_config.json and the old added_tokens.json and
+special_tokens_map.json, which name further added tokens and say what is put around a text.
+
+Source: transformers 5, tokenization_utils_base.py (_from_pretrained), tokenization_utils_tokenizers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from txlab.engine.tokenizers.added_tokens import AddedToken, added_token, added_tokens
+from txlab.engine.tokenizers.json_files import listed, mapping, read_json, shown
+from txlab.engine.tokenizers.post_processing import Around, around
+from txlab.errors import LabError
+
+ABOUT, ADDED, NAMED = "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
+LARGEST_ABOUT = 4 << 20  # it may repeat all added tokens
+SPECIAL_KEYS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+GPT2_END = "<|endoftext|>"  # what GPT-2's tokenizer calls both, unless told otherwise
+MORE_SPECIAL_KEYS = ("extra_special_tokens", "additional_special_tokens")
+
+
+def about(folder: Path, name: str = ABOUT) -> Mapping[str, Any]:
+    """What such a file of the folder says; nothing, where there is none."""
+    if not (folder / name).exists():
+        return {}
+    try:
+        return mapping(read_json(folder / name, LARGEST_ABOUT), "it")
+    except LabError as error:
+        raise LabError(f"{name}: {error}") from None
+
+
+def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int]) -> list[AddedToken]:
+    """The added tokens of a tokenizer, of which it has `tokens` itself, and a vocabulary without added ones."""
+    found = {token.content: token for token in tokens}
+    config = dict(about(folder))
+    if "added_tokens_decoder" in config:
+        found |= {token.content: token for token in decoder_of(config["added_tokens_decoder"])}
+    else:  # a folder that older versions wrote
+        config |= about(folder, NAMED)
+        special = set(named_special(config))
+        for name, token in about(folder, ADDED).items():
+            try:
+                entry = {"content": name, "special": name in special, "normalized": name not in special}
+                found.setdefault(name, added_token(entry, known=token))
+            except LabError as error:
+                raise LabError(f"{ADDED}: {error}") from None
+    for name, entry in named_special(config).items():
+        if name in found:
+            found[name] = replace(found[name], special=True)
+        elif name in vocab:
+            found[name] = replace(added_token({"content": name} | entry, known=vocab[name]), special=True)
+    return list(found.values())
+
+
+def completed(content: Any, folder: Path) -> Any:
+    """A parsed tokenizer.json with the added tokens that its folder names besides."""
+    if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
+        return content  # whoever reads it says so
+    vocab = content["model"].get("vocab")
+    if isinstance(vocab, list):  # [[piece, log-probability], …]
+        vocab = {each[0]: token for token, each in enumerate(vocab) if isinstance(each, list) and each}
+    tokens = added_tokens(listed(content.get("added_tokens", []), "added_tokens"))
+    found = beside(folder, tokens, vocab if isinstance(vocab, dict) else {})
+    if found == tokens:
+        return content
+    return content | {"added_tokens": [token.entry() for token in sorted(found, key=lambda token: token.id)]}
+
+
+def decoder_of(content: object) -> list[AddedToken]:
+    """added_tokens_decoder: id → token."""
+    try:
+        entries = mapping(content, "added_tokens_decoder")
+        for token in entries:
+            if not (token.isascii() and token.isdecimal() and len(token) < 10):
+                raise LabError(f"added_tokens_decoder has {shown(token)} for an id")
+        return [added_token(entry, known=int(token)) for token, entry in entries.items()]
+    except LabError as error:
+        raise LabError(f"{ABOUT}: {error}") from None
+
+
+def named_special(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Text → flags of the special tokens that have a name: "bos_token" and the like, and the extra ones."""
+    found: dict[str, dict[str, Any]] = {}
+    extra = [each for key in MORE_SPECIAL_KEYS for each in items_of(config.get(key))]
+    for given in [*(config.get(key) for key in SPECIAL_KEYS), *extra]:
+        name = name_of(given)
+        if name:
+            flags = dict(given) if isinstance(given, dict) else {}
+            found[name] = {key: flags[key] for key in ("lstrip", "rstrip", "single_word", "normalized") if key in flags}
+    return found
+
+
+def items_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
+
+
+def name_of(given: object) -> str | None:
+    """The text of a special token, written as a text or as an object with its flags."""
+    content = given.get("content") if isinstance(given, dict) else given
+    return content if isinstance(content, str) else None
+
+
+def around_text(folder: Path, content: Any, ids: Mapping[str, int]) -> Around:
+    """The tokens that are put around a text: by the post_processor of a tokenizer.json, or, where there is none
+    (`content` None), as add_bos_token and add_eos_token say. `ids`: special tokens by their texts."""
+    config = about(folder)
+    wanted = {side: config.get(f"add_{side}_token") for side in ("bos", "eos")}
+    for side, value in wanted.items():
+        if value not in (True, False, None):
+            raise LabError(f"{ABOUT}: add_{side}_token must be true or false, not {shown(value)}")
+    if content is not None:
+        found = around(content.get("post_processor"))
+        asked = [f"add_{side}_token" for side in wanted if wanted[side]]
+        if asked and found == Around():
+            return Around(
+                unknown=f"{ABOUT} has {asked[0]}, which beside a tokenizer.json without it puts no token there"
+            )
+        return found
+    named = {"bos_token": GPT2_END, "eos_token": GPT2_END, **config}
+    if "added_tokens_decoder" not in config:
+        named |= about(folder, NAMED)
+    sides: list[tuple[int, ...]] = []
+    for side, value in wanted.items():
+        name = name_of(named[f"{side}_token"])
+        if value and name is not None and name not in ids:
+            return Around(unknown=f"{ABOUT} has add_{side}_token, and {shown(name)} is no token, so none is put there")
+        sides.append((ids[name],) if value and name is not None else ())
+    return Around(sides[0], sides[1])
