@@ -251,6 +251,17 @@ class TestTrain:
         assert isinstance(letters, BytePairTokenizer)
         assert [letters.token_bytes(token) for token in letters.made] == [b"ab"]
 
+    def test_where_ties_go_is_a_setting(self, call: Call, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("ab\nac\nbz\nba\n" * 50)
+        words = ["tokenizer", "train", "text.txt", "--vocabulary", "258", "--replace", "--out", "x.json"]
+        made = {}
+        for rule in ([], ["--ties", "first"], ["--ties", "greatest"]):
+            assert call(*words, *rule).status == 0
+            made[" ".join(rule)] = list(map(tokenizer_named("x.json").token_bytes, (256, 257)))
+        assert made[""] == made["--ties first"] != made["--ties greatest"]
+        assert made["--ties greatest"] == [b"bz", b"ba"]
+        assert "first" in call(*words, "--ties", "frist").error
+
     def test_the_counts_of_the_merges_are_kept(self, call: Call, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text(TEXT)
         call("tokenizer", "train", "text.txt", "--vocabulary", "270", "--name", "mine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import pytest
@@ -103,6 +103,17 @@ def test_only_measures_what_it_names_and_list_measures_nothing(made: Made, ask: 
     status, out, _ = ask("rl", "--list")
     assert (status, made.asked) == (0, [])
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["exact", "drawn"]
+
+
+def test_what_needs_a_folder_is_left_out_of_all_and_asked_for_by_name(made: Made, ask: Ask) -> None:
+    figures = catalogue.import_module("").FIGURES
+    figures[0] = replace(figures[0], needs="a checkout, named by --folder")
+    status, out, _ = ask()
+    assert (status, made.asked) == (0, ["drawn"])
+    assert "exact was left out: it needs a checkout, named by --folder" in out
+    status, out, error = ask("--only", "exact")
+    assert (status, out) == (2, "")
+    assert "exact needs a checkout, named by --folder" in error
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.training import count_chunks, trained
 from txlab.errors import LabError
 from txlab.experiments.language_model import data as data_module
 from txlab.experiments.language_model.batch import NOT_SCORED
@@ -158,6 +159,20 @@ def test_the_remembered_tokenizer_is_the_learnt_one_and_a_spoilt_memory_is_repla
     for file in folder.glob("*.json"):
         file.write_bytes(b"\0\0")
     assert trained_tokenizer(text, 270).merges == learnt.merges
+
+
+def test_a_scenario_says_where_ties_go_and_each_rule_is_remembered_apart(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("ab ac bz ba " * 900)
+    merges = []
+    for rule in ("first", "greatest", "first"):
+        settings = {"text": str(path), "tokenizer": "bpe", "vocabulary": 260, "ties": rule}
+        tokenizer = build_data(scenario(settings)).tokenizer
+        merges.append([tokenizer.token_bytes(token) for token in range(256, tokenizer.vocabulary)])
+    assert merges[0] == merges[2]
+    assert merges[0] != merges[1]
+    learnt = trained(count_chunks([path.read_text()[: 9 * 1080]]), 260, ties="greatest")
+    assert merges[1] == [learnt.token_bytes(token) for token in range(256, 260)]
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)

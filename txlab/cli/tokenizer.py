@@ -33,6 +33,11 @@ class Pattern(StrEnum):
     none = "none"
 
 
+class TieRule(StrEnum):
+    first = "first"
+    greatest = "greatest"
+
+
 class BaseVocabulary(StrEnum):
     bytes = "bytes"
     alphabet = "alphabet"
@@ -74,6 +79,13 @@ def train(
     special: Annotated[
         list[str] | None, typer.Option("--special", metavar="TEXT", help="a special token, e.g. '<|endoftext|>'")
     ] = None,
+    ties: Annotated[
+        TieRule,
+        typer.Option(
+            "--ties",
+            help="of equally frequent pairs, which is merged: first, of the lowest ids; greatest, by bytes",
+        ),
+    ] = TieRule.first,
     replace: Replace = False,
 ) -> None:
     """Learn a byte pair encoding from texts."""
@@ -99,7 +111,7 @@ def train(
     began = time.monotonic()
     line = Line()
     try:
-        trainer = Trainer(count_chunks(line.counted(texts), cut.value, [*start.special, *specials]), start)
+        trainer = Trainer(count_chunks(line.counted(texts), cut.value, [*start.special, *specials]), start, ties.value)
         line.learn(trainer, vocabulary - len(specials))
     finally:
         line.close()

@@ -9,9 +9,12 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from txlab.experiments.reference_numbers.figure import Figure, Measured, Number
@@ -22,20 +25,29 @@ RED, GREEN, GREY = 31, 32, 90
 def verify(
     area: Annotated[
         str | None,
-        typer.Argument(metavar="AREA", help="rl (decisions and tic-tac-toe) or transformer (parameters); else all"),
+        typer.Argument(metavar="AREA", help="rl (decisions and games), transformer (parameters), tokenizers; else all"),
     ] = None,
     only: Annotated[str | None, typer.Option("--only", metavar="A,B", help="these figures alone, by name")] = None,
     listed: Annotated[bool, typer.Option("--list", help="say which figures there are, and compute nothing")] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="for tokenizers: a checkout of stanford-cs336/assignment1-basics"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a number")] = False,
 ) -> None:
     """Reference numbers (printed in a source, derived from one, or computed here) beside what the engine gives."""
     from txlab.experiments.reference_numbers.catalogue import figures
     from txlab.runs.events import encode_row
 
-    chosen = figures(area, [name.strip() for name in (only or "").split(",") if name.strip()])
+    named = [name.strip() for name in (only or "").split(",") if name.strip()]
+    chosen = figures(area, named, folder)
     if listed:
         print_list(chosen)
         return
+    waiting = [figure for figure in chosen if figure.needs]
+    if waiting and (area or named):
+        raise LabError(f"{waiting[0].name} needs {waiting[0].needs}")
+    chosen = [figure for figure in chosen if not figure.needs]
     held: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     began = time.monotonic()
@@ -54,6 +66,8 @@ def verify(
             print_figure(figure, rows)
     if not json:
         parts = ", ".join(f"{held[name]} of {count} {name}" for name, count in numbers.items())
+        for figure in waiting:
+            print(f"{figure.name} was left out: it needs {figure.needs}")
         print(f"{held.total()} of {numbers.total()} numbers hold: {parts}; {time.monotonic() - began:.0f} s")
     raise typer.Exit(0 if held == numbers else 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from txlab.engine.tokenizers.bases import GPT2, Alphabet, Base
 from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
 from txlab.engine.tokenizers.merging import merge_pair
-from txlab.engine.tokenizers.training import Trainer, count_chunks, train, trained
+from txlab.engine.tokenizers.training import Merge, Ties, Trainer, count_chunks, train, trained
 from txlab.errors import LabError
 
 TEXTS = st.lists(st.text("ab cé\n", max_size=40), max_size=6)
@@ -21,8 +22,9 @@ TEXTS = st.lists(st.text("ab cé\n", max_size=40), max_size=6)
 class Recounter:
     """The same by counting everything anew, for what a person may ask a trainer."""
 
-    def __init__(self, chunks: Counter[bytes], base: Base) -> None:
-        self.base, self.new = base, base.after
+    def __init__(self, chunks: Counter[bytes], base: Base, ties: Ties = "first") -> None:
+        self.base, self.new, self.ties = base, base.after, ties
+        self.spelt = dict(base.tokens)
         self.rows = [(list(base.symbols(chunk)), count) for chunk, count in chunks.items()]
 
     def pairs(self) -> list[tuple[tuple[int, int], int]]:
@@ -31,13 +33,17 @@ class Recounter:
             for pair in pairwise(row):
                 if min(pair) >= self.base.fixed:
                     counts[pair] += count
-        return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        found = sorted(counts.items())
+        if self.ties == "greatest":
+            found.sort(key=lambda entry: tuple(self.spelt[token] for token in entry[0]), reverse=True)
+        return sorted(found, key=lambda entry: -entry[1])
 
     def length(self) -> int:
         return sum(len(row) * count for row, count in self.rows)
 
     def merge(self, pair: tuple[int, int]) -> None:
         self.rows = [(merge_pair(row, pair, self.new), count) for row, count in self.rows]
+        self.spelt[self.new] = self.spelt[pair[0]] + self.spelt[pair[1]]
         self.new += 1
 
 
@@ -45,11 +51,11 @@ def bases(texts: list[str]) -> list[Base]:
     return [GPT2, Alphabet.of(texts)]
 
 
-@given(TEXTS, st.sampled_from([0, 1]), st.integers(1, 25))
-def test_every_step_tells_what_recounting_tells(texts: list[str], which: int, steps: int) -> None:
+@given(TEXTS, st.sampled_from([0, 1]), st.integers(1, 25), st.sampled_from(["first", "greatest"]))
+def test_every_step_tells_what_recounting_tells(texts: list[str], which: int, steps: int, ties: Ties) -> None:
     base = bases(texts)[which]
     chunks = count_chunks(texts)
-    trainer, recounter = Trainer(chunks, base), Recounter(chunks, base)
+    trainer, recounter = Trainer(chunks, base, ties), Recounter(chunks, base, ties)
     for _ in range(steps):
         pairs = recounter.pairs()
         assert trainer.runners_up(1000) == pairs
@@ -64,15 +70,28 @@ def test_every_step_tells_what_recounting_tells(texts: list[str], which: int, st
     assert trainer.lengths[-1] == recounter.length()
 
 
-@given(TEXTS, st.lists(st.sampled_from(["step", "step", "step", "back"]), max_size=40))
-def test_a_trainer_that_went_back_is_one_that_never_went_further(texts: list[str], walk: list[str]) -> None:
-    chunks = count_chunks(texts)
-    trainer = Trainer(chunks)
+def test_a_tie_goes_to_the_lowest_ids_or_to_the_greatest_bytes() -> None:
+    """A B, A C, B A and B Z occur twice each."""
+    chunks = Counter({b"AB": 2, b"AC": 2, b"BZ": 2, b"BA": 2})
+    assert [Trainer(chunks, ties=ties).step() for ties in ("first", "greatest")] == [
+        Merge(256, (65, 66), 2),
+        Merge(256, (66, 90), 2),
+    ]
+    # A longer left side is greater than what it begins with: ("ab", "c") before ("a", "zz").
+    longer = Counter({b"ab": 9, b"abc": 2, b"zz": 9, b"azz": 2})
+    trainer = Trainer(longer, ties="greatest")
+    assert [trainer.spelt[merge.token] for merge in iter(trainer.step, None)][:3] == [b"zz", b"ab", b"abc"]
+
+
+@given(TEXTS, st.lists(st.sampled_from(["step", "step", "step", "back"]), max_size=40), st.booleans())
+def test_a_trainer_that_went_back_is_one_that_never_went_further(texts: list[str], walk: list[str], up: bool) -> None:
+    chunks, ties = count_chunks(texts), cast("Ties", "greatest" if up else "first")
+    trainer = Trainer(chunks, ties=ties)
     done = 0
     for move in walk:
         merge = trainer.step() if move == "step" else trainer.back()
         done += (merge is not None) * (1 if move == "step" else -1)
-    fresh = Trainer(chunks)
+    fresh = Trainer(chunks, ties=ties)
     for _ in range(done):
         fresh.step()
     assert trainer.merges == fresh.merges

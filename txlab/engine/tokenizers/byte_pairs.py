@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from txlab.engine.tokenizers.patterns import chunks, compiled, safe_start
 from txlab.engine.tokenizers.spelling import parts
 from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
 from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.tokenizers.training import Ties
 
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
 LONGEST_TOKEN = 2048
@@ -138,14 +142,14 @@ class BytePairTokenizer:
         pattern: str = "gpt4",
         special: Sequence[str] = (),
         base: Base | None = None,
+        ties: Ties = "first",
     ) -> BytePairTokenizer:
         """Learn the merges from texts, up to `vocabulary` tokens in all, special ones included."""
         from txlab.engine.tokenizers.training import count_chunks, trained  # which makes tokenizers of this kind
 
         cut_out = [*(base.special if base else ()), *special]
-        return trained(count_chunks(texts, pattern, cut_out), vocabulary - len(special), base).tokenizer(
-            pattern, special
-        )
+        learnt = trained(count_chunks(texts, pattern, cut_out), vocabulary - len(special), base, ties=ties)
+        return learnt.tokenizer(pattern, special)
 
     @property
     def vocabulary(self) -> int:

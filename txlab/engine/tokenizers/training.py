@@ -1,7 +1,7 @@
 """Learning a byte pair encoding, one merge at a time (MATH K2; Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1).
 
-The most frequent adjacent pair of symbols becomes a new symbol, again and again. Notable: ties go to the lowest pair
-of ids (as rustbpe and HF tokenizers do; minbpe takes the first seen); a pair seen once is never merged. Distinct chunks
+The most frequent adjacent pair of symbols becomes a new symbol, again and again. Notable: ties go by a named rule, see
+`Ties` (minbpe has a third one: the first seen); a pair seen once is never merged. Distinct chunks
 are counted once and lie one behind the other in one linked list; an index leads from a pair to its places, so a merge
 costs what it changes, however long a chunk is. The heap is lazy: a merge can only lower the count of a pair that was
 there before, so an entry that is too high is put back with its true count when it comes up.
@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import regex
@@ -27,9 +28,15 @@ from txlab.engine.tokenizers.patterns import chunks as chunks_of
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
 
-__all__ = ["Merge", "Pair", "Trainer", "count_chunks", "train", "trained"]
+__all__ = ["Merge", "Pair", "Ties", "Trainer", "count_chunks", "train", "trained"]
+
+Ties = Literal["first", "greatest"]
+"""Which of equally frequent pairs is merged: "first", the lowest pair of ids, as rustbpe and HF tokenizers do; or
+"greatest", the pair (left, right) of byte strings that is last in their order, as Stanford's CS336 does."""
 
 BORDER, SWALLOWED = -1, -2
+INVERTED = bytes(range(255, -1, -1))
+Entry: TypeAlias = tuple[Any, ...]  # of the heap: (−count, …, pair), the smallest first
 PART = 1 << 16  # characters split at once: some milliseconds, so that a screen beside it stays alive
 
 
@@ -50,9 +57,10 @@ class Trainer:
     (Merge(token=256, pair=(97, 97), count=4), [((97, 98), 3)])
     """
 
-    def __init__(self, chunks: Counter[bytes], base: Base | None = None) -> None:
+    def __init__(self, chunks: Counter[bytes], base: Base | None = None, ties: Ties = "first") -> None:
         """`chunks`: how often each distinct chunk occurs; `count_chunks` makes it from texts."""
         self.base: Base = base or BYTES
+        self.entry: Callable[[Pair, int], Entry] = first_of_equals if ties == "first" else self.greatest_of_equals
         self.first = self.base.after
         self.merges: list[Merge] = []
         self.spelt: dict[int, bytes] = dict(self.base.tokens)
@@ -108,8 +116,11 @@ class Trainer:
         self.order()
 
     def order(self) -> None:
-        self.heap = [(-count, pair) for pair, count in self.pair_counts.items()]
+        self.heap = [self.entry(pair, count) for pair, count in self.pair_counts.items()]
         heapify(self.heap)
+
+    def greatest_of_equals(self, pair: Pair, count: int) -> Entry:
+        return (-count, (descending(self.spelt[pair[0]]), descending(self.spelt[pair[1]])), pair)
 
     @property
     def vocabulary(self) -> int:
@@ -128,7 +139,7 @@ class Trainer:
         while len(found) < count and (best := self.pop()) is not None:
             found.setdefault(*best)
         for pair, pair_count in found.items():
-            heappush(self.heap, (-pair_count, pair))
+            heappush(self.heap, self.entry(pair, pair_count))
         return list(found.items())
 
     def step(self) -> Merge | None:
@@ -138,7 +149,7 @@ class Trainer:
             return None
         pair, count = best
         if count < 2:
-            heappush(self.heap, (-count, pair))
+            heappush(self.heap, self.entry(pair, count))
             return None
         merge = Merge(self.vocabulary, pair, count)
         self.spelt[merge.token] = self.spelt[pair[0]] + self.spelt[pair[1]]
@@ -152,7 +163,7 @@ class Trainer:
                 self.pair_counts[changed] += change
                 # Only pairs with the new symbol grow; the others are corrected when they come up.
                 if merge.token in changed:
-                    heappush(self.heap, (-self.pair_counts[changed], changed))
+                    heappush(self.heap, self.entry(changed, self.pair_counts[changed]))
                 elif not self.pair_counts[changed]:
                     del self.pair_counts[changed]
         self.undone.append(places)
@@ -226,21 +237,21 @@ class Trainer:
                 self.where.pop(changed, None)
             elif change:
                 self.pair_counts[changed] = change + (self.pair_counts.get(changed, 0) if changed != merge.pair else 0)
-                heappush(self.heap, (-self.pair_counts[changed], changed))
+                heappush(self.heap, self.entry(changed, self.pair_counts[changed]))
         if len(self.heap) > 4 * len(self.pair_counts) + 1000:
             self.order()
         return merge
 
     def pop(self) -> tuple[Pair, int] | None:
-        """Take the most frequent pair off the heap, lowest ids first among equals."""
+        """Take the most frequent pair off the heap, among equals the one that the rule of ties names."""
         while self.heap:
-            negative, pair = heappop(self.heap)
+            negative, *_, pair = heappop(self.heap)
             count = self.pair_counts.get(pair, 0)
             if count == -negative:
                 if len(self.spelt[pair[0]]) + len(self.spelt[pair[1]]) <= LONGEST_TOKEN:
                     return pair, count
             elif 0 < count < -negative:
-                heappush(self.heap, (-count, pair))
+                heappush(self.heap, self.entry(pair, count))
         return None
 
     def tokenizer(self, pattern: str = "gpt4", special: Sequence[str] = ()) -> BytePairTokenizer:
@@ -252,6 +263,15 @@ class Trainer:
             base=self.base,
             counts=[merge.count for merge in self.merges],
         )
+
+
+def first_of_equals(pair: Pair, count: int) -> Entry:
+    return (-count, pair)
+
+
+def descending(data: bytes) -> str:
+    """A text that comes the earlier the later the bytes do: "ab" after "b", and "a" after "ab", which is longer."""
+    return data.translate(INVERTED).decode("latin-1") + "\u0100"
 
 
 def count_chunks(texts: Iterable[str], pattern: str = "gpt4", special: Sequence[str] = ()) -> Counter[bytes]:
@@ -274,13 +294,14 @@ def train(
     vocabulary: int,
     base: Base | None = None,
     progress: Callable[[int], bool] | None = None,
+    ties: Ties = "first",
 ) -> list[Pair]:
     """The merges, in order, up to that many tokens; fewer where the text has no more pairs that occur twice.
 
     `progress` is told the merges done, every hundred, and stops the training by False. Raises LabError if
     `vocabulary` is smaller than the base, which is always in it.
     """
-    return [merge.pair for merge in trained(chunks, vocabulary, base, progress).merges]
+    return [merge.pair for merge in trained(chunks, vocabulary, base, progress, ties).merges]
 
 
 def trained(
@@ -288,13 +309,14 @@ def trained(
     vocabulary: int,
     base: Base | None = None,
     progress: Callable[[int], bool] | None = None,
+    ties: Ties = "first",
 ) -> Trainer:
     """The trainer after `train`: it knows counts, lengths and runners-up as well."""
     base = base or BYTES
     if vocabulary < base.after:
         what = f"{base.size} bytes" if base is BYTES else f"{base.size} tokens of its base"
         raise LabError(f"a byte pair encoding starts from the {what}; a vocabulary of {vocabulary} is too small")
-    trainer = Trainer(chunks, base)
+    trainer = Trainer(chunks, base, ties)
     while trainer.vocabulary < vocabulary and trainer.step() is not None:
         if progress and len(trainer.merges) % 100 == 0 and not progress(len(trainer.merges)):
             break

@@ -39,6 +39,10 @@ class Data(Section):
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
         1024, description="tokens of bpe, words of words, or symbols of a generated task"
     )
+    ties: Literal["first", "greatest"] = Field(
+        "first",
+        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
+    )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
 
 

@@ -24,6 +24,7 @@ from txlab.experiments.shelf import tokenizer_named
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.tokenizer import Tokenizer
+    from txlab.engine.tokenizers.training import Ties
 
 PATTERN = "gpt4"
 RULES = 2  # goes up when the same text would give other merges
@@ -38,6 +39,9 @@ class Asked(Protocol):
     @property
     def vocabulary(self) -> int: ...
 
+    @property
+    def ties(self) -> Ties: ...
+
 
 def tokenizer_for(data: Asked, text: str) -> Tokenizer:
     """What [data] of a scenario asks for; `text` is the training share. LabError names what is wrong with a file."""
@@ -51,21 +55,22 @@ def tokenizer_for(data: Asked, text: str) -> Tokenizer:
         except LabError as error:
             raise LabError(f"data.vocabulary: {error}") from None
     if data.tokenizer == "bpe":
-        return trained_tokenizer(text, data.vocabulary)
+        return trained_tokenizer(text, data.vocabulary, data.ties)
     return tokenizer_named(data.tokenizer)
 
 
-def trained_tokenizer(text: str, vocabulary: int) -> BytePairTokenizer:
+def trained_tokenizer(text: str, vocabulary: int, ties: Ties = "first") -> BytePairTokenizer:
     """The encoding learnt from this text; raises LabError for a vocabulary below 257."""
     if vocabulary <= 256:
         raise LabError(f"data.vocabulary = {vocabulary} is too small for bpe, which has the 256 bytes; at least 257")
-    digest = sha256(f"{RULES}/{PATTERN}/{vocabulary}/".encode() + text.encode()).hexdigest()
+    rules = f"{RULES}/{PATTERN}/{vocabulary}/" + ("" if ties == "first" else f"{ties}/")
+    digest = sha256(rules.encode() + text.encode()).hexdigest()
     remembered = Path(user_cache_dir("txlab")) / "tokenizers" / f"{digest[:32]}.json"
     with suppress(LabError):
         tokenizer = load_tokenizer(remembered)
         if isinstance(tokenizer, BytePairTokenizer) and (tokenizer.pattern, tokenizer.special) == (PATTERN, ()):
             return tokenizer
-    tokenizer = BytePairTokenizer.trained([text], vocabulary, PATTERN)
+    tokenizer = BytePairTokenizer.trained([text], vocabulary, PATTERN, ties=ties)
     with suppress(OSError):  # a read-only home: learnt again next time
         remembered.parent.mkdir(parents=True, exist_ok=True)
         save_tokenizer(tokenizer, remembered)

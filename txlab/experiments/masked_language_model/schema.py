@@ -23,6 +23,10 @@ class Data(Section):
         description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
     )
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(1024, description="tokens of bpe, words of words")
+    ties: Literal["first", "greatest"] = Field(
+        "first",
+        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
+    )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
     masked: Annotated[float, Field(gt=0, le=0.9)] = Field(
         0.15, description="share of the tokens to be guessed; of these 80 % are hidden, 10 % another token, 10 % stay"

@@ -75,6 +75,7 @@ class Figure:
     source   e.g. "Sutton and Barto 2018, figure 3.2": the printed numbers stand there, the others follow its definition
     numbers  in the order in which `measure` gives them
     measure  computes them; tells `say` what it is at, for it may take a minute. `seconds` is about how long, here
+    needs    what the user has to name before it can be measured; "" = nothing
     """
 
     name: str
@@ -83,3 +84,4 @@ class Figure:
     numbers: Sequence[Number]
     measure: Callable[[Say], Sequence[Measured]]
     seconds: float = 1.0
+    needs: str = ""
