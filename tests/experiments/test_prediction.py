@@ -200,7 +200,7 @@ def test_the_numbers_under_the_letters_make_the_value() -> None:
             assert np.asarray(before.tensors[f"{i}/v"])[state] == np.float32(terms[2][1])
 
 
-def test_baird_runs_away_as_published_and_the_cures_do_not() -> None:
+def test_baird_runs_away_as_derived_and_the_cures_do_not() -> None:
     experiment = build(scenario(BAIRD, episodes=1000))
     last = recorded(experiment, 1000)[-1]
     label = "semi-gradient-dp α=0.01"

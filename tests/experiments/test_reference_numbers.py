@@ -12,6 +12,7 @@ from txlab.experiments.reference_numbers.catalogue import AREAS, figures
 from txlab.experiments.reference_numbers.figure import Figure, Measured, computed, derived, printed
 from txlab.experiments.reference_numbers.planning import FIGURES as PLANNING
 from txlab.experiments.reference_numbers.transformer import FIGURES as TRANSFORMER
+from txlab.runs.scenario import load_scenario
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,9 @@ def test_curves_of_the_book_are_not_called_printed() -> None:
     assert {name: of[name]["printed"] for name in ("walk-19", "walk-5", "cliff", "windy", "bias", "baird")} == {
         "walk-19": 0, "walk-5": 0, "cliff": 0, "windy": 0, "bias": 0, "baird": 0,
     }  # fmt: skip
+    assert "6.3" not in load_scenario("cliff").scenario.about.source, (
+        "its curves are of episodes 1 to 100 and to 100 000"
+    )
     assert of["gridworld-even"] == of["gridworld-best"] == {"printed": 25}
     assert all(number.digits <= 1 for figure in PLANNING for number in figure.numbers
                if number.provenance == "printed" and "Sutton" in figure.source)  # fmt: skip

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GAMES = ("tictactoe",)
 OPPONENTS = ("perfect", "random", "td")
-LEARNT = 100_000  # games of `--against td`: as many as the published figures are of, about a second
+LEARNT = 100_000  # games of `--against td`: as many as the figures of `txlab verify` are of, about a second
 KEYS = {"q": "quit", "quit": "quit", "h": "hint", "hint": "hint", "u": "undo", "undo": "undo", "v": "values"}
 KEYS |= {"values": "values", "w": "why", "why": "why", "n": "new", "new": "new"}
 

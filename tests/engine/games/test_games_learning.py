@@ -158,7 +158,7 @@ def test_td_lambda_without_lambda_is_td0() -> None:
 
 @pytest.mark.parametrize("rule", ["td", "q-learning"])
 def test_td0_and_q_learning_become_perfect_from_either_seat(rule: str) -> None:
-    """With α = ε = .5 for the shortness of the test; the published α = ε = .1 is in `txlab verify`."""
+    """With α = ε = .5 for the shortness of the test; α = ε = .1 is in `txlab verify`."""
     learner = make_learner(GRAPH, Settings(rule=rule, alpha=0.5, epsilon=0.5), seed=1)  # type: ignore[arg-type]
     learner.run(60_000)
     policy = learner.player().policy()

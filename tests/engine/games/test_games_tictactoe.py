@@ -44,20 +44,20 @@ def test_the_examples_of_the_rules_are_right() -> None:
     assert doctest.testmod(tictactoe).failed == 0
 
 
-def test_positions_are_as_many_as_published() -> None:
+def test_positions_are_as_many_as_the_rules_allow() -> None:
     ended = GRAPH.ended
     assert (GRAPH.size, int((~ended).sum()), int(ended.sum())) == (5478, 4520, 958)
     assert [int((GRAPH.outcome[ended] == each).sum()) for each in (1, -1, 0)] == [626, 316, 16]
 
 
-def test_positions_up_to_symmetry_are_as_many_as_published() -> None:
+def test_positions_up_to_symmetry_are_765() -> None:
     classes = np.unique(GRAPH.symmetry)
     ended = classes[GRAPH.ended[classes]]
     assert (len(classes), len(ended)) == (765, 138)
     assert [int((GRAPH.outcome[ended] == each).sum()) for each in (1, -1, 0)] == [91, 44, 3]
 
 
-def test_games_are_as_many_as_published() -> None:
+def test_games_are_255168() -> None:
     ways = [0] * GRAPH.size
     ways[0] = 1
     for before, after in zip(GRAPH.before.tolist(), GRAPH.after.tolist(), strict=True):
@@ -95,12 +95,12 @@ def test_every_value_is_that_of_an_independent_search() -> None:
         assert SOLUTION.value[n] == (worth if sign == "X" else -worth)
 
 
-def test_random_against_random_is_the_published_fraction() -> None:
+def test_random_against_random_is_the_exact_fraction() -> None:
     everything = RANDOM.kept
     assert fractions(GRAPH, everything, everything) == (Fraction(737, 1260), Fraction(8, 63), Fraction(121, 420))
 
 
-def test_the_perfect_player_against_random_is_as_published_from_either_seat() -> None:
+def test_the_perfect_player_against_random_is_as_derived_from_either_seat() -> None:
     first, second = both_seats(GRAPH, PERFECT.policy(), RANDOM.policy())
     assert (round(first.won, 6), round(first.drawn, 6), first.lost) == (0.967811, 0.032189, 0.0)
     assert (round(second.won, 6), round(second.drawn, 6), second.lost) == (0.777484, 0.222516, 0.0)
@@ -114,7 +114,7 @@ def test_two_perfect_players_draw() -> None:
     assert fractions(GRAPH, PERFECT.kept, PERFECT.kept) == (0, 1, 0)
 
 
-def test_the_best_response_to_random_is_as_published() -> None:
+def test_the_best_response_to_random_is_as_derived() -> None:
     policy, earned = best_response(GRAPH, RANDOM.policy(), 1)
     first = chances(GRAPH, policy, RANDOM.policy())
     assert first.won == pytest.approx(191 / 192, abs=1e-12)

@@ -39,7 +39,7 @@ def first() -> Weights:
     return Weights(w, np.zeros(8))
 
 
-def test_the_weights_after_1000_sweeps_are_those_published() -> None:
+def test_the_weights_after_1000_sweeps_are_those_of_the_reference() -> None:
     problem, at = baird(), first()
     for _ in range(1000):
         at = semi_gradient_dp(problem, at, 0.01, 0.0)

@@ -80,7 +80,7 @@ def test_accumulating_traces_explode_without_a_warning() -> None:
     assert rms_error(np.full((1, 2, 1), np.nan), np.zeros(2), np.arange(2)) == np.inf
 
 
-def test_the_best_settings_of_the_19_state_walk_are_about_those_published() -> None:
+def test_the_best_settings_of_the_19_state_walk_are_about_where_the_books_curves_are_lowest() -> None:
     """A tenth of the runs of `txlab verify`; replacing traces are best, Mehlig's off-line sum runs away."""
     process, runs = walk(19, -1, 1), 30
     true, lives = solved(process, even(process), 1.0), Lives(process, np.arange(runs))
