@@ -30,7 +30,12 @@ Json = Annotated[bool, typer.Option("--json", help="one JSON object a line: the 
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="a name of `txlab scenarios`, or a TOML file")],
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help="a name of `txlab scenarios`, or a TOML file")
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="RUN", help="what a run did, with all that was decided for it")
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting, e.g. train.steps=100")
     ] = None,
@@ -44,12 +49,26 @@ def run(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Run a scenario: watched here, or detached."""
+    """Run a scenario: watched here, or detached.
+
+    The same scenario and seed give the same numbers, bit for bit, on the same device with the same threads and kernels.
+    Which of these are quickest is measured when a run begins, so another time they may be others. What was decided is
+    written into the run: --like RUN, or RUN/scenario.toml as the SCENARIO, repeats it.
+    """
+    if scenario is None and like is None:
+        raise LabError(
+            "SCENARIO is missing: a name of `txlab scenarios`, or a file; else --like RUN (txlab run --help)"
+        )
+    if scenario is not None and like is not None:
+        raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
     from txlab.runs.finding import default_root
     from txlab.runs.process import prepare
     from txlab.runs.scenario import load_scenario
 
-    loaded = load_scenario(scenario, overrides or [], seed=seed, device=device)
+    if like is not None:
+        loaded = load_like(like, overrides or [], seed, device)
+    else:
+        loaded = load_scenario(scenario or "", overrides or [], seed=seed, device=device)
     check_device(loaded)
     check_data(loaded, detach)
     text = standard_input(loaded)
@@ -66,6 +85,49 @@ def run(
     except LabError as error:  # found only when the experiment was built: standard input that is too short
         take_back(directory, before)
         raise LabError(str(error).replace(repr(str(kept_input(directory))), "-")) from None
+
+
+def load_like(name: str, overrides: list[str], seed: int | None, device: str | None) -> LoadedScenario:
+    """The scenario of a run as it was decided there, changed by the command line; says on stderr what that is.
+
+    Raises LabError for a run that another program recorded, and for a scenario that is gone or cannot be read any more.
+    """
+    import socket
+
+    from txlab.cli.terminal import shown
+    from txlab.runs.directory import RunDirectory
+    from txlab.runs.finding import find_run
+    from txlab.runs.process import versions
+    from txlab.runs.recovery import info_of
+    from txlab.runs.scenario import load_scenario
+
+    directory = find_run(name)
+    info = info_of(RunDirectory(directory))
+    if info.recorded:
+        raise LabError(f"{directory.name} was recorded by another program; only that program can repeat it")
+    file = directory / "scenario.toml"
+    if not file.is_file():
+        raise LabError(f"{directory.name} has no scenario.toml, so nothing says what it did")
+    try:
+        load_scenario(file)
+    except LabError as error:
+        written = info.versions.get("txlab", "?")
+        raise LabError(f"{directory.name}, of txlab {written}, cannot be repeated as it is: {error}") from None
+    loaded = load_scenario(file, overrides, seed=seed, device=device)
+    compute = loaded.scenario.compute
+    said = [f"{key} {value}" for key, value in compute.model_dump().items()]
+    changed = [*overrides, *([f"seed={seed}"] if seed is not None else []), *([f"device={device}"] if device else [])]
+    print(shown(f"like {directory.name}: seed {loaded.scenario.seed}, {', '.join(said)}"), file=sys.stderr)
+    if changed:
+        print(shown(f"but for {', '.join(changed)}"), file=sys.stderr)
+    here = versions() | {"host": socket.gethostname()}
+    there = info.versions | {"host": info.host}
+    other = [f"{key} {there[key]} there, {value} here" for key, value in here.items() if there.get(key, value) != value]
+    if compute.threads == 0:
+        other.append("it had not decided how it computes, which is now measured")
+    if other:
+        print(shown(f"so perhaps not bit for bit: {'; '.join(other)}"), file=sys.stderr)
+    return loaded
 
 
 def resume(

@@ -48,7 +48,10 @@ class Kind:
     def resolve(self, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Scenario:
         """Decide every `auto` and make explicit what a second run must repeat; `say` gets a line before a long wait."""
         resolved: Scenario = import_module(self.module).resolve(scenario, say)
-        return resolved
+        if resolved.compute.share != "auto":
+            return resolved
+        shared = resolved.compute.model_copy(update={"share": "operations"})  # not worth a probe by itself
+        return resolved.model_copy(update={"compute": shared})
 
     def build(self, scenario: Scenario) -> Experiment:
         build: Build = import_module(self.module).build

@@ -220,7 +220,8 @@ def _compute_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Any:
-    """The experiment of a scenario. What is `auto` is decided first, once, and written into scenario.toml.
+    """The experiment of a scenario. What is `auto` is decided first, once, and written into scenario.toml, which then
+    repeats the run: `txlab run RUN/scenario.toml`.
 
     `say` gets a line where that takes a while.
     """
@@ -229,21 +230,10 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
     from txlab.runs.starting import portable
 
     kind = kind_named(scenario.kind)
-    if is_open(scenario):
-        scenario = kind.resolve(scenario, say)
-        run.write("scenario.toml", dump_scenario(portable(scenario, run)).encode(), durable=True)
-    return kind.build(scenario)
-
-
-def is_open(scenario: Scenario) -> bool:
-    """Whether anything in a scenario has still to be decided by a probe."""
-    return scenario.compute.threads == 0 or _says_auto(scenario.model_dump())
-
-
-def _says_auto(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_says_auto(entry) for entry in value.values())
-    return isinstance(value, str) and value == "auto"
+    resolved = kind.resolve(scenario, say)
+    if resolved != scenario:
+        run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
+    return kind.build(resolved)
 
 
 def _rewind(run: RunDirectory, recorder: Recorder, to: int, came_from: int, explicit: bool) -> None:

@@ -35,7 +35,7 @@ _reasons: dict[str, list[str]] = {}
 
 
 def is_decided(compute: Compute) -> bool:
-    """True where nothing is left to the probe."""
+    """True where nothing is left to the probe; what threads share is not worth one by itself."""
     return "auto" not in (compute.device, compute.dtype, compute.attention, compute.compile) and compute.threads > 0
 
 
