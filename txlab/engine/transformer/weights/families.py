@@ -82,6 +82,8 @@ class Family:
     canonical  a name of theirs as a checkpoint of today would have it (old ones lack a prefix, or say gamma)
     pieces     shape → all that must be there
     copies     (their name, our parameter) of what a checkpoint may say a second time; it must say the same
+    settle     shape → shape, where config.json leaves something to the tensors: the second argument says of two names
+               whether the first is not there or repeats the second
     repeated   shape → pieces that transformers wants written a second time, under a second name
     optional   a pattern of names that a checkpoint may lack, all of them together: a head, or a bias
     without    what is said of a checkpoint that lacks them
@@ -98,6 +100,7 @@ class Family:
     canonical: Callable[[str], str]
     pieces: Callable[[Any], Sequence[Piece]]
     copies: Callable[[Any], Sequence[tuple[str, str]]]
+    settle: Callable[[Any, Callable[[str, str], bool]], Any] = lambda shape, repeats: shape
     repeated: Callable[[Any], Sequence[Piece]] = lambda shape: ()
     optional: str = ""
     without: str = ""

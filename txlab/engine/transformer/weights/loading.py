@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         found = read_folder(path)
         family = family_of(found.config)
         config = Config(found.config)
-        shape = family.describe(config)
+        places = {family.canonical(name): place for name, place in found.places.items()}
+        shape = family.settle(family.describe(config), partial(repeats, places))
         checked = check(found, family, shape, dtype)
         tokenizers = folder_tokenizers(path, family.kind)
         vocabulary = vocabulary_sizes(shape)[-1]
@@ -146,6 +148,16 @@ def special_tokens(family: Family, config: Config, vocabulary: int) -> dict[str,
     """Role → id, as far as config.json says."""
     found = {ours: config.token_id(theirs, vocabulary) for ours, theirs in family.special.items()}
     return {role: token for role, token in found.items() if token is not None}
+
+
+def repeats(places: Mapping[str, Place], name: str, other: str) -> bool:
+    """Whether a tensor is not there, or is the same as another one to the bit."""
+    if name not in places or other not in places:
+        return name not in places
+    one, two = places[name], places[other]
+    if (one.dtype, one.shape) != (two.dtype, two.shape) or one.dtype not in FLOATS:
+        return False
+    return all(torch.equal(a, b) for (_, a), (_, b) in zip(blocks(one), blocks(two), strict=True))
 
 
 def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:

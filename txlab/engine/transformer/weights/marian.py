@@ -9,6 +9,7 @@ larger, whose further rows are zeros and never written.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -200,6 +201,14 @@ def block(at: str, here: str, width: int, crosses: bool) -> list[Piece]:
     return made
 
 
+def settled(shape: EncoderDecoderShape, repeats: Callable[[str, str], bool]) -> EncoderDecoderShape:
+    """transformers ties all tables or none: where the unembedding is apart, source and target may be apart as well."""
+    if not shape.shared or shape.tied:
+        return shape
+    sides = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    return replace(shape, shared=all(repeats(side, "model.shared.weight") for side in sides))
+
+
 def copies(shape: EncoderDecoderShape) -> list[tuple[str, str]]:
     tables = [("lm_head.weight", "embed_target.weight")] if shape.tied else []
     if shape.shared:
@@ -238,6 +247,8 @@ MARIAN = Family(
     canonical=canonical,
     pieces=pieces,
     copies=copies,
+    settle=settled,
+    harmless=(r"model\.shared\.weight",),
     repeated=repeated,
     optional=r"final_logits_bias",
     without="the weights have no bias of the logits, so it is 0",
@@ -250,5 +261,4 @@ PEGASUS = replace(
     describe=describe_pegasus,
     tell=tell_pegasus,
     repeated=repeated_pegasus,
-    harmless=(r"model\.shared\.weight",),
 )
