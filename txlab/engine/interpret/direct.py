@@ -103,7 +103,7 @@ def direct_effects(
     With w = Γ C u / σ, u the token's row of W_U, C taking out the mean (C = I for RMSNorm) and Γ = diag γ, a part c
     of the stream adds w · c; the norm's shift adds u · β. In float64. Elhage et al. 2021, "Residual stream as output
     accumulation".
-    LabError where a logit is no such sum: BERT's head, and errata that change the norms.
+    LabError where a logit is no such sum: BERT's head, and errata that change the norms or the stream.
     """
     return _effects(model, text, (token, against, position), tuple(interventions), second)[0]
 
@@ -153,6 +153,11 @@ def _reader(
         if isinstance(wish, Erratum) and wish.name in NORMS:
             raise LabError(
                 f"direct effects hold the norms' scales, and {wish.name} has other norms: switch it off first"
+            )
+        if isinstance(wish, Erratum) and wish.name == "dropped-residual":
+            raise LabError(
+                "direct effects are what the parts add to the stream, and dropped-residual takes what the heads add out of "
+                "it: switch it off first"
             )
     for token in tokens:
         if token is not None and not 0 <= token < len(found[0]):
