@@ -121,6 +121,18 @@ def test_two_runs_of_one_program_both_end_and_leave_no_hooks(tmp_path: Path) -> 
     assert (info.status, RunInfo.load(find_run("other", tmp_path)).status) == ("interrupted", "interrupted")
 
 
+def test_a_run_begun_in_another_thread_does_not_keep_the_signals_from_one_of_the_main_thread(tmp_path: Path) -> None:
+    begins = """
+import threading
+thread = threading.Thread(target=lambda: txlab.record('other', root=ROOT))
+thread.start()
+thread.join()
+run = txlab.record('mine', root=ROOT)
+"""
+    info = ended(tmp_path, "os.kill(os.getpid(), signal.SIGTERM)", begins)
+    assert (info.status, RunInfo.load(find_run("other", tmp_path)).status) == ("interrupted", "interrupted")
+
+
 def test_a_signal_in_the_middle_of_a_row_waits_for_its_end(tmp_path: Path) -> None:
     script = """
     write = run.recorder.events.write

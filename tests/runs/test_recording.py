@@ -209,6 +209,20 @@ def test_a_row_that_the_disk_refused_is_written_when_it_takes_it(tmp_path: Path)
     assert RunInfo.load(run.path).status == "done"
 
 
+def test_a_row_too_long_for_any_reader_is_not_lost_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = txlab.record("mine", root=tmp_path)
+    run.log(1, {"loss": OnDevice(value=1.0), "x" * 2000: 2.0})
+    run.log(2, loss=OnDevice(value=2.0))
+    monkeypatch.setattr("txlab.runs.events.LONGEST", 1000)
+    run.close()
+    assert [row["step"] for row in metrics_of(run.path)] == [2]
+    info = RunInfo.load(run.path)
+    assert info.status == "failed"
+    assert info.reason.startswith("not recorded: a row that is too long")
+
+
 def test_rows_that_no_disk_ever_took_are_in_the_reason(tmp_path: Path) -> None:
     run = txlab.record("mine", root=tmp_path)
 
@@ -263,6 +277,25 @@ def test_a_tensor_that_the_loop_adds_to_keeps_the_value_that_it_had(tmp_path: Pa
         run.log(2, total=total)
         total.value = None
     assert [row["values"]["total"] for row in metrics_of(run.path)] == [1.0, 2.0]
+
+
+def test_tensors_of_a_device_are_fetched_together_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    for module in ("recorder", "recording"):
+        monkeypatch.setattr(f"txlab.runs.{module}.on_a_device", lambda value: isinstance(value, torch.Tensor))
+    total, weight = torch.zeros(()), torch.ones((), requires_grad=True)
+    with txlab.record("mine", root=tmp_path) as run:
+        for step in range(1, 4):
+            total += step
+            run.log(step, total=total, loss=weight * step, count=torch.tensor([step]), lr=0.5)
+        assert not metrics_of(run.path)  # nobody waited for the device
+        assert not any(
+            value.requires_grad for row in run.recorder._waiting for value in list(row["values"].values())[:3]
+        )
+    assert [row["values"] for row in metrics_of(run.path)] == [
+        {"total": float(step * (step + 1) // 2), "loss": float(step), "count": float(step), "lr": 0.5}
+        for step in (1, 2, 3)
+    ]
 
 
 def test_each_metric_has_steps_of_its_own(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def watch(run: Ends) -> None:
         _error_before = getattr(sys, "last_value", None)
         _exit_before, sys.exit = sys.exit, _exit
         atexit.register(_at_exit)
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
-            _take_signals()
+    if not _handlers and threading.current_thread() is threading.main_thread():  # elsewhere Python allows none
+        _take_signals()
     _open.append(run)
 
 

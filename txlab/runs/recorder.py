@@ -216,7 +216,7 @@ class Recorder:
             return ""
         except Exception as error:
             why = one_line(error)
-        gone: list[str] = []
+            gone = ["a row that is too long"] if isinstance(error, LabError) else []  # it no longer waits
         for row in self._waiting:
             values = row.get("values", {})
             for name in list(values):
@@ -225,11 +225,14 @@ class Recorder:
                 except Exception:
                     del values[name]
                     gone.append(f"{name} of step {row['step']}")
-        try:
-            self._write_waiting()
-        except Exception:
-            gone += [f"the {row['event']} row of step {row['step']}" for row in self._waiting]
-            self._waiting.clear()
+        while self._waiting:
+            try:
+                self._write_waiting()
+            except LabError:
+                gone.append("a row that is too long")
+            except Exception:
+                gone += [f"the {row['event']} row of step {row['step']}" for row in self._waiting]
+                self._waiting.clear()
         few = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
         return f"not recorded: {few} ({why})" if gone else ""
 
