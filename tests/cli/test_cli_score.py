@@ -160,3 +160,19 @@ def test_what_is_typed_becomes_a_special_token_only_where_that_is_asked_for(ask:
             assert seen == [tokenizer.encode("the<|end|>cat"), tokenizer.encode("the<|end|>cat", special=True)]
             assert end in seen[1]
         assert "has none" in ask(command, "latest", "the", "--special").refused
+
+
+def test_a_pair_of_texts_is_for_models_that_read_pairs(ask: Ask, models: dict[str, OpenModel]) -> None:
+    for name in ("gpt", "bert", "translator"):  # this bert was trained here, on one kind of text
+        for command in ("score", "attend", "explain"):
+            assert "pair" in ask(command, name, "a b", "--pair", "c").refused
+    paired = replace(models["bert"], special=replace(models["bert"].special, between=(258,)))
+    models["bert"] = paired
+    ids = [256, *b"a", 258, *b"bc", 257]
+    answer = ask("score", "bert", "a", "--pair", "bc", "--json").json
+    assert [token["id"] for token in answer["tokens"]] == ids
+    assert answer["scored"] == 3
+    text = ask("attend", "bert", "a", "--pair", "bc", "--json").json["text"]
+    assert (text["ids"], text["segments"]) == (ids, [0, 0, 0, 1, 1, 1])
+    assert ask("explain", "bert", "a", "--pair", "bc", "--lens", "--json").json["text"] == text
+    assert "--pair" in ask("explain", "bert", "--circuits", "--pair", "c").refused

@@ -495,3 +495,33 @@ def test_the_screen_and_its_bench_are_imported_without_torch() -> None:
         "import sys, txlab.tui.screens.attention, txlab.tui.screens.attention_models; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Path) -> None:
+    import torch
+
+    from txlab.engine.transformer.bert import Bert, BertShape
+    from txlab.engine.transformer.weights.saving import save_model
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat"]
+    model = Bert(BertShape(1, 2, 16, 24, len(words)), torch.Generator().manual_seed(0))
+    save_model(model, None, tmp_path / "models" / "small")
+    (tmp_path / "models" / "small" / "vocab.txt").write_text("\n".join(words) + "\n")
+    app = app_on(None, tmp_path / "runs")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press("o")
+        await until(pilot, lambda: "folder with weights" in text_of(app))
+        await typed_into(pilot, "small")
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        await until(pilot, lambda: screen.bench is not None and idle(screen))
+        await typed(pilot, "t", "the cat", "sat on")
+        await until(pilot, lambda: bool(screen.bench.text.segments) and idle(screen))  # type: ignore[union-attr]
+        assert screen.bench is not None
+        assert screen.bench.text.ids == (2, 5, 6, 3, 7, 8, 3)
+        assert screen.bench.text.segments == (0, 0, 0, 0, 1, 1, 1)
+        assert screen.bench.texts == ("the cat", "sat on")
+        await typed(pilot, "t", "the mat", "")
+        await until(pilot, lambda: screen.bench.text.ids == (2, 5, 9, 3) and idle(screen))  # type: ignore[union-attr]
+        assert screen.bench.text.segments == ()

@@ -35,7 +35,16 @@ from txlab.cli.intervening import (
     Second,
     Wishes,
 )
-from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, SpecialOption, TargetOption, TextArgument
+from txlab.cli.models import (
+    FileOption,
+    JsonOption,
+    Name,
+    PairOption,
+    SiteOption,
+    SpecialOption,
+    TargetOption,
+    TextArgument,
+)
 from txlab.cli.reading import Reading, agreed, chosen, read
 from txlab.errors import LabError
 
@@ -52,6 +61,7 @@ def attend(
     name: Name,
     text: TextArgument = None,
     target: TargetOption = None,
+    pair: PairOption = None,
     file: FileOption = None,
     special: SpecialOption = False,
     site: SiteOption = None,
@@ -92,7 +102,7 @@ def attend(
     named, layer_index, head_index = chosen(head, layer)
     view = view_of(average, roll, layer_index, head_index)
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
-    reading = read(name, text, file, target, agreed(site, named), wishes, special)
+    reading = read(name, text, file, target, agreed(site, named), wishes, special, pair)
     seen, effect = looked_at(reading, position)
     if view is None:
         if rows is not None or columns is not None:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.intervening import Allow, Cut, Edit, ErratumOption, Off, PatchOption, Scale, Second, Wishes
-from txlab.cli.models import FileOption, JsonOption, Name, SiteOption, SpecialOption, TargetOption, TextArgument
+from txlab.cli.models import (
+    FileOption,
+    JsonOption,
+    Name,
+    PairOption,
+    SiteOption,
+    SpecialOption,
+    TargetOption,
+    TextArgument,
+)
 from txlab.cli.reading import SCORES, Reading, agreed, chosen, read
 from txlab.errors import LabError, nearest
 
@@ -32,6 +41,7 @@ def explain(
     name: Name,
     text: TextArgument = None,
     target: TargetOption = None,
+    pair: PairOption = None,
     file: FileOption = None,
     special: SpecialOption = False,
     site: SiteOption = None,
@@ -87,13 +97,20 @@ def explain(
     if asked == "circuits":
         from txlab.cli.circuits import explain_circuits
 
-        unasked = {"--target": target, "--next": following, "--position": position, "--row": row, "--column": column}
+        unasked = {
+            "--target": target,
+            "--pair": pair,
+            "--next": following,
+            "--position": position,
+            "--row": row,
+            "--column": column,
+        }
         weights_only(text is not None or file is not None, wishes, unasked)
         explain_circuits(name, agreed(site, named), layer_index, head_index, json)
         return
     if asked == "neurons" and head is not None:
         raise LabError("--neurons asks about a feed-forward, which has no heads; leave --head out")
-    reading = read(name, text, file, target, agreed(site, named), wishes, special)
+    reading = read(name, text, file, target, agreed(site, named), wishes, special, pair)
     where = (layer_index, head_index)
     if asked == "lens" and layer is None:
         found = lens_of(reading, position)

@@ -33,6 +33,9 @@ FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help=
 TargetOption = Annotated[
     str | None, typer.Option("--target", metavar="TEXT", help="of an encoder–decoder: what is written for the source")
 ]
+PairOption = Annotated[
+    str | None, typer.Option("--pair", metavar="TEXT", help="of BERT and its like: a second text behind the first")
+]
 SiteOption = Annotated[
     str | None, typer.Option("--site", metavar="SITE", help="of an encoder–decoder: encoder, decoder or cross")
 ]

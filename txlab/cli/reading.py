@@ -69,6 +69,8 @@ class Reading:
             "text": {"ids": list(self.text.ids), "labels": self.model.labels(self.text.ids)},
             "interventions": [to_json(wish) for wish in self.given],
         }
+        if self.text.segments:
+            found["text"]["segments"] = list(self.text.segments)
         if self.text.target:
             target = {"ids": list(self.text.target), "labels": self.model.target_labels(self.text.target)}
             found["target"] = target | {"written": self.written}
@@ -83,6 +85,7 @@ def read(
     site: str | None,
     wishes: Wishes,
     special: bool = False,
+    pair: str | None = None,
 ) -> Reading:
     """Open the model, make the text what it reads, and understand the interventions. LabError in one sentence."""
     from txlab.engine.interpret.sites import site_named
@@ -92,12 +95,12 @@ def read(
     model = opened(name, special)
     site = site or ("cross" if model.kind == "encoder-decoder" else "self")
     looked = site_named(model.model, site)
-    seen, written = model.text(source, target), False
+    seen, written = model.text(source, target, pair), False
     if not seen.ids:
         raise LabError("the text has no tokens, so there is nothing to look at")
     if model.kind == "encoder-decoder" and target is None:
         seen, written = with_target(model, seen), True
-    second = None if wishes.second is None else model.text(wishes.second, target)
+    second = None if wishes.second is None else model.text(wishes.second, target, pair)
     if second is not None and model.kind == "encoder-decoder" and target is None:
         second = with_target(model, second)
     return Reading(model, seen, looked, interventions(wishes, site), second, written)

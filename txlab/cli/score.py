@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import FileOption, JsonOption, Name, SpecialOption, TargetOption, TextArgument
+from txlab.cli.models import FileOption, JsonOption, Name, PairOption, SpecialOption, TargetOption, TextArgument
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def score(
     name: Name,
     text: TextArgument = None,
     target: TargetOption = None,
+    pair: PairOption = None,
     file: FileOption = None,
     stride: Annotated[
         int,
@@ -46,7 +47,7 @@ def score(
     given = given_text(text, file)
     assert given is not None
     model = opened(name, special)
-    found = scored(model, given, target, stride)
+    found = scored(model, given, target, stride, pair)
     labels = predicted_labels(model, found)
     size = scored_bytes(model, found, given if target is None else target)
     if json:
@@ -57,11 +58,12 @@ def score(
     print_model(model)
 
 
-def scored(model: OpenModel, text: str, target: str | None, stride: int = 0) -> Score:
+def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pair: str | None = None) -> Score:
     """The score that suits the model. LabError for a target where there can be none, or none where one is needed."""
     from txlab.engine.transformer.scoring import score_masked, score_target, score_text
 
     inner: Any = model.model
+    read = model.text(text, target, pair) if pair is not None else None  # or a sentence that says who reads pairs
     if model.kind == "encoder-decoder":
         if target is None:
             raise LabError(f"{model.title} writes a target for a source: say with --target which one to score")
@@ -72,7 +74,9 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0) -> 
         special = model.special
         if special.mask is None:
             raise LabError(f"{model.title} has no token to hide others behind, and so no score")
-        return score_masked(inner, model.ids(text), special.mask, list(special.names))
+        if read is None:
+            return score_masked(inner, model.ids(text), special.mask, list(special.names))
+        return score_masked(inner, read.ids, special.mask, list(special.names), read.segments)
     return score_text(inner, model.ids(text), stride)
 
 

@@ -30,6 +30,7 @@ class Special:
     end           put behind a text (BERT's [SEP]); of a target, what says that it is over
     ends          all that end what a model writes, where they are several; empty = `end` alone
     mask          BERT's [MASK]
+    between       put between the two texts of a pair, where the model reads pairs (BERT's [SEP], RoBERTa's </s></s>)
     source_begin, source_end   put around the source of an encoder–decoder
     around        what a folder's own tokenizer puts before and behind a text, where it says so; in place of all these
     names         how special ids are shown, those that no tokenizer knows among them; of the text or source
@@ -40,6 +41,7 @@ class Special:
     end: int | None = None
     mask: int | None = None
     pad: int | None = None
+    between: tuple[int, ...] = ()
     source_begin: int | None = None
     source_end: int | None = None
     around: tuple[tuple[int, ...], tuple[int, ...]] | None = None

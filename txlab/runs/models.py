@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from txlab.engine.interpret.sites import Model, Text
     from txlab.engine.tokenizers.tokenizer import Tokenizer
+    from txlab.engine.transformer.weights import Loaded
     from txlab.engine.transformer.weights.generation_configs import Generation
     from txlab.experiments.schema import Scenario
 
@@ -105,6 +106,26 @@ class OpenModel:
             return (*given(special.begin), *ids, *given(special.end))
         return (*given(special.begin), *ids)
 
+    @property
+    def reads_pairs(self) -> bool:
+        return bool(self.special.between)
+
+    def pair(self, first: str, second: str) -> Text:
+        """Two texts as BERT reads them: [CLS] first [SEP] second [SEP], of the segments 0 and 1; RoBERTa's pairs have
+        </s></s> between and no segments. An empty second text is none, as to their own tokenizers."""
+        from txlab.engine.interpret.sites import Text
+
+        if not self.reads_pairs:
+            raise LabError(f"{self.title} reads one text; pairs are for models such as BERT and RoBERTa")
+        if not second:
+            return Text(self.ids(first))
+        special, shape = self.special, self.model.shape
+        begin, end = special.around or (given(special.begin), given(special.end))
+        before = (*begin, *self._encoded(first), *special.between)
+        after = (*self._encoded(second), *end)
+        told = len(special.between) == 1 and getattr(shape, "segments", 0) > 1
+        return Text((*before, *after), segments=(0,) * len(before) + (1,) * len(after) if told else ())
+
     def _encoded(self, text: str) -> list[int]:
         from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 
@@ -130,8 +151,9 @@ class OpenModel:
         ids = self._typed(self.target_tokenizer or self.tokenizer, text)
         return (*given(self.special.begin), *ids, *(given(self.special.end) if end else ()))
 
-    def text(self, source: str, target: str | None = None) -> Text:
-        """What the model reads. `target` is for an encoder–decoder: without it, only the start token is."""
+    def text(self, source: str, target: str | None = None, pair: str | None = None) -> Text:
+        """What the model reads. `target` is for an encoder–decoder, without it only the start token is; `pair` is a
+        second text, for BERT and its like."""
         from txlab.engine.interpret.sites import Text
 
         if self.kind == "vision":
@@ -139,7 +161,9 @@ class OpenModel:
         if self.kind != "encoder-decoder":
             if target is not None:
                 raise LabError(f"{self.title} is no encoder–decoder: it reads one text, and has no target")
-            return Text(self.ids(source))
+            return Text(self.ids(source)) if pair is None else self.pair(source, pair)
+        if pair is not None:
+            raise LabError(f"{self.title} reads a source and a target, not a pair of texts")
         return Text(self.ids(source), self.target_ids(target or "", end=False))
 
     # Ids as a person reads them
@@ -331,10 +355,21 @@ def open_folder(folder: Path) -> OpenModel:
         tokenizer=tokenizer,
         target_tokenizer=target,
         origin=folder,
-        special=special_of(kind, loaded.special, tokenizer, target or tokenizer, loaded.generation.ends, loaded.around),
+        special=paired(
+            loaded,
+            special_of(kind, loaded.special, tokenizer, target or tokenizer, loaded.generation.ends, loaded.around),
+        ),
         note="; ".join(notes),
         generation=loaded.generation,
     )
+
+
+def paired(loaded: Loaded, special: Special) -> Special:
+    """With what stands between the texts of a pair: for encoders of others, RoBERTa's twice."""
+    if loaded.kind != "bert" or special.end is None:
+        return special
+    times = 2 if loaded.facts["model_type"].startswith("roberta") else 1
+    return replace(special, between=(special.end,) * times)
 
 
 # The names that the published vocabularies of BERT give to what a folder does not number.

@@ -27,10 +27,14 @@ Model = GPT | Bert | EncoderDecoder
 
 @dataclass(frozen=True)
 class Text:
-    """What a model reads: token ids; for an encoder–decoder also the target read so far, with its start token."""
+    """What a model reads: token ids; for an encoder–decoder also the target read so far, with its start token.
+
+    segments   of a pair of texts that BERT reads: 0 for each token of the first, 1 of the second; () = all 0
+    """
 
     ids: tuple[int, ...]
     target: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
 
     @property
     def predicting(self) -> tuple[int, ...]:
@@ -137,6 +141,8 @@ def run(model: Model, text: Text, hooks: Hooks | None = None) -> Tensor:
     ids, target = torch.tensor([text.ids], device=device), torch.tensor([text.target], device=device)
     with looking(model), torch.autocast(device.type, enabled=False):
         both = (ids, target) if isinstance(model, EncoderDecoder) else (ids,)
+        if text.segments:
+            both = (ids, torch.tensor([text.segments], device=device))
         logits: Tensor = model(*both, hooks=hooks)
     return logits[0]
 

@@ -127,11 +127,14 @@ def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
     return Score("log-probability", tuple(found), stride if len(starts) > 1 else 0)
 
 
-def score_masked(model: Bert, ids: Sequence[int], mask: int, unasked: Sequence[int] = ()) -> Score:
+def score_masked(
+    model: Bert, ids: Sequence[int], mask: int, unasked: Sequence[int] = (), segments: Sequence[int] = ()
+) -> Score:
     """log p(x_t | all the others) of each token, hidden behind the mask in turn: PLL = Σ of them.
 
     Salazar et al. 2020, eq. 1. It is no log-probability: the factors do not come from one distribution of texts.
-    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself). LabError past the context.
+    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself); `segments` which text of a pair
+    each token belongs to. LabError past the context.
     """
     shape = model.shape
     check(ids, shape.vocabulary, "text")
@@ -149,7 +152,8 @@ def score_masked(model: Bert, ids: Sequence[int], mask: int, unasked: Sequence[i
             asked = torch.tensor(places[first : first + rows])
             hidden = text.repeat(len(asked), 1)  # (B, T)
             hidden[torch.arange(len(asked)), asked] = mask
-            logits = model(hidden.to(device))[torch.arange(len(asked)), asked.to(device)]  # (B, V)
+            belongs = torch.tensor([list(segments)] * len(asked), device=device) if segments else None
+            logits = model(hidden.to(device), belongs)[torch.arange(len(asked)), asked.to(device)]  # (B, V)
             for place, token in zip(
                 asked.tolist(), scored(logits, text[asked], [len(ids) - 1] * len(asked)), strict=True
             ):

@@ -39,7 +39,7 @@ class Task:
 
     model    a name as runs/models.open_model takes it
     at       the step that is looked at: the newest checkpoint at or before it is opened; None = the newest of all
-    source, target   the text; None = what the model is at home with
+    source, target   the text; None = what the model is at home with; of a model that reads pairs, target is the second
     switched what is switched, in order; `second` is the text that patches come from
     """
 
@@ -98,6 +98,8 @@ class BenchSource:
         texts = [self.task.source if self.task.source is not None else said]
         if self.text.target:
             texts.append(self.opened.decode(self.text.target))
+        elif self.opened.reads_pairs and self.task.target:
+            texts.append(self.task.target)
         self.texts = tuple(texts)
 
     def rows(self, site: str) -> tuple[str, ...]:
@@ -362,7 +364,10 @@ def text_of(opened: OpenModel, source: str | None, target: str | None) -> Text:
     pair = opened.kind == "encoder-decoder"
     if source is None:
         source, target = beginning(opened), opened.example_target
-    text = opened.text(source, target or "") if pair else opened.text(source)
+    if pair:
+        text = opened.text(source, target or "")
+    else:
+        text = opened.text(source, pair=target if opened.reads_pairs and target else None)
     most = opened.context
     for what, ids in (("text", text.ids), ("target", text.target)):
         if most is not None and len(ids) > most:

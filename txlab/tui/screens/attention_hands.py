@@ -131,7 +131,7 @@ class HandsScreen(LookingScreen):
     # A text, a model.
 
     def action_text(self) -> None:
-        """Type what the model reads; of a translator the source, then the target."""
+        """Type what the model reads; of a translator the source, then the target, of BERT a second text, if any."""
         task = self.base()
         if task is None:
             self.tell("no model is open: o opens one, or choose a run in the Lab (1)")
@@ -141,13 +141,18 @@ class HandsScreen(LookingScreen):
         def ask_target(source: str | None) -> None:
             if source is None:
                 return
-            if "cross" not in sites:
+            paired = self.job is not None and self.bench is not None and self.bench.opened.reads_pairs
+            if "cross" not in sites and not paired:
                 self.do(replace(task, source=source, target=None))
                 return
+            title, about = "The target, as far as it is written", "The decoder reads it and predicts on."
+            if paired:
+                title, about = (
+                    "A second text",
+                    "Behind the first, with what separates a pair; nothing = one text alone.",
+                )
             self.app.push_screen(
-                AskValue(
-                    "The target, as far as it is written", "The decoder reads it and predicts on.", task.target or ""
-                ),
+                AskValue(title, about, task.target or ""),
                 lambda target: self.do(replace(task, source=source, target=target)) if target is not None else None,
             )
 
