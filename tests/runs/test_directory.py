@@ -89,9 +89,9 @@ def test_runs_are_listed_newest_first_and_found_by_name_scenario_path_and_latest
 
 
 def heartbeat(run: RunDirectory, age: float, status: str = "running", step: int = 7) -> None:
-    atomic_write(
-        run.heartbeat, json.dumps({"time": time.time() - age, "step": step, "status": status, "pid": 1}).encode()
-    )
+    then = time.time() - age
+    atomic_write(run.heartbeat, json.dumps({"time": then, "step": step, "status": status, "pid": 1}).encode())
+    os.utime(run.heartbeat, (then, then))
 
 
 def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
@@ -121,6 +121,7 @@ def test_a_run_elsewhere_is_judged_by_its_heartbeat_alone(tmp_path: Path) -> Non
     heartbeat(run, age=3, status="paused")
     assert state_of(run).status == "paused"
     assert state_of(run).step == 7
+    run = made(tmp_path, "gpt", 1.0, status="running", pid=2**22 - 3, host="another-" + socket.gethostname())
     heartbeat(run, age=45)
     assert state_of(run).status == "lost"
     run.heartbeat.write_bytes(b"\0\0\0")

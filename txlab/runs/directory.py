@@ -11,6 +11,7 @@ import getpass
 import os
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,6 +25,7 @@ FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
 ALIVE = ("running", "paused")
 LOST_AFTER = 30.0  # seconds; fifteen missed heartbeats, longer than a network file system keeps a stale attribute
+AHEAD = 5.0  # seconds that clocks of hosts may differ by; a heartbeat further in the future is not believed
 LARGEST_INFO = 4 << 20  # bytes of run.json that are read: parsing may take 25 times as much memory
 LARGEST_HEARTBEAT = 4096
 
@@ -235,7 +237,7 @@ class State:
     """What a reader concludes about a run.
 
     status         run.json's, or "lost" where it claims to be alive and is not
-    heartbeat_age  seconds since the last heartbeat; None = there never was one
+    heartbeat_age  seconds since the last heartbeat; None = there never was one, or a clock is wrong
     step           the newest step known from heartbeat or run.json
     reason         why it ended, or why it is taken for lost
     """
@@ -252,37 +254,81 @@ class State:
 def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> State:
     """Derive the state from run.json, the heartbeat and, on the same host, the process. Raises LabError: not a run.
 
-    Lost = status running or paused, and (the process is gone, on this host, or the heartbeat is older than 30 s).
+    Lost = status running or paused, and (the process is gone, on this host, or there has been no heartbeat for 30 s, or
+    the last one is from the future, which tells nothing).
     """
     run = run if isinstance(run, RunDirectory) else RunDirectory(run)
     info = info or RunInfo.load(run)
     beat = read_heartbeat(run)
-    age = max(0.0, time.time() - beat["time"]) if beat else None
+    age = _age_of(run, beat) if beat else None
     step = max(info.step, beat["step"]) if beat and info.status in ALIVE else info.step
     status, reason = info.status, info.reason
     if status in ALIVE:
+        ahead = beat is not None and age is None
         since = age if age is not None else max(0.0, time.time() - (info.started or info.created))
         if beat and beat["status"] in ALIVE:
             status = beat["status"]
-        if info.pid is not None and info.host == socket.gethostname() and not process_is_alive(info.pid):
+        here = info.pid is not None and info.host == socket.gethostname()
+        if here and not process_is_alive(info.pid or 0):
             status, reason = "lost", f"process {info.pid} is gone; last heartbeat {since:.0f} s ago"
-        elif since > LOST_AFTER:
+        elif beat and ahead and not here:
+            early = f"{beat['time'] - time.time():.0f} s in the future"
+            status, reason = "lost", f"the last heartbeat from {info.host} is {early}: a clock is wrong"
+        elif since > LOST_AFTER and not ahead:
             status, reason = "lost", f"no heartbeat from {info.host} for {since:.0f} s"
     return State(status, age, step, info.steps, reason, info.pid, info.host)
 
 
 def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
-    """The last heartbeat {"time", "step", "status", "pid"}, or None if there is none or it cannot be understood."""
+    """The last heartbeat {"time", "step", "status", "pid", "host"} and when it was "written", by the clock of the file
+    system; None if there is none or it cannot be understood."""
     try:
-        beat = orjson.loads(run.read("heartbeat", LARGEST_HEARTBEAT))
+        with run.folder() as top:
+            written = top.stat("heartbeat").st_mtime
+            beat = orjson.loads(top.read("heartbeat", LARGEST_HEARTBEAT))
         return {
             "time": float(beat["time"]),
             "step": int(beat["step"]),
             "status": str(beat["status"]),
-            "pid": beat["pid"],
+            "pid": int(beat["pid"]),
+            "host": str(beat.get("host", "")),
+            "written": written,
         }
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
+
+
+@dataclass
+class _Watched:
+    """A heartbeat as this process knows it; times of its own clock, which nobody sets.
+
+    since   when it was first seen
+    looked  when it was last seen
+    fresh   whether it came while this process was watching, so that its age is known
+    """
+
+    mark: tuple[float, float]
+    since: float
+    looked: float
+    fresh: bool
+
+
+_watched: dict[Path, _Watched] = {}
+
+
+def _age_of(run: RunDirectory, beat: Mapping[str, Any]) -> float | None:
+    """Seconds since a heartbeat: as long as it has been watched, if it was seen to come; else by the clocks of whoever
+    wrote it and of the file system, the older counts, but for one that is ahead; None where both are."""
+    now, mark = time.monotonic(), (beat["time"], beat["written"])
+    known = _watched.get(run.path)
+    if known is None or known.mark != mark:
+        fresh = known is not None and now - known.looked < LOST_AFTER
+        known = _watched[run.path] = _Watched(mark, now, now, fresh)
+    known.looked = now
+    if known.fresh:
+        return now - known.since
+    ages = [age for then in mark if (age := time.time() - then) > -AHEAD]
+    return max(now - known.since, *ages) if ages else None
 
 
 def process_is_alive(pid: int) -> bool:

@@ -55,7 +55,7 @@ def drive(
         outcome = loop.run()
     except BaseException as error:
         outcome = Outcome("failed", _reason(error, loop, recorder))
-        if not isinstance(error, RunFailed):
+        if not isinstance(error, RunFailed) and not recorder.lost:
             write_traceback(recorder.run, error)
     loop.refuse_the_rest(outcome)
     return outcome
@@ -103,6 +103,7 @@ class _Loop:
                 self.recorder.info.steps = self.experiment.steps  # it may have been done before its bound
                 return Outcome("done", "")
             if self.paused and not self.granted:
+                self.recorder.flush()  # if anything is wrong with the directory it is said here
                 time.sleep(POLL_EVERY)
                 continue
             self._one_step()
@@ -267,6 +268,8 @@ def is_due(every: int, step: int) -> bool:
 
 def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
     """One sentence for run.json; names the last checkpoint that one can go back to."""
+    if lost := recorder.lost:
+        return lost
     saved = checkpoints.newest(recorder.run)
     back = "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
     if is_disk_full(error):

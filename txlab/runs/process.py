@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError, one_line
+from txlab.errors import LabError, RunFailed, one_line
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
-from txlab.runs.directory import RunDirectory, RunInfo, new_info, user_name
+from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, new_info, user_name
 from txlab.runs.events import Row, each_row
 from txlab.runs.finding import create_run_directory
 from txlab.runs.lock import writing
@@ -103,7 +103,8 @@ def execute(
 
     Goes on from the newest sound checkpoint, or from that of `rewind_to`, which drops everything later. `observer` gets
     every row. Requests left for an earlier process of the run are put away, unless they are meant for this one
-    (`keep_requests`). A run that fails returns with status "failed". Raises LabError when it cannot begin: no such
+    (`keep_requests`). A run that fails returns with status "failed"; where its directory cannot say so any more (it was
+    deleted), RunFailed is raised. Raises LabError when it cannot begin: no such
     checkpoint, another process that writes it, a wrong scenario.
     """
     run = (run if isinstance(run, RunDirectory) else RunDirectory(run)).held()
@@ -132,7 +133,10 @@ def execute(
         except LabError as error:
             recorder.finish("failed", one_line(error))
             raise
+        lost = recorder.lost
         recorder.finish(outcome.status, outcome.reason)
+        if lost:
+            raise RunFailed(lost)
     return info
 
 
@@ -291,6 +295,8 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
         info = info_of(run)
         if info.status != "created":
             Inbox(run).clear()
+        if info.status in ALIVE:
+            info.status, info.reason = "interrupted", "its process is gone"
         with contextlib.suppress(OSError):  # as it was, or put together again: who waits for the process reads it
             info.save(run)
     rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]

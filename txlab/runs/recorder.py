@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
 import threading
 import time
 from collections import deque
@@ -19,12 +20,12 @@ from typing import Any
 
 import orjson
 
-from txlab.errors import LabError, one_line
+from txlab.errors import LabError, RunFailed, one_line
 from txlab.experiments.protocol import Frame, Metrics, Sample, State
 from txlab.runs import checkpoints
 from txlab.runs.atomic import write_whole
 from txlab.runs.control import Request
-from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
 from txlab.runs.frames import FrameWriter
 
@@ -57,8 +58,10 @@ class Recorder:
         self.events = EventWriter(run.events, run.folder())
         self._waiting: deque[Row] = deque()  # rows that wait for a device, for those before them, or for a disk
         self._fetched = time.monotonic()
-        self._sync_trouble: OSError | None = None
+        self._sync_trouble: Exception | None = None
+        self.usurped = ""  # a sentence, if another process writes this run as well
         self._closing = threading.Event()
+        self._beaten = False
         self._beat()
         self._thread = threading.Thread(target=self._keep_time, name="txlab heartbeat", daemon=True)
         self._thread.start()
@@ -193,6 +196,9 @@ class Recorder:
         room for it; raises nothing that a disk or a failed device could bring about. A run that lost values is not
         done, whatever `status` says."""
         self._stop_thread()
+        if self.usurped:  # what there is to say is the other's to say
+            self.events.close()
+            return
         self._sync_trouble = None
         with contextlib.suppress(OSError), self.run.folder() as top:
             top.unlink(".reserve")
@@ -255,6 +261,25 @@ class Recorder:
         self.events.close()
 
     @property
+    def deleted(self) -> bool:
+        """Whether the log has no name any more: it, and the run directory perhaps, was deleted or replaced.
+
+        A directory that was moved is written to where it is now.
+        """
+        try:
+            return os.fstat(self.events.descriptor).st_nlink == 0
+        except OSError:  # stale: deleted on another host
+            return True
+
+    @property
+    def lost(self) -> str:
+        """Why nothing more can be said in the directory, as a sentence; "" if it can."""
+        if self.usurped or not self.deleted:
+            return self.usurped
+        what = self.run.events if self.run.path.exists() else self.run.path
+        return f"{what} was deleted while the run was computed, at step {self.step}; nothing more of it can be kept"
+
+    @property
     def gone(self) -> bool:
         """Whether the log is no longer where it was: the run directory has been deleted, moved or replaced."""
         try:
@@ -275,6 +300,8 @@ class Recorder:
     def _keep_time(self) -> None:
         synced, beaten = 0, time.monotonic()
         while not self._closing.wait(SYNC_EVERY):
+            if self.deleted:
+                self._sync_trouble = FileNotFoundError(errno.ENOENT, "it was deleted", str(self.run.events))
             if self.events.size != synced:
                 synced = self.events.size
                 try:
@@ -286,8 +313,21 @@ class Recorder:
                 self._beat()
 
     def _beat(self) -> None:
-        """Replace the heartbeat. A full disk skips one; the next may do."""
-        beat = {"time": time.time(), "step": self.step, "status": self.info.status, "pid": os.getpid()}
+        """Replace the heartbeat. A full disk skips one; the next may do.
+
+        Where another process has replaced ours, both write this run (no lock holds between their hosts); of the two
+        that one ends which comes later in the order of hosts and numbers.
+        """
+        us = {"pid": os.getpid(), "host": socket.gethostname()}
+        last = read_heartbeat(self.run)
+        them = {"pid": last["pid"], "host": last["host"]} if last else us
+        if self._beaten and them != us and (us["host"], us["pid"]) > (them["host"], them["pid"]):
+            also = f"process {them['pid']} on {them['host']} computes {self.run.path} as well"
+            self.usurped = f"{also}, so this one ends (process {us['pid']} on {us['host']})"
+            self._sync_trouble = RunFailed(self.usurped)
+            return
+        self._beaten = True
+        beat = {"time": time.time(), "step": self.step, "status": self.info.status, **us}
         with contextlib.suppress(OSError):
             self.run.write("heartbeat", orjson.dumps(beat))
 
