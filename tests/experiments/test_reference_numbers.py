@@ -50,7 +50,10 @@ def test_only_what_was_computed_here_has_runs_and_its_error_with_them(area: str)
         for number in figure.numbers:
             simulated = number.provenance == "computed here"
             assert (number.runs > 0) is simulated, (figure.name, number.label)
-            assert (number.error > 0) is (simulated and "per cent, α" not in number.label), (figure.name, number.label)
+            assert (number.error > 0) is (simulated and "% of greedy paths" not in number.label), (
+                figure.name,
+                number.label,
+            )
             assert not number.cut or number.provenance == "printed", (figure.name, number.label)
 
 

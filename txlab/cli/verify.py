@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -37,6 +37,7 @@ def verify(
 ) -> None:
     """Reference numbers (printed in a source, derived from one, or computed here) beside what the engine gives."""
     from txlab.experiments.reference_numbers.catalogue import figures
+    from txlab.experiments.reference_numbers.figure import Provenance
     from txlab.runs.events import encode_row
 
     named = [name.strip() for name in (only or "").split(",") if name.strip()]
@@ -65,7 +66,8 @@ def verify(
         else:
             print_figure(figure, rows)
     if not json:
-        parts = ", ".join(f"{held[name]} of {count} {name}" for name, count in numbers.items())
+        order = [name for name in get_args(Provenance) if name in numbers]
+        parts = ", ".join(f"{held[name]} of {numbers[name]} {name}" for name in order)
         for figure in waiting:
             print(f"{figure.name} was left out: it needs {figure.needs}")
         print(f"{held.total()} of {numbers.total()} numbers hold: {parts}; {time.monotonic() - began:.0f} s")

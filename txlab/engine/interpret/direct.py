@@ -156,8 +156,8 @@ def _reader(
             )
         if isinstance(wish, Erratum) and wish.name == "dropped-residual":
             raise LabError(
-                "direct effects are what the parts add to the stream, and dropped-residual takes what the heads add out of "
-                "it: switch it off first"
+                "direct effects are what the parts add to the stream, and dropped-residual takes what the heads add out "
+                "of it: switch it off first"
             )
     for token in tokens:
         if token is not None and not 0 <= token < len(found[0]):
