@@ -115,7 +115,7 @@ def test_what_has_no_direct_effect_says_why() -> None:
     gpt = model_named("gpt")
     with pytest.raises(LabError, match="scalar-gain"):
         direct_effects(gpt, TEXT, 1, interventions=[Erratum("scalar-gain")])
-    with pytest.raises(LabError, match="dropped-residual takes what the heads add out"):
+    with pytest.raises(LabError, match="dropped-residual takes what heads add out"):
         direct_effects(model_named("gpt"), TEXT, 5, interventions=[Erratum("dropped-residual")])
     with pytest.raises(LabError, match="0 to 10; 11"):
         direct_effects(gpt, TEXT, 11)

@@ -156,7 +156,7 @@ def _reader(
             )
         if isinstance(wish, Erratum) and wish.name == "dropped-residual":
             raise LabError(
-                "direct effects are what the parts add to the stream, and dropped-residual takes what the heads add out "
+                "direct effects are what the parts add to the stream, and dropped-residual takes what heads add out "
                 "of it: switch it off first"
             )
     for token in tokens:
