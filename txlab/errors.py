@@ -20,6 +20,10 @@ class RunFailed(LabError):
     exit_status = 1
 
 
+class Guess(UserWarning):
+    """What the input does not say was guessed; the message is one sentence. A command prints it on stderr."""
+
+
 def nearest(given: str, allowed: Iterable[str]) -> str:
     """' (nearest: X)' for the closest of the allowed names, or ''.
 

@@ -515,6 +515,55 @@ class TestATokenizerOfOthers:
         assert "--special" in call("tokenize", "--tokenizer", lower, "--special", "x").refused()
 
 
+class TestRankFiles:
+    @pytest.fixture
+    def ranks(self, call: Call, tmp_path: Path) -> str:
+        """Ranks that do not say how text is split, on the shelf."""
+        save_named(BytePairTokenizer.trained([TEXT], 290, "gpt2"), "plain")
+        call("tokenizer", "export", "plain", "--form", "tiktoken", "--out", "shelf/ranks.tiktoken")
+        (tmp_path / "shelf" / "ranks.tiktoken.json").unlink()
+        return "ranks"
+
+    def test_a_guess_is_said_on_stderr_and_in_json(self, call: Call, ranks: str) -> None:
+        for words in (
+            ["tokenize", "--tokenizer", ranks, "a\n  b"],
+            ["tokenizer", "compare", ranks, "bytes"],
+            ["tokenizer", "export", ranks, "--form", "txlab", "--out", "x.json", "--replace"],
+            ["tokenizer", "list"],
+        ):
+            said = call(*words)
+            assert said.status == 0
+            (line,) = said.error.splitlines()
+            assert line.startswith("txlab: warning: 'ranks.tiktoken' does not say how text is split")
+            if "export" not in words:
+                answer = json.loads(call(*words, "--json").out.splitlines()[-1])
+                assert "gpt4 is a guess" in answer["warnings"][0]
+
+    def test_a_pattern_that_is_named_is_no_guess(self, call: Call, ranks: str) -> None:
+        chosen = ["--tokenizer", ranks, "--pattern", "gpt2", "a\n  b"]
+        said = call("tokenize", *chosen, "--ids")
+        assert said.error == ""
+        assert said.out.split() == list(map(str, BytePairTokenizer.trained([TEXT], 290, "gpt2").encode("a\n  b")))
+        assert call("tokenizer", "compare", ranks, "bytes", "--pattern", "o200k").error == ""
+        words = ["--form", "huggingface", "--out", "x.json", "--pattern", "cl100k"]
+        assert call("tokenizer", "export", ranks, *words).error == ""
+        assert tokenizer_named("x.json").pattern == "cl100k"  # type: ignore[union-attr]
+        assert "nearest: cl100k" in call("tokenize", "--tokenizer", ranks, "--pattern", "cl100", "x").refused()
+
+    def test_what_is_exported_lies_beside_and_is_no_tokenizer_of_its_own(
+        self, call: Call, ranks: str, tmp_path: Path
+    ) -> None:
+        beside = tmp_path / "shelf" / "ranks.tiktoken.json"
+        beside.write_text("mine")
+        words = ["tokenizer", "export", "plain", "--form", "tiktoken", "--out", "shelf/ranks.tiktoken"]
+        (tmp_path / "shelf" / "ranks.tiktoken").unlink()
+        assert "is there already" in call(*words).refused()
+        assert beside.read_text() == "mine"
+        assert call(*words, "--replace").status == 0
+        assert saved_tokenizers() == ["plain", "ranks"]
+        assert call("tokenize", "--tokenizer", ranks, "x").error == ""
+
+
 class TestExport:
     @pytest.mark.parametrize("form", ["txlab", "huggingface", "gpt2", "tiktoken"])
     def test_writes_what_can_be_read_again(self, call: Call, tmp_path: Path, form: str) -> None:

@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +35,7 @@ from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
 from txlab.cli.tokenizer_compare import compare
 from txlab.cli.verify import verify
-from txlab.errors import LabError, nearest
+from txlab.errors import Guess, LabError, nearest
 
 app = typer.Typer(
     help="A lab bench for the mathematics of language models. Without a command: the console.",
@@ -126,6 +127,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a stream that somebody replaced
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    warnings.showwarning = show_warning
     try:
         status = app(standalone_mode=False)
     except BrokenPipeError:  # the reader of our output left, as `head` does: nothing to complain about
@@ -154,6 +156,14 @@ def main() -> None:
         status = status or unwritten(error)
         silence(sys.stdout.fileno())
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def show_warning(message: Warning | str, category: type[Warning], filename: str, line: int, *others: Any) -> None:
+    """What was guessed is told to the person; of all other warnings Python's own words."""
+    if issubclass(category, Guess):
+        complain(f"warning: {message}")
+    else:
+        print(warnings.formatwarning(message, category, filename, line), file=sys.stderr, end="")
 
 
 def unwritten(error: OSError) -> int:

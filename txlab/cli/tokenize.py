@@ -7,17 +7,19 @@ megabytes is answered at once.
 
 from __future__ import annotations
 
+import contextlib
 import json as json_
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.errors import LabError
+from txlab.errors import Guess, LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.pieces import Piece
@@ -27,6 +29,26 @@ if TYPE_CHECKING:
 ROWS = 200  # of the table, unless all are asked for
 BLOCK = 1 << 16  # ids written at once
 LONGEST_LABEL = 40  # cells
+
+
+# How a text is split, where the file of a tokenizer does not say.
+PatternOption = Annotated[
+    str | None,
+    typer.Option(
+        "--pattern",
+        metavar="PATTERN",
+        help="how text is split, for files that do not say (tiktoken's ranks): gpt2, gpt4, cl100k, o200k or none",
+    ),
+]
+
+
+def pattern_named(given: str | None) -> str | None:
+    """The pattern that a person named; LabError for no name."""
+    from txlab.engine.tokenizers.patterns import NAMES, named
+
+    if given is not None and given not in NAMES:
+        raise LabError(f"--pattern {given!r} is not known{nearest(given, NAMES)}; allowed: {', '.join(NAMES)}")
+    return None if given is None else named(given)
 
 
 def tokenize(
@@ -43,6 +65,7 @@ def tokenize(
             show_default=True,
         ),
     ] = "python-docs",
+    pattern: PatternOption = None,
     ids: Annotated[bool, typer.Option("--ids", help="only the ids, in one line")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
     special: Annotated[
@@ -57,7 +80,8 @@ def tokenize(
     from txlab.engine.tokenizers.pieces import pieces_of_bytes
     from txlab.experiments.shelf import tokenizer_named
 
-    chosen = tokenizer_named(tokenizer)
+    with guesses() as guessed:
+        chosen = tokenizer_named(tokenizer, pattern_named(pattern))
     given = given_bytes(text, file)
     assert given is not None
     found = ids_of(chosen, given, special)
@@ -67,7 +91,9 @@ def tokenize(
     totals = counted(given, found)
     pieces = pieces_of_bytes(chosen, given, special, None if every else ROWS)
     if json:
-        print(json_.dumps(answer(tokenizer, chosen, found, pieces, totals)))
+        print(
+            json_.dumps(answer(tokenizer, chosen, found, pieces, totals) | ({"warnings": guessed} if guessed else {}))
+        )
         return
     if pieces:
         print_table(pieces)
@@ -75,6 +101,19 @@ def tokenize(
             print(f"\nand {spaced(left)} more; --all shows them, --ids prints the ids alone")
         print()
     print_totals(tokenizer, chosen, totals)
+
+
+@contextlib.contextmanager
+def guesses() -> Iterator[list[str]]:
+    """What had to be guessed meanwhile; it is told on stderr as well."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Guess)
+        yield found
+    for warning in caught:
+        if issubclass(warning.category, Guess):
+            found.append(str(warning.message))
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> bytes | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.tokenize import spaced
+from txlab.cli.tokenize import PatternOption, guesses, pattern_named, spaced
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 class Pattern(StrEnum):
     gpt4 = "gpt4"
+    cl100k = "cl100k"
     gpt2 = "gpt2"
     none = "none"
 
@@ -72,8 +73,8 @@ def train(
         Pattern | None,
         typer.Option(
             "--pattern",
-            help="how the text is cut into what merges never cross: gpt4, gpt2 or none; else gpt4 for bytes, none for "
-            "an alphabet, whose words end by themselves",
+            help="how the text is cut into what merges never cross: gpt4, cl100k, gpt2 or none; else gpt4 for bytes, "
+            "none for an alphabet, whose words end by themselves",
         ),
     ] = None,
     special: Annotated[
@@ -276,16 +277,20 @@ def export(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a saved tokenizer, or a file")],
     form: Annotated[Form, typer.Option("--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab")],
     out: Annotated[Path, typer.Option("--out", metavar="PATH", help="the file, or for gpt2 the folder")],
+    pattern: PatternOption = None,
     replace: Replace = False,
 ) -> None:
     """Write a tokenizer in a form that other programs read."""
     from txlab.cli.terminal import shown
     from txlab.experiments.shelf import tokenizer_named
 
-    tokenizer = tokenizer_named(name)
+    tokenizer = tokenizer_named(name, pattern_named(pattern))
     path = free_place(out, replace)
     from txlab.engine.tokenizers.files import export_tokenizer
+    from txlab.engine.tokenizers.rank_files import BESIDE
 
+    if form is Form.tiktoken:
+        free_place(path.with_name(path.name + BESIDE), replace)
     with unwritable(path):
         lost = export_tokenizer(tokenizer, path, form.value)
     print(shown(f"{path} {lost}" if lost else str(path)))
@@ -328,9 +333,12 @@ def described(name: str, path: Path) -> dict[str, Any]:
 
     row: dict[str, Any] = {"name": name, "file": str(path)}
     try:
-        tokenizer = load_tokenizer(path)
+        with guesses() as guessed:
+            tokenizer = load_tokenizer(path)
     except LabError as error:
         return row | {"error": str(error)}
+    if guessed:
+        row["warnings"] = guessed
     row |= {"kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary}
     return row | {"special": len(getattr(tokenizer, "special", ())), "pattern": getattr(tokenizer, "pattern", "")}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.tokenize import counted, given_bytes, ids_of, numbers, spaced
+from txlab.cli.tokenize import PatternOption, counted, given_bytes, guesses, ids_of, numbers, pattern_named, spaced
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def compare(
         str | None, typer.Option("--text", metavar="TEXT", help="also on this text; - is standard input")
     ] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="also on the text of a file")] = None,
+    pattern: PatternOption = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
     every: Annotated[bool, typer.Option("--all", help=f"every place where they differ, not only {PLACES}")] = False,
 ) -> None:
@@ -56,7 +57,8 @@ def compare(
         )
     from txlab.experiments.shelf import tokenizer_named
 
-    tokenizers = [tokenizer_named(name) for name in names]
+    with guesses() as guessed:
+        tokenizers = [tokenizer_named(name, pattern_named(pattern)) for name in names]
     given = given_bytes(text, file, needed=False)
     rows = by_language(tokenizers)
     data = sentences() if given is None else given
@@ -64,7 +66,8 @@ def compare(
     whole = [counted(data, each) for each in ids]
     found = None if given is None else differences(tokenizers, ids, given, None if every else PLACES)
     if json:
-        print(json_.dumps(answer(names, tokenizers, whole, found, rows)))
+        said = answer(names, tokenizers, whole, found, rows)
+        print(json_.dumps(said | ({"warnings": guessed} if guessed else {})))
         return
     what = "the same sentences in all languages below" if given is None else "the given text"
     print_totals(names, tokenizers, whole, what)

@@ -51,8 +51,10 @@ def files_by_name() -> dict[str, Path]:
     except OSError:
         return {}
     found = {path.name: path for path in paths if holds_tokenizer(path)}
+    beside = {path.name + ".json" for path in paths if path.suffix == ".tiktoken"}  # the patterns of our rank files
     for suffix in reversed(SUFFIXES):
-        found |= {path.stem: path for path in paths if path.suffix == suffix and not path.is_dir()}
+        named = [path for path in paths if path.suffix == suffix and path.name not in beside]
+        found |= {path.stem: path for path in named if not path.is_dir()}
     return dict(sorted(found.items()))
 
 
@@ -83,9 +85,10 @@ def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
     )
 
 
-def tokenizer_named(name: str | os.PathLike[str]) -> AnyTokenizer:
+def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) -> AnyTokenizer:
     """ "bytes", "python-docs", a saved name, or a path to a file of ours or of others. LabError for anything else.
 
+    `pattern`: how text is split, for the files of others that do not say.
     python-docs: byte pairs learnt from Python's documentation, 4096 tokens; here at once, with nothing downloaded.
     """
     from txlab.engine.tokenizers.byte_level import ByteTokenizer
@@ -98,7 +101,7 @@ def tokenizer_named(name: str | os.PathLike[str]) -> AnyTokenizer:
         from txlab.experiments.language_model.trained_tokenizers import trained_tokenizer
 
         return trained_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
-    return load_tokenizer(find_tokenizer(name))
+    return load_tokenizer(find_tokenizer(name), pattern)
 
 
 def kind_of(tokenizer: Tokenizer) -> str:

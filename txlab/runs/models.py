@@ -384,8 +384,10 @@ def special_of(
     ends: tuple[int, ...] = (),
     around: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
 ) -> Special:
-    """What a folder calls its special tokens, as this program uses them; `ends` are all that end a text, `around` is what
-    its tokenizer puts before and behind one."""
+    """What a folder calls its special tokens, as this program uses them.
+
+    `ends` are all that end a text; `around` is what its tokenizer puts before and behind one.
+    """
     found = dict(said)
     if kind == "bert":
         ids = {name: token for token, name in getattr(tokenizer, "names", {}).items()}

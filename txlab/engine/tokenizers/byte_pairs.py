@@ -208,6 +208,8 @@ class BytePairTokenizer:
         if self.loose or self.whole or not self.in_order or self.made != list(range(after, after + len(self.merges))):
             return self
         special = self.given if self.given != self.placed(list(self.given)) else list(self.given)
+        if not self.spelt:
+            return self
         return BytePairTokenizer(
             self.merges, self.pattern, special, base=self.base, counts=self.counts, added=self.added,
             offsets=self.offsets,

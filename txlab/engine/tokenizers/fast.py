@@ -29,8 +29,9 @@ CLASS = regex.compile(r"\\[pP]\{[^}]*\}|\\[sSdDwW]")
 
 
 class FastEncoder:
-    def __init__(self, tokenizer: BytePairTokenizer) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: BytePairTokenizer, ranks: dict[bytes, int] | None = None) -> None:
+        """`ranks`: tiktoken's own, where the tokenizer was made of them: a rank is the token then."""
+        self.tokenizer, self.given = tokenizer, ranks
         self.expression = expression(tokenizer.pattern)
 
     def encode(self, text: str) -> Ids:
@@ -55,7 +56,7 @@ class FastEncoder:
 
     @cached_property
     def ranks(self) -> dict[bytes, int] | None:
-        return tiktoken_ranks(self.tokenizer)
+        return tiktoken_ranks(self.tokenizer) if self.given is None else self.given
 
     @cached_property
     def encoding(self) -> tiktoken.Encoding | None:
@@ -69,7 +70,7 @@ class FastEncoder:
         """Our token of each of tiktoken's."""
         table = np.zeros(max((self.ranks or {b"": 0}).values()) + 1, dtype=np.uint32)
         for data, rank in (self.ranks or {}).items():
-            table[rank] = self.tokenizer.alone(data)
+            table[rank] = self.tokenizer.alone(data) if self.given is None else rank
         return table
 
 

@@ -15,7 +15,8 @@ from txlab.engine.tokenizers.gpt2_files import MERGES, VOCAB, read_gpt2, write_g
 from txlab.engine.tokenizers.huggingface import huggingface_tokenizer, write_huggingface
 from txlab.engine.tokenizers.json_files import read_json, write_aside
 from txlab.engine.tokenizers.own_files import OwnTokenizer, content_of, tokenizer_of
-from txlab.engine.tokenizers.rank_files import read_ranks, write_ranks
+from txlab.engine.tokenizers.rank_files import read_ranks, tokenizer_of_js, write_ranks
+from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer, read_sentence_model
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError, nearest
 
@@ -25,10 +26,10 @@ __all__ = ["FORMS", "AnyTokenizer", "export_tokenizer", "load_tokenizer", "save_
 FORMS = {
     "txlab": "",
     "huggingface": "does not keep the counts of the merges",
-    "tiktoken": "keeps neither the splitting pattern nor special tokens: give both to tiktoken.Encoding",
+    "tiktoken": "has the ranks alone: the splitting pattern and special tokens are in the .json beside it",
     "gpt2": "does not say which tokens are special",
 }
-AnyTokenizer = OwnTokenizer | ForeignTokenizer
+AnyTokenizer = OwnTokenizer | ForeignTokenizer | SentencePieceTokenizer
 RANK_LINE = re.compile(rb"\s*[A-Za-z0-9+/=]+[ \t]+\d+\s*?(\n|$)")
 
 
@@ -54,10 +55,10 @@ def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
 
 
 def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
-    """Read and check a tokenizer: our form, a tokenizer.json, a rank file, or a folder of vocab.json and merges.txt.
+    """Read and check a tokenizer: our form, a tokenizer.json, ranks, a folder of vocab.json and merges.txt, or a .spm.
 
     `pattern`: how text is split, for the forms that do not say (rank files, GPT-2's two files). LabError names the
-    file and says what is wrong.
+    file and says what is wrong. A pattern that had to be guessed is a warning (errors.Guess).
     """
     try:
         return read(path, pattern)
@@ -83,11 +84,15 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
         raise LabError("it cannot be read: no such name is possible") from None
-    return tokenizer_of_json(read_json(path))
+    if path.suffix in (".spm", ".model"):
+        return read_sentence_model(path)
+    return tokenizer_of_json(read_json(path), pattern)
 
 
-def tokenizer_of_json(content: object) -> AnyTokenizer:
-    """The tokenizer that parsed JSON describes, in our form or Hugging Face's."""
+def tokenizer_of_json(content: object, pattern: str | None = None) -> AnyTokenizer:
+    """The tokenizer that parsed JSON describes, in our form, Hugging Face's or js-tiktoken's."""
+    if isinstance(content, dict) and "bpe_ranks" in content:
+        return tokenizer_of_js(content, pattern)
     if isinstance(content, dict) and "model" in content and "format" not in content:
         return huggingface_tokenizer(content)
     return tokenizer_of(content)

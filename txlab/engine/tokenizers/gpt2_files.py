@@ -17,6 +17,7 @@ from txlab.engine.tokenizers.named_merges import BYTE_OF, merge_names, names, to
 from txlab.errors import LabError
 
 VOCAB, MERGES = "vocab.json", "merges.txt"
+END_OF_WORD = "</w>"
 
 
 def read_gpt2(folder: Path, pattern: str = "gpt2") -> BytePairTokenizer:
@@ -29,6 +30,11 @@ def read_gpt2(folder: Path, pattern: str = "gpt2") -> BytePairTokenizer:
         merges = list(merge_lines(read_bytes(folder / MERGES)))
     except LabError as error:
         raise LabError(f"{MERGES}: {error}") from None
+    if any(name.endswith(END_OF_WORD) for _, name in merges[:100]):
+        raise LabError(
+            f"its words end with {END_OF_WORD}, as CLIP's and GPT-1's do, which is no byte-level encoding; give its "
+            "tokenizer.json (transformers writes one), which the library tokenizers can run"
+        )
     made = {left + right for left, right in merges}
     special = {name: token for name, token in vocab.items() if name not in made and name not in BYTE_OF}
     added = beside(folder, [AddedToken(name, token) for name, token in special.items()], vocab)

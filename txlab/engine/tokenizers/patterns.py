@@ -14,12 +14,16 @@ import regex
 from txlab.engine.tokenizers.foreign_patterns import check_pattern
 from txlab.errors import LabError, nearest
 
-# OpenAI, gpt-2/src/encoder.py (2019) and tiktoken_ext/openai_public.py, cl100k_base (2023). "none" is one chunk.
+# OpenAI, gpt-2/src/encoder.py (2019) and tiktoken_ext/openai_public.py, cl100k_base: "gpt4" as it was in 2023, "cl100k"
+# as it is today (tiktoken 0.14), which differs only in that white space at a text's end is one chunk: of "a\n  " gpt4
+# makes "a", "\n", "  ". "none" is one chunk.
 PATTERNS = {
     "none": r"(?s:.+)",
     "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "gpt4": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "cl100k": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s++$|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
 
 # tiktoken_ext/openai_public.py, o200k_base (2024); the pattern that its rank file goes with.
@@ -38,7 +42,7 @@ O200K = "|".join(
 TRUSTED = frozenset([*PATTERNS, O200K])
 # Those that always cut before a space that follows what is no space, and between a line's end and what is neither
 # space nor slash.
-CUT_AT_SPACES = frozenset(["gpt2", "gpt4", O200K])
+CUT_AT_SPACES = frozenset(["gpt2", "gpt4", "cl100k", O200K])
 
 # A pattern of others may take a power of the text's length; these many seconds and a few for each megabyte are enough
 # for any that was meant well (half a second a megabyte).
@@ -59,6 +63,28 @@ def compiled(pattern: str) -> regex.Pattern[str]:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, MemoryError) as error:
         raise LabError(f"the splitting pattern {shortened(pattern)} is no regular expression: {error}") from None
+
+
+# The same patterns as tiktoken writes them today, and as js-tiktoken does.
+ALSO = {
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s": "gpt2",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+    r"|\s+(?!\S)|\s": "cl100k",
+}
+NAMES = ("gpt2", "gpt4", "cl100k", "o200k", "none")
+
+
+def named(pattern: str) -> str:
+    """A pattern that a person or a file names, as tokenizers have it: a name of ours, or an expression.
+
+    >>> named("o200k") == O200K, named(PATTERNS["gpt4"])
+    (True, 'gpt4')
+    """
+    if pattern == "o200k":
+        return O200K
+    return next((name for name, known in PATTERNS.items() if known == pattern), ALSO.get(pattern, pattern))
 
 
 def expression(pattern: str) -> str:

@@ -1,65 +1,139 @@
 """tiktoken's rank files: one line for each token, its bytes in base64 and its rank, which is its id as well.
 
 Notable: the file has no merges. tiktoken joins whatever two neighbours form a token of low rank, and `recovered_merges`
-finds the one pair that ever does form each token. Neither has it a splitting pattern or special tokens: these are the
-program's that uses it, so the pattern is told by the file's name, or by whoever reads it.
+finds the one pair that ever does form each token. Neither has it a splitting pattern or special tokens: these are known
+of OpenAI's files, by what is in them; ours have them in a small JSON beside, RANKS.json with the keys of js-tiktoken's
+JSON, which has all three in one file. Of any other file the pattern is asked for, or guessed with a warning.
 """
 
 from __future__ import annotations
 
 import binascii
+import json
+import warnings
 from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
 from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
-from txlab.engine.tokenizers.fast import tiktoken_ranks
-from txlab.engine.tokenizers.json_files import read_bytes, shown, write_aside
-from txlab.engine.tokenizers.merging import Pair, merge_chunk
-from txlab.engine.tokenizers.patterns import O200K
-from txlab.errors import LabError
-
-PATTERN_OF = {"gpt2": "gpt2", "r50k_base": "gpt2", "p50k_base": "gpt2", "cl100k_base": "gpt4", "o200k_base": O200K}
+from txlab.engine.tokenizers.fast import FastEncoder, tiktoken_ranks
+from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, text, whole_number, write_aside
+from txlab.engine.tokenizers.known_ranks import ENCODINGS, encoding_of
+from txlab.engine.tokenizers.merging import Pair
+from txlab.engine.tokenizers.patterns import NAMES, expression, named
+from txlab.errors import Guess, LabError
 
 # OpenAI's largest file has 1.4 MB of token bytes; finding the merges takes some microseconds a byte.
 MOST_BYTES = 4 << 20
 MOST_WORK = 20_000_000
+BESIDE = ".json"  # behind the name of a rank file
+LARGEST_BESIDE = 4 << 20
 
 
 def read_ranks(path: Path, pattern: str | None = None) -> BytePairTokenizer:
-    """`pattern` None: the one that belongs to the file's name among OpenAI's, or GPT-4's."""
-    ranks = ranks_of(read_bytes(path))
+    """`pattern` None: the one in the JSON beside it, or of OpenAI's encoding that it is, or a guess, with a warning."""
+    data = read_bytes(path)
+    ranks = ranks_of(lines_of(data))
+    digest = sha256(data).hexdigest()
+    special: Mapping[str, int] = {}
+    own = path.with_name(path.name + BESIDE)
+    if own.exists():
+        said, special = read_beside(own, digest)
+    elif known := encoding_of(digest, path.stem):
+        said, special = known.pattern, known.special
+    else:
+        said = ENCODINGS[path.stem].pattern if path.stem in ENCODINGS else "gpt4"
+        if pattern is None:
+            why = "by its name" if path.stem in ENCODINGS else "as GPT-4's"
+            warnings.warn(
+                f"{shown(path.name)} does not say how text is split, and its ranks are none of OpenAI's: {said} is a "
+                f"guess, {why}; --pattern says another ({', '.join(NAMES)})",
+                Guess,
+                stacklevel=2,
+            )
+    return tokenizer_of_ranks(ranks, named(pattern or said), special)
+
+
+def tokenizer_of_ranks(ranks: dict[bytes, int], pattern: str, special: Mapping[str, int]) -> BytePairTokenizer:
     for byte in range(256):
         if bytes([byte]) not in ranks:
             raise LabError(f"the byte 0x{byte:02x} has no rank")
     base = Bytes(tuple(ranks[bytes([byte])] for byte in range(256)))
     merges = recovered_merges(ranks)
     ids = sorted(merges)
-    return BytePairTokenizer(
+    in_order = all(pair[0] < token and pair[1] < token for token, pair in merges.items() if token >= base.after)
+    consecutive = ids == list(range(base.after, base.after + len(ids))) and len(ranks) == len(ids) + 256
+    tokenizer = BytePairTokenizer(
         [merges[token] for token in ids],
-        pattern or PATTERN_OF.get(path.stem, "gpt4"),
+        pattern,
+        special,
         base=base,
-        ids=ids,
-        tokens={token: data for data, token in ranks.items()},
+        ids=None if consecutive else ids,
+        tokens={} if consecutive and in_order else {token: data for data, token in ranks.items()},
         whole=len(merges) + 256 < len(ranks),
     ).simplified()
+    tokenizer.fast = FastEncoder(tokenizer, ranks)  # nothing has to be found out again
+    return tokenizer
 
 
-def ranks_of(data: bytes) -> dict[bytes, int]:
-    ranks: dict[bytes, int] = {}
-    taken: set[int] = set()
-    room = MOST_BYTES
+def tokenizer_of_js(content: Mapping[str, Any], pattern: str | None = None) -> BytePairTokenizer:
+    """js-tiktoken's JSON: lines of "! OFFSET TOKEN TOKEN …", the ranks counting from the offset on."""
+    lines: list[tuple[int, bytes, int]] = []
+    for number, line in enumerate(text(content.get("bpe_ranks"), "bpe_ranks").split("\n"), 1):
+        fields = line.split(" ")
+        if not line:
+            continue
+        if len(fields) < 2 or not (fields[1].isascii() and fields[1].isdecimal() and len(fields[1]) <= 10):
+            raise LabError(f"line {number} of bpe_ranks does not begin with a mark and the first rank: {shown(line)}")
+        try:
+            lines += [(number, token.encode("ascii"), int(fields[1]) + i) for i, token in enumerate(fields[2:])]
+        except UnicodeEncodeError:
+            raise LabError(f"line {number} of bpe_ranks is not base64") from None
+    said = text(content.get("pat_str"), "pat_str")
+    return tokenizer_of_ranks(ranks_of(lines), named(pattern or said), special_of(content))
+
+
+def special_of(content: Mapping[str, Any]) -> dict[str, int]:
+    given = mapping(content.get("special_tokens"), "special_tokens")
+    return {name: whole_number(token, f"the id of {shown(name)}") for name, token in given.items()}
+
+
+def read_beside(path: Path, digest: str) -> tuple[str, dict[str, int]]:
+    """The pattern and the special tokens that lie beside ranks of ours; LabError if they belong to other ranks."""
+    try:
+        content = mapping(read_json(path, LARGEST_BESIDE), "it")
+        if content.get("sha256") != digest:
+            raise LabError(
+                "it belongs to other ranks (their sha256 is another); remove it, or export the tokenizer again"
+            )
+        return text(content.get("pat_str"), "pat_str"), special_of(content)
+    except LabError as error:
+        raise LabError(f"{path.name}: {error}") from None
+
+
+def lines_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """The number, token and rank of each line."""
     for number, line in enumerate(data.split(b"\n"), 1):
         fields = line.split()
         if not fields:
             continue
         if len(fields) != 2 or not fields[1].isdigit() or len(fields[1]) > 10:
             raise LabError(f"line {number} is not a token in base64 and its rank: {shown(line[:60])}")
+        yield number, fields[0], int(fields[1])
+
+
+def ranks_of(lines: Iterable[tuple[int, bytes, int]]) -> dict[bytes, int]:
+    ranks: dict[bytes, int] = {}
+    taken: set[int] = set()
+    room = MOST_BYTES
+    for number, encoded, rank in lines:
         try:
-            token = b64decode(fields[0], validate=True)
+            token = b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            raise LabError(f"line {number} has broken base64: {shown(fields[0][:60])}") from None
-        rank = int(fields[1])
+            raise LabError(f"line {number} has broken base64: {shown(encoded[:60])}") from None
         room -= len(token)
         if not token or len(token) > LONGEST_TOKEN or room < 0:
             raise LabError(f"line {number} has a token of {len(token)} bytes; that is beyond any text")
@@ -81,27 +155,49 @@ def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
     the stretch alone, whatever stands around it: the lowest rank goes first, the leftmost of equals. So whenever two
     neighbours x y become T, T alone passed through x y too; and T alone makes only one last merge. It is found with
     the tokens of lower rank where these suffice, as in every encoding that was learnt, else with all of them.
+
+    T alone passes through x y if no merge joins what is on both sides of the place between them before x and y are
+    there. `joined` goes back in time and asks at each step (the idea is that of github/rust-gems, crates/bpe).
     """
     found: dict[Pair, int] = {}
     order: list[int] = []
     left_over: list[bytes] = []
-    base = [ranks[bytes([byte])] for byte in range(256)]
+    known = {bytes([byte]): ranks[bytes([byte])] for byte in range(256)}
+    made = dict.fromkeys(known.values(), -1)  # token → when it was made; bytes are there from the beginning
+    halves: dict[int, Pair] = {}
+
+    def joined(left: int, right: int) -> bool:
+        until = len(order)
+        while True:
+            if found.get((left, right), until) < until:
+                return True
+            first, second = made[left], made[right]
+            if first > second:
+                until, left = first, halves[left][1]
+            elif second >= 0:  # of two merges of one rank the left one goes first
+                until, right = second + 1, halves[right][0]
+            else:
+                return False
+
     for data, token in sorted(ranks.items(), key=lambda entry: entry[1]):
         if len(data) == 1:
             continue
-        symbols = merge_chunk([base[byte] for byte in data], found, order)
-        if len(symbols) == 2:
-            found[symbols[0], symbols[1]] = len(order)
-            order.append(token)
+        for i in range(1, len(data)):
+            left, right = known.get(data[:i]), known.get(data[i:])
+            if left is not None and right is not None and not joined(left, right):
+                halves[token] = left, right
+                made[token] = found[left, right] = len(order)
+                order.append(token)
+                known[data] = token
+                break
         else:
             left_over.append(data)
-    merges = {order[rank]: pair for pair, rank in found.items()}
     if sum(len(data) ** 2 for data in left_over) > MOST_WORK:
         raise LabError(f"{len(left_over)} tokens, the first of rank {ranks[left_over[0]]}, are not made by any merge")
     for data in left_over:
         if (pair := last_merge(data, ranks)) is not None:
-            merges[ranks[data]] = pair
-    return merges
+            halves[ranks[data]] = pair
+    return halves
 
 
 def last_merge(data: bytes, ranks: dict[bytes, int]) -> Pair | None:
@@ -129,4 +225,11 @@ def write_ranks(tokenizer: BytePairTokenizer, path: Path) -> None:
     if merged != sorted(merged):
         raise LabError("tiktoken's ranks are its ids, and the ids of this encoding do not rise with its merges")
     lines = [b64encode(data) + f" {token}\n".encode() for data, token in sorted(ids.items(), key=lambda e: e[1])]
-    write_aside(path, b"".join(lines))
+    data = b"".join(lines)
+    content = {
+        "sha256": sha256(data).hexdigest(),
+        "pat_str": expression(tokenizer.pattern),
+        "special_tokens": tokenizer.special_of,
+    }
+    write_aside(path, data)
+    write_aside(path.with_name(path.name + BESIDE), json.dumps(content, ensure_ascii=False, indent=1).encode())

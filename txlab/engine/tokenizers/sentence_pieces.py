@@ -166,22 +166,40 @@ def places(inner: Any, text: str) -> list[tuple[str, int, int]]:
     return [(piece.piece, piece.begin, piece.end) for piece in pieces]
 
 
-def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
-    """A .spm and the vocab.json that numbers its pieces; LabError names the file, or the missing library."""
+def read_sentence_model(path: Path) -> SentencePieceTokenizer:
+    """A SentencePiece model alone, whose pieces have its own numbers; LabError, without the file's name."""
+    inner = processor(path)
+    token_of: dict[str, int] = {}
+    for token in range(inner.get_piece_size()):
+        token_of.setdefault(inner.id_to_piece(token), token)
+    special = [token for token in range(inner.get_piece_size()) if inner.is_control(token) or inner.is_unknown(token)]
+    return SentencePieceTokenizer(inner, token_of, [AddedToken(inner.id_to_piece(token), token) for token in special])
+
+
+def processor(path: Path) -> Any:
+    """The library's processor of a model; LabError without the file's name, but for a missing library."""
     try:
         import sentencepiece
     except ImportError:
-        raise LabError(f"{model.name} {MISSING}") from None
+        raise LabError(f"{path.name} {MISSING}") from None
+    data = read_bytes(path, LARGEST_MODEL)
+    try:
+        inner = sentencepiece.SentencePieceProcessor(model_proto=data)
+        inner.encode("", out_type=str)  # one that was not loaded says so only here
+    except Exception as error:  # the library raises RuntimeError, OSError, or what its binding makes of them
+        raise LabError(f"it is not a SentencePiece model: {one_line(error)[:120]}") from None
+    return inner
+
+
+def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
+    """A .spm and the vocab.json that numbers its pieces; LabError names the file, or the missing library."""
+    try:
+        inner = processor(model)
+    except LabError as error:
+        raise LabError(str(error) if MISSING in str(error) else f"{model.name}: {error}") from None
     try:
         token_of = vocabulary_of(read_json(vocab))
     except LabError as error:
         raise LabError(f"{vocab.name}: {error}") from None
-    try:
-        inner = sentencepiece.SentencePieceProcessor(model_proto=read_bytes(model, LARGEST_MODEL))
-        inner.encode("", out_type=str)  # one that was not loaded says so only here
-    except LabError as error:
-        raise LabError(f"{model.name}: {error}") from None
-    except Exception as error:  # the library raises RuntimeError, OSError, or what its binding makes of them
-        raise LabError(f"{model.name} is not a SentencePiece model: {one_line(error)[:120]}") from None
     known = [AddedToken(name, token_of[name]) for name in SPECIAL if name in token_of]
     return SentencePieceTokenizer(inner, token_of, beside(model.parent, known, token_of))

@@ -112,7 +112,7 @@ def pieces(data: bytes) -> Iterator[tuple[int, str]]:
 def cuttable(tokenizer: Tokenizer) -> bool:
     """Whether the tokens of the pieces are those of the whole, whatever the text."""
     if isinstance(tokenizer, BytePairTokenizer):
-        return isinstance(tokenizer.base, Bytes) and tokenizer.pattern in ("gpt2", "gpt4")
+        return isinstance(tokenizer.base, Bytes) and tokenizer.pattern in ("gpt2", "gpt4", "cl100k")
     return isinstance(tokenizer, (ByteTokenizer, CharacterTokenizer))
 
 
