@@ -1,6 +1,6 @@
 """The reference values that are "computed here", simulated without a line of txlab: numpy alone, from the book.
 
-    python tests/experiments/independent_simulations.py [walk-19 walk-5 cliff windy bias]
+    python tests/experiments/independent_simulations.py [walk-19 n-step walk-5 cliff windy bias dyna]
 
 It prints mean, standard error and run count; experiments/reference_numbers has them as they came out. Worlds and rules
 are written down anew from Sutton and Barto 2018 (examples 6.2, 6.5 to 6.7, 7.1; sections 12.1 to 12.5), with numpy's
@@ -9,6 +9,7 @@ own random numbers. It takes some minutes, and no test runs it whole.
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Iterator
 
@@ -91,6 +92,30 @@ def walk_19(runs: int = 5000) -> None:
     for seed, (method, lam, alpha) in enumerate(best):
         errors = walk_errors(19, method, lam, alpha, runs, 10, -1.0, 0.0, 1900 + seed)
         said(f"{method} λ={lam:g} α={alpha:g}", errors.mean(axis=1))
+
+
+def n_step(runs: int = 5000) -> None:
+    """n-step TD on the 19 states, in the order of time (the box on page 144): the mean error over ten episodes."""
+    true = np.linspace(-1.0, 1.0, 21)[1:-1]
+    for n, alpha in ((1, 0.8), (2, 0.6), (4, 0.4), (8, 0.3), (16, 0.15)):
+        rng = np.random.default_rng(7200 + n)
+        found = np.zeros(runs)
+        for run in range(runs):
+            v = [0.0] * 21
+            for _ in range(10):
+                states, end = [10], 0
+                while 0 < states[-1] < 20:
+                    states.append(states[-1] + (1 if rng.random() < 0.5 else -1))
+                last = len(states) - 1
+                pays = -1.0 if states[-1] == 0 else 1.0
+                for t in range(last + n - 1):
+                    tau = t - n + 1
+                    if tau >= 0:
+                        end = tau + n
+                        gain = pays if end >= last else v[states[end]]
+                        v[states[tau]] += alpha * (gain - v[states[tau]])
+                found[run] += np.sqrt(((np.array(v[1:-1]) - true) ** 2).mean()) / 10
+        said(f"n-step TD n={n} α={alpha:g}", found)
 
 
 def walk_5(runs: int = 20_000) -> None:
@@ -208,8 +233,51 @@ def bias(runs: int = 100_000, episodes: int = 300) -> None:
             said(f"{name}, per cent left, episode {label}", 100.0 * left[place])
 
 
+def dyna(episodes: int = 10) -> None:
+    """Dyna-Q in the maze of example 8.1, γ = .95, α = ε = .1: mean steps of episodes 2 to 10."""
+    walls = {(1, 2), (2, 2), (3, 2), (4, 5), (0, 7), (1, 7), (2, 7)}
+
+    def moved(cell: tuple[int, int], action: int) -> tuple[int, int]:
+        row, column = cell[0] + (-1, 0, 1, 0)[action], cell[1] + (0, 1, 0, -1)[action]
+        there = (row, column)
+        return there if 0 <= row < 6 and 0 <= column < 9 and there not in walls else cell
+
+    for planning, runs in ((0, 3000), (5, 1500), (50, 400)):
+        rng = random.Random(8200 + planning)
+        found = np.zeros(runs)
+        for run in range(runs):
+            q: dict[tuple[int, int], list[float]] = {}
+            model: dict[tuple[int, int], dict[int, tuple[float, tuple[int, int]]]] = {}
+            cells: list[tuple[int, int]] = []
+            for episode in range(episodes):
+                s, steps = (2, 0), 0
+                while s != (0, 8):
+                    row = q.setdefault(s, [0.0] * 4)
+                    best = [a for a in range(4) if row[a] == max(row)]
+                    a = rng.randrange(4) if rng.random() < 0.1 else rng.choice(best)
+                    after = moved(s, a)
+                    reward = float(after == (0, 8))
+                    if s not in model:
+                        model[s] = {}
+                        cells.append(s)
+                    model[s][a] = (reward, after)
+                    replayed = [(s, a)]
+                    for _ in range(planning):
+                        cell = cells[int(rng.random() * len(cells))]
+                        tried = list(model[cell])
+                        replayed.append((cell, tried[int(rng.random() * len(tried))]))
+                    for x, y in replayed:
+                        paid, then = model[x][y]
+                        ahead = 0.0 if then == (0, 8) else max(q.setdefault(then, [0.0] * 4))
+                        q[x][y] += 0.1 * (paid + 0.95 * ahead - q[x][y])
+                    s, steps = after, steps + 1
+                if episode:
+                    found[run] += steps / (episodes - 1)
+        said(f"Dyna-Q, {planning} from memory", found)
+
+
 ALL: dict[str, Callable[[], None]] = {
-    "walk-19": walk_19, "walk-5": walk_5, "cliff": cliff, "windy": windy, "bias": bias,
+    "walk-19": walk_19, "n-step": n_step, "walk-5": walk_5, "cliff": cliff, "windy": windy, "bias": bias, "dyna": dyna,
 }  # fmt: skip
 
 if __name__ == "__main__":

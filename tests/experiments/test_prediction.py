@@ -32,7 +32,7 @@ from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
 
-SHIPPED = ["random-walk", "random-walk-19", "td-lambda", "td-network", "baird"]
+SHIPPED = ["random-walk", "random-walk-19", "td-lambda", "td-network", "baird", "random-walk-n-step"]
 
 GRID: dict[str, Any] = {
     "world": {"name": "walk-5"},
@@ -110,6 +110,26 @@ def test_scores_are_the_mean_error_of_the_plain_functions() -> None:
         "score": "RMS error",
         "better": "low",
     }
+
+
+def test_a_grid_of_n_steps_has_n_where_others_have_lambda() -> None:
+    predict = {**GRID["predict"], "methods": ["n-step-td", "td-0"], "n": [1, 4], "alpha": [0.2, 0.4]}
+    experiment = build(PredictionScenario.model_validate({**GRID, "predict": predict}))
+    for _ in range(3):
+        values = experiment.step()
+    frame = experiment.frame()
+    assert frame.facts["sweep"]["axes"] == [["method", ["n-step-td", "td-0"]], ["n", [1, 4]], ["alpha", [0.2, 0.4]]]
+    score = np.asarray(frame.tensors["sweep/score"])
+    assert score[0, 0] == pytest.approx(score[1, 0], rel=1e-12)  # n = 1 is TD(0)
+    assert score[1, 0].tolist() == score[1, 1].tolist()
+    told = explain_metric(experiment.scenario.model_dump(), "rms/n-step-td n=4 α=0.2", 3, values)
+    assert told is not None
+    assert {each.name: each.value for each in told.operands}["n"] == 4
+    side = [each["label"] for each in frame.facts["sides"]].index("n-step-td n=4 α=0.2")
+    assert {each.name: each.value for each in explain(frame, f"{side}/v", (3,)).operands}["n"] == 4
+    predict["methods"] = ["n-step-td", "accumulating"]
+    with pytest.raises(ValidationError, match="a grid has one of them"):
+        PredictionScenario.model_validate({**GRID, "predict": predict})
 
 
 def test_a_large_grid_draws_the_best_of_each_method() -> None:

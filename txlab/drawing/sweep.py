@@ -25,7 +25,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.protocol import Frame
 
 Value = float | str
-LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "gamma": "γ", "beta": "β"}
+LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "n": "n", "gamma": "γ", "beta": "β"}
 
 
 @dataclass(frozen=True)

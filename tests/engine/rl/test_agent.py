@@ -15,6 +15,7 @@ from txlab.engine.rl.environment import SampledProcess
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.rules.reinforce import Reinforce
 from txlab.engine.rl.settings import RULES, Rule, Settings
+from txlab.engine.rl.sweeps.rules import RULES as SWEPT
 from txlab.engine.rl.sweeps.sweep import Sweep
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.engine.rl.worlds.maps import carried, compile_map
@@ -230,7 +231,7 @@ def test_expected_sarsa_without_exploring_is_q_learning() -> None:
     assert np.array_equal(one.v(), two.v())
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("td-lambda", "value-iteration")])
+@pytest.mark.parametrize("rule", list(SWEPT))
 @pytest.mark.parametrize("policy", ["epsilon-greedy", "softmax"])
 def test_an_agent_of_a_sweep_lives_the_life_of_the_glass_box(rule: Rule, policy: str) -> None:
     settings = [

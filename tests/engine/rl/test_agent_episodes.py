@@ -14,7 +14,7 @@ from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.worlds.catalogue import world_named
 
 CONTROL: tuple[Rule, ...] = (
-    "sarsa", "expected-sarsa", "q-learning", "double-q", "sarsa-lambda", "watkins-q-lambda",
+    "sarsa", "expected-sarsa", "q-learning", "double-q", "n-step-sarsa", "dyna-q", "sarsa-lambda", "watkins-q-lambda",
 )  # fmt: skip
 TRACED: tuple[Rule, ...] = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
 
@@ -77,7 +77,7 @@ def test_a_new_episode_remembers_nothing_of_the_old(rule: Rule) -> None:
             begun += 1
 
 
-@pytest.mark.parametrize("rule", ["monte-carlo", "reinforce", "reinforce-baseline"])
+@pytest.mark.parametrize("rule", ["monte-carlo", "n-step-sarsa", "reinforce", "reinforce-baseline"])
 def test_who_learns_from_whole_episodes_begins_again_in_an_edited_world(rule: Rule) -> None:
     process = world_named("cliff").process
     agent = make_agent(process, Settings(rule=rule, alpha=0.01), 1)
@@ -101,11 +101,11 @@ def test_true_online_td_goes_on_in_an_edited_world_with_the_value_of_where_it_st
             assert all(term.letters != "late" for term in agent.last.terms)
 
 
-@pytest.mark.parametrize("rule", ["sarsa", "expected-sarsa", "q-learning", "double-q", *TRACED])
+@pytest.mark.parametrize("rule", [*CONTROL, "td-lambda"])
 def test_what_is_cut_off_still_counts_on_what_would_have_followed(rule: Rule) -> None:
     """Two rooms, nothing ends, cut off after every step: with 10 everywhere δ is −1 + .5 · 10 − 10."""
     rooms = compiled(["go"], ["one", "two"], {(0, 0): [Outcome(1.0, 1, -1.0)], (1, 0): [Outcome(1.0, 0, -1.0)]}, 0)
-    agent = make_agent(replace(rooms, limit=1), Settings(rule=rule, alpha=1.0, initial=10.0, gamma=0.5), 0)
+    agent = make_agent(replace(rooms, limit=1), Settings(rule=rule, alpha=1.0, initial=10.0, gamma=0.5, planning=0), 0)
     agent.run(1)
     assert agent.last is not None
     assert (agent.last.truncated, agent.last.done) == (True, False)

@@ -135,7 +135,38 @@ def test_traces_are_cleared_where_an_episode_begins(kind: str) -> None:
 def test_an_end_has_no_future_and_a_cut_has_one(name: str) -> None:
     w = np.array([0.0, 0.0, 0.0, 8.0])
     walked = np.array([1, 3]), np.array([0.0])
-    over = METHODS[name].rule(w, tabular(4), Episode(*walked, ended=True), 0.5, 0.5, 0.5)
-    cut = METHODS[name].rule(w, tabular(4), Episode(*walked, ended=False), 0.5, 0.5, 0.5)
+    depth = 2 if METHODS[name].depth == "n" else 0.5
+    over = METHODS[name].rule(w, tabular(4), Episode(*walked, ended=True), 0.5, depth, 0.5)
+    cut = METHODS[name].rule(w, tabular(4), Episode(*walked, ended=False), 0.5, depth, 0.5)
     assert over.tolist() == [0, 0, 0, 8]
     assert cut.tolist() == [0, 2, 0, 8]
+
+
+def n_step_box(episode: Episode, values: np.ndarray, alpha: float, n: int, gamma: float) -> np.ndarray:
+    """n-step TD step by step in time, as Sutton and Barto's box has it (page 144): at time t the state of τ = t − n + 1
+    learns, from what is known by then."""
+    v, states, T, t = values.copy(), episode.states, len(episode.rewards), 0
+    while True:
+        tau = t - n + 1
+        if tau >= 0:
+            end = min(tau + n, T)
+            gain = sum(gamma ** (i - tau) * episode.rewards[i] for i in range(tau, end))
+            if end < T or not episode.ended:
+                gain += gamma ** (end - tau) * v[states[end]]
+            v[states[tau]] += alpha * (gain - v[states[tau]])
+        if tau == T - 1:
+            return v
+        t += 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 100])
+@pytest.mark.parametrize("limit", [0, 12])
+def test_n_step_td_learns_in_the_order_of_time(n: int, limit: int) -> None:
+    w = np.random.default_rng(1).normal(size=9)
+    for episode in some_episodes(walk(7, -1, 1, limit), 6):
+        found = METHODS["n-step-td"].rule(w, tabular(9), episode, 0.3, n, 0.9)
+        assert found == pytest.approx(n_step_box(episode, w, 0.3, n, 0.9), rel=1e-12)
+        if n == 1:
+            assert found == pytest.approx(METHODS["td-0"].rule(w, tabular(9), episode, 0.3, 0, 0.9), rel=1e-12)
+        if n == 100 and episode.ended:
+            assert found == pytest.approx(METHODS["monte-carlo"].rule(w, tabular(9), episode, 0.3, 0, 0.9), rel=1e-12)

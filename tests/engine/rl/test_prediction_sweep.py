@@ -1,6 +1,7 @@
 """Thousands of runs and settings at once are, number by number, the plain functions one at a time (MATH M4)."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ RUNS, EPISODES = 7, 3
 def both_ways(method: str, features: Features, limit: int) -> tuple[np.ndarray, np.ndarray]:
     """(M, D, K) weights: in batches, and by the plain functions."""
     lives = Lives(walk(7, -1, 1, limit), np.arange(RUNS))
-    sweep = PredictionSweep(method, features, RUNS, SETTINGS, 0.25)
+    settings = SETTINGS if METHODS[method].depth != "n" else replace(SETTINGS, depths=np.array([1, 3, 1, 40]))
+    sweep = PredictionSweep(method, features, RUNS, settings, 0.25)
     plain = sweep.weights.copy()
     cut = 0
     for _ in range(EPISODES):
@@ -29,7 +31,7 @@ def both_ways(method: str, features: Features, limit: int) -> tuple[np.ndarray, 
         cut += int((~episodes.ended).sum())
         sweep.learn(episodes)
         for run in range(RUNS):
-            for k, (alpha, lam) in enumerate(zip(SETTINGS.alphas, SETTINGS.lams, strict=True)):
+            for k, (alpha, lam) in enumerate(zip(settings.alphas, settings.depths, strict=True)):
                 w = plain[run, :, k]
                 plain[run, :, k] = METHODS[method].rule(w, features, episodes.of(run), alpha, lam, SETTINGS.gamma)
     assert bool(cut) == bool(limit)

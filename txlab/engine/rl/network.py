@@ -130,7 +130,7 @@ class NetworkSweep:
             for seed in seeds
             for module in [perceptron(features.size, hidden, torch.Generator().manual_seed(int(seed)))] * K
         ]
-        alphas, lams = np.tile(settings.alphas, M).tolist(), np.tile(settings.lams, M).tolist()
+        alphas, lams = np.tile(settings.alphas, M).tolist(), np.tile(settings.depths, M).tolist()
         self.features, self.runs, self.many = features, M, K
         self.learner = NetworkTD(modules, alphas, lams, settings.gamma)
         self._rows = torch.from_numpy(features.matrix)

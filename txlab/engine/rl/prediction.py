@@ -1,9 +1,10 @@
-"""Learning what states are worth from the episodes of a policy, with a linear unit: TD(λ), λ-returns, Monte Carlo (M4).
+"""What states are worth, learnt from the episodes of a policy with a linear unit: TD(λ), n-step TD, Monte Carlo (M4).
 
     O(s) = w · x(s),   R_t − O(s_t) = Σ_τ≥t [ r_τ+1 + O(s_τ+1) − O(s_τ) ]          Mehlig
 
 One episode at a time, written for reading; prediction_sweep.py does the same for thousands of runs and settings, and
-is held to these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and gives the new w.
+is held to these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and gives the new w;
+n-step TD has its n in the place of λ.
 Notable: "off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds up all that
 was learnt; Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and walks through the episode once
 more with a w that moves. The first diverges where the second does not: states are visited many times in an episode.
@@ -19,7 +20,7 @@ import numpy as np
 
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.lives import Episode
-from txlab.engine.rl.returns import lambda_returns, returns
+from txlab.engine.rl.returns import lambda_returns, n_step_returns, returns
 from txlab.engine.rl.traces import accumulating, dutch, replacing
 
 TraceKind = Literal["accumulating", "replacing", "true-online"]
@@ -168,6 +169,24 @@ def online_lambda_return(
     return newest
 
 
+def n_step_td(w: np.ndarray, features: Features, episode: Episode, alpha: float, n: float, gamma: float) -> np.ndarray:
+    """w ← w + α [ G_t:t+n − w · x(sₜ) ] x(sₜ),  G_t:t+n = rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ w · x(sₜ₊ₙ).
+
+    Sutton and Barto 2018, eq. 7.2. On-line: t is learnt from at step t + n, the last n at the end; nothing is learnt in
+    between, so that w here is the w of then. With n = 1 it is TD(0), with n above the length Monte Carlo.
+    """
+    T, n = len(episode.rewards), int(n)
+    gains = n_step_returns(episode.rewards, np.zeros(T + 1), n, gamma)
+    w = w.copy()
+    for t, gain in enumerate(gains):
+        reached = min(t + n, T)
+        over = episode.ended and reached == T
+        there = 0.0 if over else float(w @ features.matrix[episode.states[reached]])
+        x = features.matrix[episode.states[t]]
+        w += (alpha * (gain + gamma ** (reached - t) * there - w @ x)) * x
+    return w
+
+
 def monte_carlo(first_visit: bool) -> Rule:
     """w ← w + α [ Gₜ − w · x(sₜ) ] x(sₜ), at every visit or at the first alone.   Sutton and Barto 2018, eq. 6.1
 
@@ -192,13 +211,14 @@ def monte_carlo(first_visit: bool) -> Rule:
 
 @dataclass(frozen=True)
 class Method:
-    """A rule with what a person reads about it: `formula` in letters; `uses_lambda`, or λ means nothing to it."""
+    """A rule with what a person reads about it: `formula` in letters; `depth` is how far it looks, and means nothing
+    to some."""
 
     title: str
     formula: str
     source: str
     rule: Rule
-    uses_lambda: bool = True
+    depth: Literal["lam", "n", ""] = "lam"
 
 
 TD_FORMULA = "w ← w + α [ r + γ O(s′) − O(s) ] e"
@@ -224,7 +244,7 @@ METHODS: dict[str, Method] = {
         "w ← w + α [ r + γ O(s′) − O(s) ] x(s)",
         "Mehlig; Sutton and Barto 2018, eq. 6.2",
         lambda w, features, episode, alpha, lam, gamma: online("accumulating")(w, features, episode, alpha, 0.0, gamma),
-        uses_lambda=False,
+        depth="",
     ),
     "offline-lambda-return": Method(
         "off-line λ-return",
@@ -238,18 +258,25 @@ METHODS: dict[str, Method] = {
         "Mehlig",
         offline_sum,
     ),
+    "n-step-td": Method(
+        "n-step TD",
+        "w ← w + α [ rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ O(sₜ₊ₙ) − O(sₜ) ] x(sₜ)",
+        "Sutton and Barto 2018, eq. 7.2",
+        n_step_td,
+        depth="n",
+    ),
     "monte-carlo": Method(
         "Monte Carlo",
         "w ← w + α [ Gₜ − O(sₜ) ] x(sₜ)",
         "Sutton and Barto 2018, eq. 6.1",
         monte_carlo(first_visit=False),
-        uses_lambda=False,
+        depth="",
     ),
     "monte-carlo-first": Method(
         "Monte Carlo, first visits",
         "w ← w + α [ Gₜ − O(sₜ) ] x(sₜ) where sₜ is new",
         "Sutton and Barto 2018, 5.1",
         monte_carlo(first_visit=True),
-        uses_lambda=False,
+        depth="",
     ),
 }

@@ -18,6 +18,7 @@ import numpy as np
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.lives import Episodes
 from txlab.engine.rl.prediction import METHODS, TraceKind
+from txlab.engine.rl.returns import n_step_returns
 
 BLOCK = 3_000_000
 """Bytes of weights, traces and products of a block. benchmarks/rl_prediction.py with half the runs, on a core with 1 MB
@@ -27,10 +28,10 @@ the cache."""
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """K settings of one rule: alphas (K), lams (K), and γ of all."""
+    """K settings of one rule: alphas (K), depths (K), which are λ or the n of n-step TD, and γ of all."""
 
     alphas: np.ndarray
-    lams: np.ndarray
+    depths: np.ndarray
     gamma: float
 
 
@@ -90,7 +91,7 @@ def going_on(lengths: np.ndarray, t: int) -> int:
 
 def online(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, kind: TraceKind) -> None:
     """At every step: δ (n, K) = r + γ O(s′) − O(s), traces e (n, D, K), w ← w + (α δ) e."""
-    alphas, decay, gamma = settings.alphas, settings.gamma * settings.lams, settings.gamma
+    alphas, decay, gamma = settings.alphas, settings.gamma * settings.depths, settings.gamma
     traces, product = np.zeros_like(w), np.empty_like(w)
     before = np.zeros((len(w), len(alphas)))  # true on-line: O of this state when it was arrived at
     for t in range(int(episodes.lengths[0])):
@@ -146,9 +147,27 @@ def targets_of(
     return found
 
 
+def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+    """w ← w + α [ G_t:t+n − O(sₜ) ] x(sₜ), all settings of one n together, from the first step to the last."""
+    T, gamma, lengths = int(episodes.lengths[0]), settings.gamma, episodes.lengths
+    runs, rewards = np.arange(len(w)), episodes.rewards.T  # 0 after the end
+    for n in np.unique(settings.depths).astype(int).tolist():
+        these = np.flatnonzero(settings.depths == n)
+        part, alphas = w[:, :, these], settings.alphas[these]
+        gains = n_step_returns(rewards, np.zeros((len(rewards) + 1, len(w))), n, gamma)
+        for t in range(T):
+            on = going_on(lengths, t)
+            reached = np.minimum(t + n, lengths[:on])
+            here, there = (features.look(part[:on], episodes.states[runs[:on], at]) for at in (t, reached))
+            there[episodes.ended[:on] & (reached == lengths[:on])] = 0.0
+            there *= (gamma ** (reached - t))[:, None]
+            features.add(part[:on], episodes.states[:on, t], alphas * (gains[t, :on, None] + there - here))
+        w[:, :, these] = part
+
+
 def offline_lambda_return(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
     """First all targets, then w ← w + α [ Gₜ^λ − O(sₜ) ] x(sₜ) from the first step to the last."""
-    walk_again(w, features, episodes, settings, targets_of(w, features, episodes, settings, settings.lams))
+    walk_again(w, features, episodes, settings, targets_of(w, features, episodes, settings, settings.depths))
 
 
 def monte_carlo(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, first_visit: bool) -> None:
@@ -203,7 +222,7 @@ def walk_again(
 
 def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
     """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) with the w of before, then added at once."""
-    targets = targets_of(w, features, episodes, settings, settings.lams)
+    targets = targets_of(w, features, episodes, settings, settings.depths)
     change = np.zeros_like(w)
     for t in range(int(episodes.lengths[0])):
         n = going_on(episodes.lengths, t)
@@ -221,6 +240,7 @@ RULES: dict[str, BlockRule] = {
     "td-0": td_0,
     "offline-lambda-return": offline_lambda_return,
     "offline-sum": offline_sum,
+    "n-step-td": n_step_td,
     "monte-carlo": partial(monte_carlo, first_visit=False),
     "monte-carlo-first": partial(monte_carlo, first_visit=True),
 }

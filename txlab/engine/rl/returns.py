@@ -24,7 +24,7 @@ def returns(rewards: np.ndarray, gamma: float, last: float | np.ndarray = 0.0) -
 def n_step_returns(rewards: np.ndarray, values: np.ndarray, n: int, gamma: float) -> np.ndarray:
     """G_{t:t+n} = rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ V(sₜ₊ₙ); where the episode is over sooner, with what is left of it.
 
-    rewards (T), values (T + 1); result (T).                                     Sutton and Barto 2018, eq. 7.1
+    rewards (T) or (T, …), values (T + 1, …); result (T, …).                     Sutton and Barto 2018, eq. 7.1
     """
     T = len(rewards)
     reached = np.minimum(np.arange(T) + n, T)

@@ -13,6 +13,8 @@ Rule = Literal[
     "expected-sarsa",
     "q-learning",
     "double-q",
+    "n-step-sarsa",
+    "dyna-q",
     "sarsa-lambda",
     "watkins-q-lambda",
     "monte-carlo",
@@ -23,7 +25,7 @@ Rule = Literal[
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-PolicyName = Literal["epsilon-greedy", "softmax", "greedy"]
+PolicyName = Literal["epsilon-greedy", "softmax", "greedy", "exploring-starts"]
 Traces = Literal["accumulating", "replacing", "true-online"]
 
 TITLES: dict[Rule, str] = {
@@ -31,6 +33,8 @@ TITLES: dict[Rule, str] = {
     "expected-sarsa": "Expected SARSA",
     "q-learning": "Q-learning",
     "double-q": "double Q-learning",
+    "n-step-sarsa": "n-step SARSA",
+    "dyna-q": "Dyna-Q",
     "sarsa-lambda": "SARSA(λ)",
     "watkins-q-lambda": "Watkins' Q(λ)",
     "monte-carlo": "Monte Carlo",
@@ -49,7 +53,10 @@ class Settings:
     gamma         γ; None = the world's own
     lam           λ of the rules that have traces; td-lambda with λ = 0 is TD(0)
     traces        how they grow
-    policy        how actions are chosen; td-lambda evaluates the policy that chooses evenly
+    n             n-step SARSA: rewards that are waited for before the rest is guessed
+    planning      Dyna-Q: updates from what is remembered after each step in the world
+    policy        how actions are chosen; with exploring-starts (Monte Carlo) an episode's first one is any, the others
+                  are greedy; td-lambda evaluates the policy that chooses evenly
     epsilon       ε of ε-greedy     temperature   of softmax over Q
     decay         ε (and the temperature) of episode n is its value · decayⁿ, never below `floor`
     initial       what every Q(s, a), and V(s), is before anything is learned
@@ -61,9 +68,24 @@ class Settings:
     gamma: float | None = None
     lam: float = 0.9
     traces: Traces = "accumulating"
+    n: int = 4
+    planning: int = 5
     policy: PolicyName = "epsilon-greedy"
     epsilon: float = 0.1
     temperature: float = 1.0
     decay: float = 1.0
     floor: float = 0.0
     initial: float = 0.0
+
+
+def numbers(rule: str, policy: str = "epsilon-greedy") -> tuple[str, ...]:
+    """Which of a learner's numbers mean something to this rule with this policy, γ aside."""
+    if rule == "value-iteration":
+        return ()
+    found = ["alpha"]
+    if rule == "reinforce-baseline":
+        found.append("beta")
+    if rule not in ("reinforce", "reinforce-baseline", "td-lambda"):
+        found += {"softmax": ["temperature"], "greedy": [], "exploring-starts": []}.get(policy, ["epsilon"])
+    found += {"n-step-sarsa": ["n"], "dyna-q": ["planning"]}.get(rule, ["lam"] if "lambda" in rule else [])
+    return tuple(found)

@@ -18,7 +18,7 @@ from txlab.engine.rl.likely_path import likely_path
 from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps import sweep_in
 from txlab.engine.rl.sweeps.greedy import policies
-from txlab.engine.rl.sweeps.rules import RULES
+from txlab.engine.rl.sweeps.rules import prefers
 from txlab.errors import LabError
 from txlab.experiments.control.schema import ControlScenario
 from txlab.experiments.decisions.bands import spread
@@ -154,7 +154,7 @@ class ControlExperiment:
         """
         found = {}
         for i, label in enumerate(self.labels):
-            if RULES[self.scenario.learners[i].rule].prefers:
+            if prefers(self.scenario.learners[i].rule):
                 continue
             members = self.members(i, self.shown()[i])
             found[f"greedy/{label}"] = float(self.sweep.greedy_returns(members, self.walk).mean())
@@ -176,11 +176,11 @@ class ControlExperiment:
             members, settings = self.members(i, point), self.settings[i][point]
             tables = self.sweep.q(members)
             q = tables.mean(axis=0)
-            by: PolicyName = "softmax" if RULES[settings.rule].prefers else settings.policy
+            by: PolicyName = "softmax" if prefers(settings.rule) else settings.policy
             policy = policies(self.process, tables, self.sweep.heats[members], by).mean(axis=0)
             best = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1))
-            v = self.sweep.w(members).mean(axis=0) if RULES[settings.rule].prefers else best
-            tensors[f"{i}/preferences" if RULES[settings.rule].prefers else f"{i}/q"] = q.astype(np.float32)
+            v = self.sweep.w(members).mean(axis=0) if prefers(settings.rule) else best
+            tensors[f"{i}/preferences" if prefers(settings.rule) else f"{i}/q"] = q.astype(np.float32)
             tensors[f"{i}/v"] = v.astype(np.float32)
             tensors[f"{i}/policy"] = policy.astype(np.float32)
             if self.world.environment is None:
@@ -220,10 +220,18 @@ class ControlExperiment:
             "actions": list(self.process.actions),
             "world": self.world.title,
             "notes": list(self.world.notes),
-            "headline": [f"{'left' if self.world.name == 'bias' else 'return'}/{label}" for label in self.labels],
+            "headline": [f"{self.told_by()}/{label}" for label in self.labels],
             "band": "one standard error of the mean over the runs, below and above",
             "compute": compute,
         }
+
+    def told_by(self) -> str:
+        """The metric that says most: how long an episode took, where all that end earn the same and no more."""
+        if self.world.name == "bias":
+            return "left"
+        done, reward = self.process.done, self.process.reward
+        same = done.any() and not reward[~done].any() and np.ptp(reward[done]) == 0
+        return "length" if same else "return"
 
     # What a person may change
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isfinite, sqrt
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.rl.settings import TITLES
+from txlab.engine.rl.settings import TITLES, numbers
 from txlab.experiments.control.schema import LETTERS, ControlScenario, Learner
 
 
@@ -74,12 +74,11 @@ def of_return(
 def about(scenario: ControlScenario, learner: Learner) -> list[Operand]:
     """The numbers of a learner that are not swept."""
     swept = [name for name, _ in scenario.control.axes()]
-    shown = ["alpha", *([] if learner.rule.startswith("reinforce") else ["epsilon"])]
-    if "lambda" in learner.rule:
-        shown.append("lam")
     title = TITLES[learner.rule]
     return [
-        Operand(LETTERS[name], getattr(learner, name), title + (", at first" if name == "epsilon" else ""))
-        for name in shown
+        Operand(
+            LETTERS[name], getattr(learner, name), title + (", at first" if name in ("epsilon", "temperature") else "")
+        )
+        for name in numbers(learner.rule, learner.policy)
         if name not in swept
     ]

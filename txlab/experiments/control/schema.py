@@ -6,26 +6,26 @@ Defaults live here. Letters in the descriptions are MATH.md's. No torch at impor
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from txlab.engine.rl.settings import TITLES, PolicyName, Settings
+from txlab.engine.rl.rules.checking import checked
+from txlab.engine.rl.settings import TITLES, PolicyName, Rule, Settings, numbers
 from txlab.experiments.decisions.world import WorldSection
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 
-Learning = Literal[
-    "sarsa",
-    "expected-sarsa",
-    "q-learning",
-    "double-q",
-    "sarsa-lambda",
-    "watkins-q-lambda",
-    "monte-carlo",
-    "reinforce",
-    "reinforce-baseline",
-]
+
+def steers(rule: Rule) -> Rule:
+    """All rules but those that choose no actions."""
+    if rule in ("td-lambda", "value-iteration"):
+        raise ValueError(f"{rule} does not steer; use kind = 'prediction' or 'planning'")
+    return rule
+
+
+Learning = Annotated[Rule, AfterValidator(steers)]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 StepSize = Annotated[float, Field(gt=0, le=10)]
+Steps = Annotated[int, Field(ge=1, le=1000)]
 MOST_AGENTS = 1_000_000
 
 
@@ -39,6 +39,8 @@ class Learner(Section):
     gamma: Share | None = Field(None, description="γ; left out = the world's own")
     lam: Share = Field(0.9, description="λ of the rules with traces")
     traces: Literal["accumulating", "replacing"] = Field("accumulating", description="how they grow")
+    n: Steps = Field(4, description="n of n-step SARSA")
+    planning: Annotated[int, Field(ge=0, le=1000)] = Field(5, description="Dyna-Q: updates from memory after each step")
     policy: PolicyName = Field("epsilon-greedy", description="how actions are chosen")
     epsilon: Share = Field(0.1, description="ε of ε-greedy")
     temperature: Annotated[float, Field(gt=0, le=1e6)] = Field(1.0, description="τ of softmax over Q")
@@ -49,6 +51,11 @@ class Learner(Section):
     preferences: list[float] = Field(
         default_factory=list, max_length=100, description="REINFORCE: of each action at first; none = initial for all"
     )
+
+    @model_validator(mode="after")
+    def settings_are_possible(self) -> Self:
+        checked(self.settings())
+        return self
 
     @model_validator(mode="after")
     def preferences_are_reinforce_s(self) -> Self:
@@ -85,10 +92,13 @@ class Control(Section):
     alpha: list[StepSize] = Field(default_factory=list, max_length=64, description="values of α; none = as it is")
     epsilon: list[Share] = Field(default_factory=list, max_length=64, description="values of ε")
     lam: list[Share] = Field(default_factory=list, max_length=64, description="values of λ")
+    n: list[Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default_factory=list, max_length=64, description="values of n"
+    )
 
     def axes(self) -> list[tuple[str, list[float]]]:
         """What is swept, by name."""
-        return [(name, getattr(self, name)) for name in ("alpha", "epsilon", "lam") if getattr(self, name)]
+        return [(name, getattr(self, name)) for name in ("alpha", "epsilon", "lam", "n") if getattr(self, name)]
 
     @model_validator(mode="after")
     def values_differ(self) -> Self:
@@ -137,7 +147,7 @@ class ControlScenario(Scenario):
         return [*rows, ("Runs", f"{several(control.runs, 'seed')} of each, {several(control.episodes, 'episode')}")]
 
 
-LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "temperature": "τ", "beta": "β"}
+LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "temperature": "τ", "beta": "β", "n": "n", "planning": "planning"}
 
 
 def listed(values: Sequence[float]) -> str:
@@ -146,13 +156,7 @@ def listed(values: Sequence[float]) -> str:
 
 def told(learner: Learner, swept: Sequence[str]) -> str:
     """A learner in one line, without what is swept."""
-    shown = ["alpha"]
-    if learner.rule == "reinforce-baseline":
-        shown.append("beta")
-    if not learner.rule.startswith("reinforce"):
-        shown += {"epsilon-greedy": ["epsilon"], "softmax": ["temperature"], "greedy": []}[learner.policy]
-    if "lambda" in learner.rule:
-        shown.append("lam")
-    numbers = [f"{LETTERS[name]} = {getattr(learner, name):g}" for name in shown if name not in swept]
+    shown = [name for name in numbers(learner.rule, learner.policy) if name not in swept]
     title = TITLES[learner.rule]
-    return ", ".join([f"{learner.label}: {title}" if learner.label else title, *numbers])
+    said = [f"{LETTERS[name]} = {getattr(learner, name):g}" for name in shown]
+    return ", ".join([f"{learner.label}: {title}" if learner.label else title, *said])

@@ -21,7 +21,7 @@ from txlab.errors import LabError
 from txlab.experiments.decisions.world import WorldSection, world_of
 from txlab.experiments.protocol import Frame
 
-OPTIMAL = ("value-iteration", "q-learning", "double-q", "watkins-q-lambda")
+OPTIMAL = ("value-iteration", "q-learning", "dyna-q", "double-q", "watkins-q-lambda")
 """Rules whose values are those of the best choice; those of the others are of the policy in the frame."""
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from txlab.engine.rl.settings import TITLES, Settings
+from txlab.engine.rl.settings import TITLES, Settings, numbers
 from txlab.engine.rl.update import Term
 from txlab.experiments.protocol import Frame
 
@@ -72,8 +72,9 @@ def learner_side(settings: Settings, gamma: float, heat: float | None = None, **
     if heat is not None:
         soft = settings.policy == "softmax"
         settings = replace(settings, temperature=heat) if soft else replace(settings, epsilon=heat)
-    numbers = ("beta", "traces", "policy", "temperature", "decay", "floor", "initial")
-    told = {name: getattr(settings, name) for name in numbers}
+    names = ["beta", "traces", "policy", "temperature", "decay", "floor", "initial"]
+    names += [name for name in ("n", "planning") if name in numbers(settings.rule)]
+    told = {name: getattr(settings, name) for name in names}
     return side_of(
         settings.rule, TITLES[settings.rule], gamma, settings.alpha, settings.lam, settings.epsilon, **told, **more
     )

@@ -50,6 +50,7 @@ class WorldSection(Section):
     frozen: float | None = Field(None, description="frozen-lake: share of it that is ice")
     capital: int | None = Field(None, description="gambler: what must be reached")
     heads: float | None = Field(None, description="gambler: probability that a stake is won")
+    exploring: bool | None = Field(None, description="blackjack: whether an episode begins in any state, all alike")
     choices: int | None = Field(None, description="bias: actions in B")
 
     @model_validator(mode="after")

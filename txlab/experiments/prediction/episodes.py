@@ -20,7 +20,7 @@ from txlab.engine.rl.prediction_sweep import PredictionSweep
 from txlab.errors import LabError
 from txlab.experiments.decisions.frames import facts_of, side_of
 from txlab.experiments.decisions.world import world_of
-from txlab.experiments.prediction.schema import Curve, Method, PredictionScenario
+from txlab.experiments.prediction.schema import Curve, Method, PredictionScenario, depth_of
 from txlab.experiments.prediction.settings import check_size, features_of, learnt
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
@@ -120,14 +120,14 @@ class EpisodeExperiment:
             return said
         found = []
         for method, each in self.learnt.items():
-            lam, alpha = each.pairs[int(self.scores(method)[0].argmin())]
-            found.append(Curve(method=method, lam=lam, alpha=alpha, label=method))
+            depth, alpha = each.pairs[int(self.scores(method)[0].argmin())]
+            best: dict[str, Any] = {depth_of(method) or "lam": depth, "alpha": alpha}
+            found.append(Curve(method=method, label=method, **best))
         return found
 
     def place(self, curve: Curve) -> int:
         """Which of its method's settings it is."""
-        pairs = self.learnt[curve.method].pairs
-        return pairs.index((curve.lam, curve.alpha) if (curve.lam, curve.alpha) in pairs else (0.0, curve.alpha))
+        return self.learnt[curve.method].pairs.index((curve.depth, curve.alpha))
 
     # Looking
 
@@ -155,9 +155,13 @@ class EpisodeExperiment:
             grids = {method: self.learnt[method].grid for method in gridded}
             tensors["sweep/score"] = np.stack([scores[method][0][grids[method]] for method in gridded])
             tensors["sweep/error"] = np.stack([scores[method][1][grids[method]] for method in gridded])
-            predict = self.scenario.predict
+            predict, axis = self.scenario.predict, self.scenario.axis
             facts["sweep"] = {
-                "axes": [["method", list(gridded)], ["lam", list(predict.lam)], ["alpha", list(predict.alpha)]],
+                "axes": [
+                    ["method", list(gridded)],
+                    [axis, list(getattr(predict, axis))],
+                    ["alpha", list(predict.alpha)],
+                ],
                 "score": "RMS error",
                 "better": "low",
             }
@@ -221,4 +225,6 @@ def over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def curve_side(curve: Curve, gamma: float, title: str, **now: Any) -> dict[str, Any]:
     """What a frame says of one curve; `now` are the numbers that a person has turned since."""
     numbers: dict[str, Any] = {"alpha": curve.alpha, "lam": curve.lam, "label": curve.name}
+    if depth_of(curve.method) == "n":
+        numbers |= {"lam": None, "n": curve.n}
     return side_of(curve.method, title, gamma, **(numbers | now))

@@ -19,10 +19,12 @@ from txlab.engine.rl.prediction import METHODS, Learned
 from txlab.engine.rl.prediction_why import why_update
 from txlab.errors import LabError
 from txlab.experiments.decisions.world import WorldSection, world_of
-from txlab.experiments.prediction.schema import KINDS, OFF_POLICY, WITHOUT_LAMBDA, PredictionScenario
+from txlab.experiments.prediction.schema import KINDS, LETTERS, OFF_POLICY, PredictionScenario, depth_of
 from txlab.experiments.protocol import Frame
 
 SOURCE = "Sutton and Barto 2018, figures 6.2 and 12.3"
+
+DEPTHS = {"lam": "0: one step ahead; 1: the whole return", "n": "1: one step ahead; many: the whole return"}
 
 OFF_POLICY_ERRORS = {
     "rms": ("RMS = √( Σ_s d(s) [ V(s) − V^π(s) ]² )", "how far the values are off; it need not fall to 0"),
@@ -103,8 +105,8 @@ def _rms(scenario: PredictionScenario, label: str, step: int, values: Mapping[st
     ]
     if curve is not None:
         operands.append(Operand("α", curve.alpha, "step size"))
-        if curve.method not in WITHOUT_LAMBDA:
-            operands.append(Operand("λ", curve.lam, "0: one step ahead; 1: the whole return"))
+        if depth := depth_of(curve.method):
+            operands.append(Operand(LETTERS[depth], curve.depth, DEPTHS[depth]))
         if curve.method in METHODS:
             operands.append(Operand("rule", METHODS[curve.method].formula, METHODS[curve.method].source))
     else:
@@ -133,20 +135,21 @@ def _rms(scenario: PredictionScenario, label: str, step: int, values: Mapping[st
 def _score(scenario: PredictionScenario, method: str, step: int, found: float) -> Explanation:
     predict = scenario.predict
     over = "mean over the episodes so far" if predict.score == "mean" else "after the last episode"
-    lams: Sequence[Any] = [0.0] if method in WITHOUT_LAMBDA else predict.lam
+    axis = scenario.axis
+    depths: Sequence[Any] = getattr(predict, axis) if depth_of(method) else [0.0]
     return Explanation(
         question=f"why a score of {found:.4g}?",
-        equation="score = min over λ, α of the RMS error, " + over,
+        equation=f"score = min over {LETTERS[axis]}, α of the RMS error, {over}",
         math="M4",
         source="Sutton and Barto 2018, figures 12.3, 12.6 and 12.8",
         operands=[
             Operand("method", method),
-            Operand("λ", list(lams), "tried"),
+            Operand(LETTERS[axis], list(depths), "tried"),
             Operand("α", list(predict.alpha), "tried"),
             Operand("episodes", step, "of every run"),
             Operand("runs", predict.runs, "all settings learn from the same ones"),
         ],
-        steps=[Step("settings", f"{len(lams)} · {len(predict.alpha)}", len(lams) * len(predict.alpha))],
+        steps=[Step("settings", f"{len(depths)} · {len(predict.alpha)}", len(depths) * len(predict.alpha))],
         result=found,
     )
 
@@ -203,7 +206,11 @@ def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanat
             Operand("V(s)", found, str(frame.facts.get("values", ""))),
             Operand("V^π(s)", true, "true, of the policy that is evaluated"),
             Operand("α", about["alpha"], "step size"),
-            Operand("λ", about["lam"], "how far back an error is carried"),
+            *(
+                [Operand("n", about["n"], DEPTHS["n"])]
+                if "n" in about
+                else [Operand("λ", about["lam"], "how far back an error is carried")]
+            ),
         ],
         steps=steps,
         result=found,

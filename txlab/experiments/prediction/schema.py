@@ -5,11 +5,11 @@ Defaults live here. Letters in the descriptions are MATH.md's. No torch at impor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from txlab.engine.rl.prediction import METHODS
 from txlab.experiments.decisions.world import WorldSection
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
 
@@ -20,6 +20,7 @@ OnPolicy = Literal[
     "td-0",
     "offline-lambda-return",
     "offline-sum",
+    "n-step-td",
     "monte-carlo",
     "monte-carlo-first",
     "network",
@@ -28,6 +29,7 @@ OffPolicy = Literal["semi-gradient-dp", "semi-gradient-td", "tdc", "gtd2"]
 Method = OnPolicy | OffPolicy
 
 OFF_POLICY: tuple[OffPolicy, ...] = get_args(OffPolicy)
+LETTERS = {"lam": "λ", "n": "n"}
 KINDS: dict[str, Literal["accumulating", "replacing", "true-online"]] = {
     "accumulating": "accumulating",
     "replacing": "replacing",
@@ -35,12 +37,19 @@ KINDS: dict[str, Literal["accumulating", "replacing", "true-online"]] = {
     "td-0": "accumulating",
 }
 """Those that learn at every step, and by which traces; TD(0) is λ = 0."""
-WITHOUT_LAMBDA = ("td-0", "monte-carlo", "monte-carlo-first", *OFF_POLICY)
 
 MOST_CURVES = 12  # settings of a grid that are all drawn; of a larger one the best of each method is
 
 Lambda = Annotated[float, Field(ge=0, le=1)]
+Steps = Annotated[int, Field(ge=1, le=10_000)]
 Alpha = Annotated[float, Field(ge=0, le=100)]
+
+
+def depth_of(method: str) -> Literal["lam", "n", ""]:
+    """By which of its numbers a method says how far it looks ahead, or an error back; "" by none."""
+    if method in OFF_POLICY:
+        return ""
+    return METHODS[method].depth if method in METHODS else "lam"
 
 
 class Predict(Section):
@@ -48,6 +57,7 @@ class Predict(Section):
 
     methods: list[Method] = Field(default_factory=list, max_length=13, description="rules that go through the grid")
     lam: list[Lambda] = Field([0.8], min_length=1, max_length=100, description="λ of the grid")
+    n: list[Steps] = Field([1], min_length=1, max_length=100, description="n of n-step TD, in the place of λ")
     alpha: list[Alpha] = Field([0.1], min_length=1, max_length=200, description="α of the grid")
     runs: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="M, lives that are learnt from, apart")
     episodes: PositiveInt = Field(10, description="episodes of a run; sweeps or steps of the off-policy rules")
@@ -68,13 +78,20 @@ class Curve(Section):
 
     method: Method
     lam: Lambda = 0.0
+    n: Steps = 1
     alpha: Alpha = 0.1
     label: str = Field("", max_length=40, description="its name on the chart; empty = made of the settings")
 
     @property
+    def depth(self) -> float:
+        """λ, or n, of methods that have one; else 0."""
+        name = depth_of(self.method)
+        return getattr(self, name) if name else 0.0
+
+    @property
     def name(self) -> str:
-        lam = "" if self.method in WITHOUT_LAMBDA else f" λ={self.lam:g}"
-        return self.label or f"{self.method}{lam} α={self.alpha:g}"
+        letter = {"lam": " λ=", "n": " n=", "": ""}[depth_of(self.method)]
+        return self.label or f"{self.method}{letter}{f'{self.depth:g}' if letter else ''} α={self.alpha:g}"
 
 
 class PredictionScenario(Scenario):
@@ -100,19 +117,28 @@ class PredictionScenario(Scenario):
             return self.curves
         found = []
         for method in self.predict.methods:
-            lams: Sequence[float] = [0.0] if method in WITHOUT_LAMBDA else self.predict.lam
-            found += [Curve(method=method, lam=lam, alpha=alpha) for lam in lams for alpha in self.predict.alpha]
+            depth = depth_of(method)
+            deep: list[dict[str, Any]] = [{depth: each} for each in getattr(self.predict, depth)] if depth else [{}]
+            found += [Curve(method=method, **each, alpha=alpha) for each in deep for alpha in self.predict.alpha]
         return found if len(found) <= MOST_CURVES else []
+
+    @property
+    def axis(self) -> Literal["lam", "n"]:
+        """What the grid has beside α."""
+        return "n" if any(depth_of(method) == "n" for method in self.predict.methods) else "lam"
 
     @model_validator(mode="after")
     def there_is_something_to_learn(self) -> Self:
         predict, methods = self.predict, self.methods
         if not methods:
             raise ValueError("predict.methods or [[curves]] must name a method; there is none")
-        for key in ("methods", "lam", "alpha"):
+        for key in ("methods", "lam", "n", "alpha"):
             given = getattr(predict, key)
             if len(set(given)) < len(given):
                 raise ValueError(f"predict.{key} must not name one twice; it is {given}")
+        other = [method for method in predict.methods if depth_of(method) not in (self.axis, "")]
+        if other:
+            raise ValueError(f"predict.methods: {other[0]} has λ where n-step-td has n; a grid has one of them")
         names = [curve.name for curve in self.drawn()]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -137,7 +163,8 @@ class PredictionScenario(Scenario):
 
     def outline(self) -> list[tuple[str, str]]:
         predict = self.predict
-        grid = len(predict.methods) * len(predict.lam) * len(predict.alpha)
+        deep = len(getattr(predict, self.axis))
+        grid = len(predict.methods) * deep * len(predict.alpha)
         what = f"{several(len(self.methods), 'method')}: {', '.join(self.methods)}"
         told = [("World", self.world.name or self.world.file or "a map of its own"), ("Methods", what)]
         if self.off_policy:
@@ -145,5 +172,6 @@ class PredictionScenario(Scenario):
         if predict.watch:
             return [*told, ("Length", f"{several(predict.episodes, 'step')} of one run")]
         if predict.methods:
-            told.append(("Grid", f"{several(grid, 'setting')}, {len(predict.lam)} λ × {len(predict.alpha)} α a method"))
+            axes = f"{deep} {LETTERS[self.axis]} × {len(predict.alpha)} α"
+            told.append(("Grid", f"{several(grid, 'setting')}, {axes} a method"))
         return [*told, ("Length", f"{several(predict.runs, 'run')} of {several(predict.episodes, 'episode')}")]

@@ -1,7 +1,7 @@
 """Which settings a scenario learns, where each lies in the grid, and what the linear unit sees (MATH M4).
 
 Notable: a method is computed once with all its settings, those of the grid and those of the curves together; to a
-method without λ the grid has one row, which is repeated when the grid is drawn.
+method without λ or n the grid has one row, which is repeated when the grid is drawn.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from txlab.engine.rl import features as kinds
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.prediction_sweep import Settings
 from txlab.errors import LabError
-from txlab.experiments.prediction.schema import WITHOUT_LAMBDA, Method, Predict, PredictionScenario
+from txlab.experiments.prediction.schema import Method, Predict, PredictionScenario, depth_of
 
 MOST_BYTES = 4_000_000_000  # of weights, all methods together
 
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """pairs (K) of (λ, α); grid (Λ, A) int64: which of them stands at each place, None for a method of curves alone."""
+    """pairs (K) of (λ or n, α); grid (Λ, A) int64: which of them stands at each place, None for one of curves alone."""
 
     pairs: list[tuple[float, float]]
     grid: np.ndarray | None
 
     def settings(self, gamma: float) -> Settings:
-        lams, alphas = np.array(self.pairs).T
-        return Settings(alphas, lams, gamma)
+        depths, alphas = np.array(self.pairs).T
+        return Settings(alphas, depths, gamma)
 
 
 def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:
@@ -36,17 +36,18 @@ def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:
     predict = scenario.predict
     found: dict[Method, Learnt] = {}
     for method in scenario.methods:
-        free = method in WITHOUT_LAMBDA
+        depths = getattr(predict, scenario.axis)
+        free = not depth_of(method)
         pairs: dict[tuple[float, float], None] = {}
         grid = None
         if method in predict.methods:
-            lams = [0.0] if free else predict.lam
-            pairs = dict.fromkeys((lam, alpha) for lam in lams for alpha in predict.alpha)
-            rows = np.arange(len(pairs)).reshape(len(lams), len(predict.alpha))
-            grid = np.repeat(rows, len(predict.lam), axis=0) if free else rows
+            rows_of = [0.0] if free else depths
+            pairs = dict.fromkeys((depth, alpha) for depth in rows_of for alpha in predict.alpha)
+            rows = np.arange(len(pairs)).reshape(len(rows_of), len(predict.alpha))
+            grid = np.repeat(rows, len(depths), axis=0) if free else rows
         for curve in scenario.drawn():
             if curve.method == method:
-                pairs[(0.0 if free else curve.lam, curve.alpha)] = None
+                pairs[curve.depth, curve.alpha] = None
         found[method] = Learnt(list(pairs), grid)
     return found
 

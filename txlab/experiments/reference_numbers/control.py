@@ -8,16 +8,19 @@ the same value; its standard error is that of the mean over the runs. The values
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 
+from txlab.engine.rl.dynamic_programming import even, settled, sweeps
+from txlab.engine.rl.finite_horizon import from_start
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.settings import Rule, Settings
-from txlab.engine.rl.sweeps import Sweep
+from txlab.engine.rl.sweeps import Sweep, sweep_in
 from txlab.engine.rl.sweeps.greedy import greedy_returns
 from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, computed, printed
+from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, computed, derived, printed
 
 SB = "Sutton and Barto 2018"
 
@@ -95,6 +98,24 @@ def figure(
     return Figure(name, title, f"{SB}, {source}", numbers, measure, s)
 
 
+DYNA = {0: (292.988, 1.777, 3000, 200), 5: (39.899, 0.186, 1500, 150), 50: (19.626, 0.107, 400, 40)}
+"""updates from memory → mean steps of episodes 2 to 10, standard error, runs that gave them; runs to measure"""
+
+
+def measure_dyna(say: Say) -> list[Measured]:
+    """Expected steps of the first episode, which is moving at random; then the mean of episodes 2 to 10."""
+    world = world_named("dyna-maze")
+    counted = replace(world.process, reward=-np.ones_like(world.process.reward), discount=1.0)
+    by_chance, best = solved(counted, even(counted), 1.0), settled(sweeps(counted, 1.0, epsilon=0.1)).v
+    found = [Measured(-from_start(counted, v)) for v in (by_chance, best)]
+    for planning, (_, _, _, runs) in DYNA.items():
+        say(f"Dyna-Q: {planning} from memory, {runs} runs of 10 episodes")
+        settings = Settings(rule="dyna-q", alpha=0.1, epsilon=0.1, planning=planning)
+        _, lengths = sweep_in(world, [settings] * runs, range(runs)).run_episodes(10)
+        found.append(mean_of(lengths[:, 1:].mean(axis=1)))
+    return found
+
+
 FIGURES = [
     figure(
         "cliff",
@@ -151,5 +172,20 @@ FIGURES = [
         ],
         measure_corridor,
         0.1,
+    ),
+    Figure(
+        "dyna",
+        "Dyna-Q in the maze, α = ε = .1, γ = .95: steps of an episode",
+        f"{SB}, example 8.1 and the curves of figure 8.2",
+        [
+            derived("the first one, expected", 868.725, 3),
+            derived("of the best policy with ε = .1", 15.813, 3),
+            *(
+                computed(f"episodes 2 to 10, {planning} from memory", value, 2, error, runs)
+                for planning, (value, error, runs, _) in DYNA.items()
+            ),
+        ],
+        measure_dyna,
+        6,
     ),
 ]

@@ -13,7 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from txlab.engine.rl import undiscounted
-from txlab.engine.rl.dynamic_programming import Order, backup, constant, even, greedy, policies, settled, sweeps
+from txlab.engine.rl.dynamic_programming import (
+    Order,
+    backup,
+    best_policy,
+    constant,
+    even,
+    greedy,
+    policies,
+    settled,
+    sweeps,
+)
 from txlab.engine.rl.finite_horizon import from_start, success_within
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Process
@@ -214,6 +224,32 @@ GRIDWORLD_BEST = (
     (14.4, 16.0, 14.4, 13.0, 11.7),
 )
 
+BLACKJACK = {
+    0: ("SSSSSSSSSS", "SSSSSSSSSS", "SSSSSSSSSS", "HSSSSSSSHH", *["HHHHHHHHHH"] * 6),
+    1: (*["SSSSSSSSSS"] * 5, *["HSSSSSHHHH"] * 4, "HHHSSSHHHH"),
+}
+"""Figure 5.2: stick or hit, with an ace that counts as 11 and without; sums 21 … 12, dealer's cards A, 2 … 10"""
+
+
+def measure_blackjack(say: Say) -> list[Measured]:
+    """States in which the best policy is that of the figure; what the game is worth, best and with a poor policy."""
+    world = world_named("blackjack")
+    process, v = world.process, best(world.process)
+    policy = best_policy(process, v, 1.0)
+    drawn = {
+        world.layout.state_at(row, column, layer): sign
+        for layer, lines in BLACKJACK.items()
+        for row, line in enumerate(lines, 1)
+        for column, sign in enumerate(line)
+    }
+    agree = sum(policy[s, "SH".index(sign)] == 1 for s, sign in drawn.items())
+    sticks = [name.startswith("natural") or "20 " in name or "21 " in name for name in process.states]
+    poor = solved(process, np.eye(2)[np.where(sticks, 0, 1)], 1.0)
+    return exactly(
+        [agree, from_start(process, v), from_start(process, poor), poor[process.states.index("soft 13 v 2")]]
+    )
+
+
 FIGURES = [
     Figure(
         "gridworld-even",
@@ -301,6 +337,19 @@ FIGURES = [
         ],
         measure_gambler,
         0.3,
+    ),
+    Figure(
+        "blackjack",
+        "Blackjack: the best policy, what a game is worth with it, and with sticking on 20 and 21 alone",
+        f"{SB}, examples 5.1 to 5.4 and figure 5.2",
+        [
+            printed("states in which to stick or hit as drawn, of 200", 200, 0),
+            derived("a game, best", -0.043113, 6),
+            derived("a game, sticking on 20 and 21", -0.350111, 6),
+            derived("so from 13 with an ace against 2 (the book's 10⁸ games: −.27726)", -0.277204, 6),
+        ],
+        measure_blackjack,
+        0.2,
     ),
     Figure(
         "car-rental",

@@ -32,6 +32,15 @@ WALK_19: list[tuple[str, float, float, float, float]] = [
 ]
 """(method, λ, α, RMS error, its standard error in 5000 runs) of the 19-state walk"""
 
+N_STEP: list[tuple[int, float, float, float]] = [
+    (1, 0.80, 0.34551, 0.00028),
+    (2, 0.60, 0.27654, 0.00058),
+    (4, 0.40, 0.26361, 0.00069),
+    (8, 0.30, 0.28535, 0.00078),
+    (16, 0.15, 0.31098, 0.00072),
+]
+"""(n, α, RMS error, its standard error in 5000 runs) of n-step TD on the 19-state walk"""
+
 TD = {0.05: (0.03535, 0.00012), 0.10: (0.05535, 0.00016), 0.15: (0.07004, 0.00020)}
 MONTE_CARLO = {
     0.01: (0.09732, 0.00017),
@@ -54,15 +63,15 @@ def errors_of(
     every_episode: bool,
     say: Say = lambda text: None,
 ) -> list[Measured]:
-    """RMS errors at (method, λ, α): the mean over all episodes, or after the last one; mean over the runs."""
+    """RMS errors at (method, λ or n, α): the mean over all episodes, or after the last one; mean over the runs."""
     process = world_named(world).process
     gamma = process.discount
     true, counted = solved(process, even(process), gamma), np.flatnonzero(~process.terminal)
     lives = Lives(process, seeds_of(1, runs))
     sweeps = {}
     for method in dict.fromkeys(name for name, _, _ in wanted):
-        lams, alphas = np.array([(lam, alpha) for name, lam, alpha in wanted if name == method]).T
-        sweeps[method] = PredictionSweep(method, tabular(process.size), runs, Settings(alphas, lams, gamma), initial)
+        depths, alphas = np.array([(depth, alpha) for name, depth, alpha in wanted if name == method]).T
+        sweeps[method] = PredictionSweep(method, tabular(process.size), runs, Settings(alphas, depths, gamma), initial)
     found = {method: np.zeros((runs, len(sweep.settings.alphas))) for method, sweep in sweeps.items()}
     for episode in range(episodes):
         say(f"episode {episode + 1} of {episodes}, {runs} runs")
@@ -83,6 +92,11 @@ def walk_19(say: Say) -> list[Measured]:
     found = errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
     [untouched] = errors_of("walk-19", [("accumulating", 0.8, 0.0)], 2, 1, 0.0, True)
     return [*found, Measured(untouched.value)]
+
+
+def n_step(say: Say) -> list[Measured]:
+    wanted = [("n-step-td", float(n), alpha) for n, alpha, _, _ in N_STEP]
+    return errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
 
 
 def walk_5(say: Say) -> list[Measured]:
@@ -123,6 +137,14 @@ FIGURES: list[Figure] = [
         ],
         walk_19,
         2,
+    ),
+    Figure(
+        "n-step",
+        f"random walk of 19 states, n-step TD: RMS error over {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
+        "Sutton and Barto 2018, the curves of figure 7.2",
+        [computed(f"n={n} α={alpha:g}", value, 4, error, 5000) for n, alpha, value, error in N_STEP],
+        n_step,
+        1,
     ),
     Figure(
         "walk-5",

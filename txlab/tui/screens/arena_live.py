@@ -18,7 +18,7 @@ from txlab.tui.screens.arena_learning import Look
 from txlab.tui.screens.arena_turning import PLANNED
 
 MOST_SIDES = 4
-NUMBERS = ("alpha", "beta", "lam", "gamma", "epsilon", "temperature", "decay")
+NUMBERS = ("alpha", "beta", "lam", "n", "planning", "gamma", "epsilon", "temperature", "decay")
 PREDICTED: dict[str, dict[str, Any]] = {
     "td-0": {"lam": 0.0},
     "accumulating": {"traces": "accumulating"},

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from txlab.engine.rl.settings import RULES, numbers
 from txlab.errors import LabError
 
 
@@ -42,8 +43,12 @@ TEMPERATURE = Parameter(
     "τ", "temp", "temperature", "of softmax: high is even, low is greedy", (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 )
 
-TRACED = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
-SOFTMAX = ("reinforce", "reinforce-baseline")
+STEPS = Parameter("n", "n", "n", "rewards that are waited for before the rest is guessed", (1, 2, 4, 8, 16, 32, 64))
+PLANNING = Parameter(
+    "plan", "plan", "planning", "updates from memory after each step in the world", (0, 1, 2, 5, 10, 20, 50, 100)
+)
+
+BY_NAME = {each.name: each for each in (ALPHA, BETA, EPSILON, TEMPERATURE, LAM, STEPS, PLANNING)}
 PLANNED = ("value-iteration", "policy-iteration", "evaluation")
 
 
@@ -57,14 +62,9 @@ def meant(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
     rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
     if rule in PLANNED:
         return (GAMMA,)
-    found = [ALPHA]
-    if rule == "reinforce-baseline":
-        found.append(BETA)
-    if rule not in (*SOFTMAX, "td-lambda"):
-        found += {"softmax": [TEMPERATURE], "greedy": []}.get(policy, [EPSILON])
-    if rule in TRACED:
-        found.append(LAM)
-    return (*found, GAMMA)
+    if "n" in told and rule not in RULES:  # n-step TD, of a recorded prediction
+        return (ALPHA, STEPS, GAMMA)
+    return (*(BY_NAME[name] for name in numbers(rule, policy)), GAMMA)
 
 
 def typed(text: str) -> float:

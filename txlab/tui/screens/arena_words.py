@@ -23,6 +23,7 @@ Parts = list[tuple[str, str]]
 
 NAMES = {
     "epsilon-greedy": "ε-greedy", "softmax": "softmax", "greedy": "greedy",
+    "exploring-starts": "exploring starts",
     "values": "values", "actions": "Q in four directions", "visits": "visits", "policy": "policy",
 }  # fmt: skip
 

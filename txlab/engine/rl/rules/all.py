@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.rules.double_q import DoubleQ
+from txlab.engine.rl.rules.dyna_q import DynaQ
 from txlab.engine.rl.rules.expected_sarsa import ExpectedSarsa
 from txlab.engine.rl.rules.monte_carlo import MonteCarlo
+from txlab.engine.rl.rules.n_step_sarsa import NStepSarsa
 from txlab.engine.rl.rules.q_learning import QLearning
 from txlab.engine.rl.rules.reinforce import Reinforce, ReinforceWithBaseline
 from txlab.engine.rl.rules.sarsa import Sarsa
@@ -19,6 +21,8 @@ LEARNERS: tuple[type[Agent], ...] = (
     ExpectedSarsa,
     QLearning,
     DoubleQ,
+    NStepSarsa,
+    DynaQ,
     SarsaLambda,
     WatkinsLambda,
     MonteCarlo,

@@ -45,7 +45,7 @@ def exploring(settings: Settings, episode: int) -> tuple[float, float]:
     the floor. A softmax policy never simply takes the best."""
     fade = settings.decay**episode if settings.decay != 1.0 else 1.0
     match settings.policy:
-        case "greedy":
+        case "greedy" | "exploring-starts":
             return 0.0, 1.0
         case "softmax":
             return 1.0, max(settings.floor, settings.temperature * fade, 1e-9)

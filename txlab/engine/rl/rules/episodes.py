@@ -38,12 +38,12 @@ class Episodic(Agent):
     def loop(self, block: Block, steps: int) -> None:
         rows, moves, trail = self.rows, self.model.moves, self.trail
         u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
-        softly = self.settings.policy == "softmax"
+        softly, exploring_starts = self.settings.policy == "softmax", self.settings.policy == "exploring-starts"
         chance, heat = exploring(self.settings, self.episode)
         s, total, cut, first, seen = self.state, self.total, self.cut, self.updates, self.seen
         for place in range(steps):
             row = rows[seen(s)]
-            if u0[place] < chance:
+            if u0[place] < chance or (exploring_starts and not trail):
                 k = soft(row, heat, u1[place]) if softly else int(u1[place] * len(row))
             else:
                 k = tied(row, u1[place])

@@ -62,6 +62,8 @@ class Moment:
         """In words, how the action was chosen."""
         if self.settings.policy == "softmax":
             return f"drawn by softmax at temperature {said(self.temperature)} (u₁ = {said(float(self.draws[1]))})"
+        if self.settings.policy == "exploring-starts":
+            return "any action at an episode's first step, the greedy choice after it"
         if self.settings.policy == "greedy":
             return "the greedy choice"
         sign = "<" if self.explored else "≥"

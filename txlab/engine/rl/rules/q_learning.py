@@ -6,17 +6,18 @@ Mehlig calls it an approximation to SARSA, which it is not (erratum of M6); its 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
 from txlab.engine.rl.rules.model import ENDED, Block
 from txlab.engine.rl.rules.moment import Moment
 from txlab.engine.rl.rules.one_step import OneStep
+from txlab.engine.rl.settings import Rule
 
 
 class QLearning(OneStep):
-    rule = "q-learning"
+    rule: ClassVar[Rule] = "q-learning"
     letters = "maxₐ′ Q(s′,a′)"
     source = "Watkins 1989; Sutton and Barto 2018, eq. 6.8"
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps.arrays import Array, Numpy
 from txlab.engine.rl.sweeps.episodic import Trail
 from txlab.engine.rl.sweeps.policies import choose
@@ -24,6 +24,11 @@ PLACE = ("state", "action", "step", "earned", "length", "episode", "heat")
 
 
 COLDEST = 1e-9  # the least temperature: softmax is greedy there, and nothing is divided by 0
+
+
+def first_heat(settings: Settings, policy: PolicyName) -> float:
+    """ε, or τ, of episode 0; 0 where an episode's first action alone is left to chance."""
+    return {"softmax": settings.temperature, "exploring-starts": 0.0}.get(policy, settings.epsilon)
 
 
 class Powers:
@@ -82,7 +87,7 @@ class Block:
             "beta": xp.array([each.beta for each in settings]),
             "gamma": xp.array(gammas),
             "lam": xp.array([each.lam for each in settings]),
-            "heat": xp.array([each.temperature if soft else each.epsilon for each in settings]),
+            "heat": xp.array([first_heat(each, self.policy) for each in settings]),
             "floor": xp.array([max(each.floor, COLDEST) if soft else each.floor for each in settings]),
             "decay": xp.array([powers.number(each.decay) for each in settings], int),
         }

@@ -1,7 +1,8 @@
-"""Many learners of what can only be stepped: glass boxes, each with an environment of its own (MATH M5–M7).
+"""Many learners that are no batch: glass boxes one by one, each with a world or a memory of its own (MATH M5–M7).
 
-Notable: it looks as Sweep does to whoever compares learners, and costs what the environments cost. An agent goes on in
-stretches of steps, so that it may be some steps into the episode after the last one that was asked for.
+Notable: it looks as Sweep does to whoever compares learners. In environments that can only be stepped there is nothing
+to batch; and Dyna-Q's memory and the queue of n-step SARSA would be ragged arrays, at 30 runs no faster than lists. An
+agent goes on in stretches of steps, so that it may be some steps into the episode after the last one asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.choosing import exploring
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import Cancelled
@@ -26,7 +28,9 @@ class OneByOne:
 
     arrays = SimpleNamespace(name="one by one")
 
-    def __init__(self, make: Callable[[], Environment], settings: Sequence[Settings], seeds: Sequence[int]) -> None:
+    def __init__(
+        self, make: Callable[[], Environment | Process], settings: Sequence[Settings], seeds: Sequence[int]
+    ) -> None:
         self.settings, self.seeds = tuple(settings), tuple(int(seed) for seed in seeds)
         self.agents = [make_agent(make(), each, seed) for each, seed in zip(settings, self.seeds, strict=True)]
         self.asked = 0  # episodes of each agent that were asked for so far

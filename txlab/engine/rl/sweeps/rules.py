@@ -153,6 +153,11 @@ RULES: dict[Rule, Learns] = {
 }
 
 
+def prefers(rule: Rule) -> bool:
+    """Whether the rule learns preferences, not values."""
+    return rule in RULES and RULES[rule].prefers
+
+
 def chosen_from(now: Now, states: Array) -> Array:
     """(A, n): the values by which actions are chosen in these states."""
     if now.learns.prefers:

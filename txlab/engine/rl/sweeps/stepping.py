@@ -117,6 +117,8 @@ def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | N
     going = n if left is None else int((left > 0).sum())
     for t in range(steps):
         u = draws[t]
+        if block.policy == "exploring-starts":
+            now.heat = xp.where(length < 1, heat + 1.0, heat)
         if not ahead:
             action = act(now, state, u)
         outcome = tables.outcome(state * A + action, u[2] if every else None)

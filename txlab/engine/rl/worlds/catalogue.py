@@ -10,11 +10,12 @@ from typing import Any
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.baird import baird
 from txlab.engine.rl.worlds.bias import bias
+from txlab.engine.rl.worlds.blackjack import blackjack
 from txlab.engine.rl.worlds.car_rental import car_rental
 from txlab.engine.rl.worlds.compiling import compile_map
 from txlab.engine.rl.worlds.corridor import corridor
 from txlab.engine.rl.worlds.gambler import gambler
-from txlab.engine.rl.worlds.grids import cliff, corners, four_by_three, gridworld, windy
+from txlab.engine.rl.worlds.grids import cliff, corners, dyna_maze, four_by_three, gridworld, windy
 from txlab.engine.rl.worlds.lakes import LARGEST, frozen_lake
 from txlab.engine.rl.worlds.options import Option, complete
 from txlab.engine.rl.worlds.shipped import shipped_maps
@@ -104,6 +105,14 @@ WORLDS: dict[str, Entry] = {
             },
         ),
         Entry("car-rental", "Jack's car rental", f"{SB}, example 4.2", car_rental),
+        Entry("dyna-maze", "Dyna maze", f"{SB}, example 8.1", dyna_maze),
+        Entry(
+            "blackjack",
+            "Blackjack",
+            f"{SB}, example 5.1; Gymnasium Blackjack-v1",
+            blackjack,
+            {"exploring": Option(False, "whether an episode begins in any of the 200 states, all alike")},
+        ),
         Entry("baird", "Baird's counterexample", f"{SB}, example 11.1", baird),
         Entry(
             "bias",

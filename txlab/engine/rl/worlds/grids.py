@@ -64,6 +64,19 @@ G...
 ...G
 """
 
+DYNA_MAZE = """\
+title: Dyna maze
+discount: 0.95
+G: goal, pays 1
+
+.......#G
+..#....#.
+S.#....#.
+..#......
+.....#...
+.........
+"""
+
 FOUR_BY_THREE = """\
 title: The world of four columns and three rows
 slip: 0.2
@@ -102,6 +115,11 @@ def gridworld() -> World:
 def corners() -> World:
     """4 × 4, γ = 1, −1 a move until a corner is reached; the even policy's values are figure 4.1."""
     return compile_map(parse_map(CORNERS), "gridworld-corners", "", "Sutton and Barto 2018, example 4.1, figure 4.1")
+
+
+def dyna_maze() -> World:
+    """6 × 9 with seven cells of walls; 1 at the goal, 0 otherwise, γ = .95; the shortest way is 14 moves."""
+    return compile_map(parse_map(DYNA_MAZE), "dyna-maze", "", "Sutton and Barto 2018, example 8.1, figures 8.2 and 8.3")
 
 
 def four_by_three() -> World:

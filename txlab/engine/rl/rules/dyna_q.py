@@ -1,0 +1,132 @@
+"""Dyna-Q: Q-learning, and after each step `planning` updates more from what is remembered (MATH M6; Sutton 1990)
+
+    model(s,a) ← r, s′;  then, `planning` times, Q-learning's update of a pair that was met before, with model(s,a)
+
+Notable: of each pair the last outcome is remembered, as if the world knew no chance. Which pair is taken comes from
+draws of their own, a pure function of (seed, step) too: a state among those that were met, then one of the actions that
+were tried there.
+
+record: as in one_step.py, and whether the update was made from memory
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from txlab.engine.explain import Step
+from txlab.engine.rl.draws import EACH, uniforms
+from txlab.engine.rl.rules.choosing import exploring, soft, tied
+from txlab.engine.rl.rules.model import ENDED, Block, Happening
+from txlab.engine.rl.rules.q_learning import QLearning
+from txlab.engine.rl.settings import Rule
+from txlab.engine.rl.update import Update
+
+MEMORY = 0xD14A  # seeds of what is remembered are other ones than those of what is lived
+MOST = 1000  # pairs a step: checking.BOUNDS
+
+
+class DynaQ(QLearning):
+    """remembered  {(s, k): what happened there last}, in the order in which pairs were met
+    met, tried     the states among them in that order, and [s] the k that were tried there
+    """
+
+    rule: ClassVar[Rule] = "dyna-q"
+    source = "Sutton 1990; Sutton and Barto 2018, section 8.2"
+
+    def prepare(self) -> None:
+        super().prepare()
+        if not hasattr(self, "remembered"):
+            self.remembered: dict[tuple[int, int], Happening] = {}
+        self.met = list(dict.fromkeys(s for s, _ in self.remembered))
+        self.tried: list[list[int]] = [[] for _ in self.rows]
+        for s, k in self.remembered:
+            self.tried[s].append(k)
+
+    def loop(self, block: Block, steps: int) -> None:
+        rows, picks, moves, planning = self.rows, self.picks, self.model.moves, self.settings.planning
+        u1, u3, happens = block.u1, block.u3, self.model.sampler(block)
+        remembered, met, tried = self.remembered, self.met, self.tried
+        softly = self.settings.policy == "softmax"
+        chance, heat = exploring(self.settings, self.episode)
+        s, total, cut, first = self.state, self.total, self.cut, self.updates
+        drawn = self.drawn(first, steps, planning)
+        for t, u0 in zip(range(first, first + steps), block.u0, strict=False):
+            place, was, row = t - first, s, rows[s]
+            if u0 < chance:
+                k = soft(row, heat, u1[place]) if softly else int(u1[place] * len(row))
+            else:
+                k = picks[s]
+                if k < 0:
+                    k = tied(row, u1[place])
+            happening = moves[s][k] or happens(s, k, place)
+            reward, s, end = happening
+            if (was, k) not in remembered:
+                if not tried[was]:
+                    met.append(was)
+                tried[was].append(k)
+            remembered[was, k] = happening
+            self.correct(t, was, k, happening, False)
+            for u in range(0, 2 * planning, 2):
+                x = met[int(drawn[place][u] * len(met))]
+                y = tried[x][int(drawn[place][u + 1] * len(tried[x]))]
+                self.correct(t, x, y, remembered[x, y], True)
+            total += reward
+            if end or t == cut:
+                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
+                chance, heat = exploring(self.settings, self.episode)
+            self.latest = (was, k)
+        self.state, self.total = s, total
+
+    def drawn(self, first: int, steps: int, planning: int) -> list[list[float]]:
+        """Two draws for each pair that a step takes from memory."""
+        begins = (first + np.arange(steps)) * (2 * MOST // EACH)
+        draws = uniforms(np.full(steps, self.seed ^ MEMORY), begins, -(-2 * planning // EACH))
+        found: list[list[float]] = draws.reshape(steps, -1).tolist()
+        return found
+
+    def correct(self, t: int, s: int, k: int, happening: Happening, imagined: bool) -> None:
+        """Q(s,a) ← Q(s,a) + α [ r + γ maxₐ′ Q(s′,a′) − Q(s,a) ]"""
+        tops, picks, row = self.tops, self.picks, self.rows[s]
+        reward, then, end = happening
+        value = 0.0 if end == ENDED else tops[then]
+        old = row[k]
+        new = old + self.settings.alpha * (reward + self.gamma * value - old)
+        self.records[s][k] = (t, happening, old, self.rows[then], value, -1, imagined)
+        if new == old:
+            return
+        self.rows[s] = row = row.copy()
+        row[k] = new
+        if new > tops[s]:
+            tops[s], picks[s] = new, k
+        elif new == tops[s] or picks[s] == k or picks[s] < 0:
+            top = tops[s] = max(row)
+            picks[s] = row.index(top) if row.count(top) == 1 else -1
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        update = super().told(state, k, record)
+        if not record[6]:
+            return update
+        told = update.explanation
+        memory = Step("from memory", "model(s,a)", record[1][0], "no step was made now: so it went here last")
+        return replace(update, explanation=replace(told, steps=[memory, *told.steps[1:]]))
+
+    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+        """It goes on believing what it remembers of cells that are there still."""
+        believed = {}
+        for (s, k), (reward, then, end) in self.remembered.items():
+            a, here = actions[s][k], news.get(s, -1)
+            if here >= 0 and then in news and a in self.model.actions[here]:
+                believed[here, self.model.actions[here].index(a)] = (reward, news[then], end)
+        self.remembered = believed
+
+    def state_dict(self) -> dict[str, Any]:
+        kept = [[s, k, list(happening)] for (s, k), happening in self.remembered.items()]
+        return super().state_dict() | {"remembered": kept}
+
+    def load(self, state: dict[str, Any]) -> None:
+        kept = state["remembered"]
+        self.remembered = {(int(s), int(k)): (float(r), int(then), int(end)) for s, k, (r, then, end) in kept}
+        super().load(state)

@@ -1,0 +1,125 @@
+"""n-step SARSA: Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)   (MATH M3, M5)
+
+Notable: a pair learns n steps after it was passed, from the Q of then; when the episode ends, those that still wait
+learn one after another from the rewards that there were. With n = 1 it is SARSA, with n above the length of an episode
+Monte Carlo on the policy that it follows.
+
+record: (step, (first reward, sₙ, how it left the episode), Q(s,a) before, the rewards, Q(sₙ,aₙ), k of aₙ)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.numerals import bracketed, said
+from txlab.engine.rl.rules.choosing import exploring, soft, tied
+from txlab.engine.rl.rules.episodes import Episodic
+from txlab.engine.rl.rules.model import ENDED, Block
+from txlab.engine.rl.update import Update, terms
+
+
+class NStepSarsa(Episodic):
+    """trail: the steps whose pairs have not learnt yet."""
+
+    rule = "n-step-sarsa"
+
+    def loop(self, block: Block, steps: int) -> None:
+        rows, moves, trail = self.rows, self.model.moves, self.trail
+        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+        n, softly = self.settings.n, self.settings.policy == "softmax"
+        chance, heat = exploring(self.settings, self.episode)
+        s, total, cut, first = self.state, self.total, self.cut, self.updates
+        k = self.choose(rows[s], u0[0], u1[0]) if self.pending is None else self.pending
+        for place in range(steps):
+            t = first + place
+            happening = moves[s][k] or happens(s, k, place)
+            trail.append((s, k, happening))
+            reward, s, end = happening
+            k = -1
+            if end != ENDED:
+                row, u = rows[s], u1[place + 1]
+                explored = u0[place + 1] < chance
+                k = tied(row, u) if not explored else soft(row, heat, u) if softly else int(u * len(row))
+            total += reward
+            over = end or t == cut
+            while trail and (over or len(trail) >= n):
+                self.back_up(t, k)
+            if over:
+                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
+                chance, heat = exploring(self.settings, self.episode)
+                k = self.choose(rows[s], u0[place + 1], u1[place + 1])
+        self.state, self.total, self.pending = s, total, k
+
+    def back_up(self, t: int, ahead: int) -> None:
+        """The pair that has waited longest learns; `ahead` is the action in sₙ, −1 at an end."""
+        s, k, (reward, _, _) = self.trail[0]
+        _, then, end = self.trail[-1][2]
+        value = 0.0 if ahead < 0 else self.rows[then][ahead]
+        rewards = [happening[0] for _, _, happening in self.trail]
+        row = self.rows[s].copy()
+        old = row[k]
+        row[k] = old + self.settings.alpha * (gain(rewards, value, self.gamma) - old)
+        self.rows[s] = row
+        self.records[s][k] = (t, (reward, then, end), old, rewards, value, ahead)
+        self.latest = (s, k)
+        del self.trail[0]
+
+    def told(self, state: int, k: int, record: Any) -> Update:
+        t, (reward, then, end), before, rewards, value, ahead = record
+        moment = self.moment(t)
+        alpha, gamma, ended = moment.settings.alpha, moment.gamma, ahead < 0
+        returned = gain(rewards, value, gamma)
+        delta = returned - before
+        new, m = before + alpha * delta, len(rewards)
+        s, a = moment.state(state), moment.action(state, k)
+        power = f"{said(gamma)}^{m}"
+        operands = [
+            Operand("Q(s,a)", before, f"{a} in {s}, before"),
+            Operand("α", alpha, "step size"),
+            Operand("γ", gamma, "discount"),
+            Operand("n", moment.settings.n, f"rewards that are waited for; here there were {m}"),
+            Operand("r₁ … rₙ", list(rewards), "the first is that of the action itself"),
+        ]
+        if not ended:
+            reached = f"{moment.action(then, ahead)} in {moment.state(then)}, {m} steps on"
+            operands.append(Operand("Q(sₙ,aₙ)", value, reached))
+        summed = gain(rewards, 0.0, gamma)
+        last = moment.ending(end, then) if ended else f"{power} · {bracketed(value)} is the guess at the rest"
+        steps = [
+            Step("Σ γⁱ⁻¹ rᵢ", f"over {m} rewards", summed, "what was earned"),
+            Step("G", said(summed) if ended else f"{said(summed)} + {power} · {bracketed(value)}", returned, last),
+            Step("δ", f"{said(returned)} − {bracketed(before)}", delta, "the error"),
+            Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
+        ]
+        q, known = ("Q(s,a)", new), ("Q(s,a)", before)
+        return self.account(
+            moment,
+            (state, k),
+            (reward, then, end),
+            before=before,
+            after=new,
+            delta=delta,
+            terms=terms(q, "←", known, "+", ("α", alpha), "[", ("G", returned), "−", known, "]"),
+            explanation=moment.explanation(
+                f"why {said(new)} for {a} in {s}?",
+                "Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)",
+                "M3, M5",
+                "n-step SARSA: Sutton and Barto 2018, eq. 7.4 and 7.5",
+                operands,
+                steps,
+                new,
+            ),
+            ahead=ahead,
+        )
+
+
+def gain(rewards: list[float], value: float, gamma: float) -> float:
+    """r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ value.
+
+    >>> gain([1.0, 2.0], 4.0, 0.5)
+    3.0
+    """
+    for reward in reversed(rewards):
+        value = reward + gamma * value
+    return value
