@@ -41,6 +41,9 @@ SCENARIOS = [
     "taxi",
     "reinforce",
     "four-rooms",
+    "dyna-maze",
+    "windy-n-step",
+    "blackjack",
 ]
 
 
@@ -260,7 +263,7 @@ def test_torch_on_the_cpu_is_not_asked_for_and_not_imported() -> None:
     [
         ({"learners": [{"rule": "sarsa"}, {"rule": "sarsa"}]}, "different labels"),
         ({"learners": []}, "at least 1"),
-        ({"learners": [{"rule": "td-lambda"}]}, "Input should be"),
+        ({"learners": [{"rule": "td-lambda"}]}, "td-lambda does not steer"),
         ({"learners": [{"preferences": [1.0, 2.0]}]}, "preferences are of reinforce"),
         ({"control": {"alpha": [0.1, 0.1]}}, "must not name a value twice"),
         ({"control": {"alpha": [0.0]}}, "greater than 0"),
