@@ -3,6 +3,7 @@
 import importlib.util
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from txlab.errors import LabError
 from txlab.experiments.reference_numbers.catalogue import AREAS, figures
 from txlab.experiments.reference_numbers.figure import Figure, Measured, computed, derived, printed
 from txlab.experiments.reference_numbers.planning import FIGURES as PLANNING
+from txlab.experiments.reference_numbers.prediction import WALK_19
 from txlab.experiments.reference_numbers.transformer import FIGURES as TRANSFORMER
 from txlab.runs.scenario import load_scenario
 
@@ -79,15 +81,27 @@ def test_every_count_of_parameters_holds_and_no_neighbour_of_it(figure: Figure) 
             assert not number.holds(Measured(found.value + step * 10.0**-number.digits)), number.label
 
 
-def test_the_independent_simulation_agrees_with_a_closed_form() -> None:
-    """TD(0) with α = 1, one episode of the 5-state walk: only the last state moves, from .5 to 0 or 1."""
+def script() -> ModuleType:
     path = Path(__file__).with_name("independent_simulations.py")
     spec = importlib.util.spec_from_file_location("independent_simulations", path)
     assert spec is not None
     assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_independent_simulation_agrees_with_a_closed_form() -> None:
+    """TD(0) with α = 1, one episode of the 5-state walk: only the last state moves, from .5 to 0 or 1."""
     right = np.sqrt(np.mean((np.array([0.5, 0.5, 0.5, 0.5, 1.0]) - np.arange(1, 6) / 6) ** 2))
-    errors = script.walk_errors(5, "td", 0.0, 1.0, 400, 1, 0.0, 0.5, 3)[:, 0]
-    assert errors.min() == pytest.approx(right)
+    errors = script().walk_errors(5, "td", 0.0, 1.0, 400, 1, 0.0, 0.5, 3)[:, 0]
     assert np.allclose(errors, right)  # by symmetry the left end gives the same
+
+
+@pytest.mark.parametrize(("method", "lam", "alpha", "value", "error"), WALK_19)
+def test_the_values_of_the_walk_come_out_of_the_script_again(
+    method: str, lam: float, alpha: float, value: float, error: float
+) -> None:
+    found = script().walk_errors(19, method, lam, alpha, 150, 10, -1.0, 0.0, 77).mean(axis=1)
+    measured = Measured(float(found.mean()), float(found.std(ddof=1) / np.sqrt(150)), 150)
+    assert computed(method, value, 4, error, 5000).holds(measured)
