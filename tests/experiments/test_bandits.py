@@ -64,6 +64,7 @@ def play_alone(choice: Choice, values: list[float], chance: list[tuple[float, fl
         Choice(epsilon=0.3),
         Choice(epsilon=0.0, alpha=0.1, initial=5.0),
         Choice("ucb", c=2.0),
+        Choice("ucb", c=0.5, initial=-20.0),
         Choice("gradient", alpha=0.2),
         Choice("gradient", alpha=0.2, baseline=False),
     ],
