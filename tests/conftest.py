@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +32,12 @@ os.environ |= {
 }
 for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII"):
     os.environ.pop(name, None)
+
+# A suite that nohup or a shell's & started inherits ignored signals, and would pass them on to programs that are to be
+# stopped by them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 
 # No wall clock decides about a test: a machine under load is not a broken program. Where a change is judged, the same
 # examples judge each time; on a developer's machine they are others each time, and find what nobody thought of.
