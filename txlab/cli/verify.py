@@ -35,7 +35,10 @@ def verify(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a number")] = False,
 ) -> None:
-    """Reference numbers (printed in a source, derived from one, or computed here) beside what the engine gives."""
+    """Reference numbers beside what the engine gives.
+
+    Each is printed in a source, derived from one, or computed here.
+    """
     from txlab.experiments.reference_numbers.catalogue import figures
     from txlab.experiments.reference_numbers.figure import Provenance
     from txlab.runs.events import encode_row

@@ -257,7 +257,7 @@ class BanditExperiment:
 EQUATIONS: dict[Method, str] = {
     "epsilon-greedy": "A = argmax Q, or any arm with probability ε;  Q(A) ← Q(A) + step [R − Q(A)]",
     "ucb": "A = argmax Q(a) + c √(ln t / N(a));  Q(A) ← Q(A) + step [R − Q(A)]",
-    "gradient": "A ~ softmax(H);  H(a) ← H(a) + α (R − R̄) (1[a = A] − π(a))",
+    "gradient": "A ~ softmax(H);  H(a) ← H(a) + α (R − b) (1[a = A] − π(a))",
 }
 
 
@@ -276,7 +276,7 @@ def explain_metric(
     if agent.method != "gradient":
         operands.append(Operand("step", agent.alpha or "1/N(A)", "constant" if agent.alpha else "sample averages"))
     if family == "reward":
-        steps = [Step("R̄", "Σ Rᵢ / n", values[name], f"mean over the runs at play {step}")]
+        steps = [Step("R", "Σ Rᵢ / n", values[name], f"mean over the runs at play {step}")]
         if not bed.drift:
             most = bed.mean + expected_maximum(bed.arms)
             steps.append(Step("at most", "mean + E max of k standard normal numbers", most, "by who knows the arms"))

@@ -2,10 +2,10 @@
 
     ε-greedy    A = argmax Q, or with probability ε any arm           Q(A) ← Q(A) + step [R − Q(A)]
     UCB         A = argmax Q(a) + c √(ln t / N(a))                    the same; an arm never tried comes first
-    gradient    π(a) = exp H(a) / Σ exp H(b), A ~ π                   H(a) ← H(a) + α (R − R̄) (1[a = A] − π(a))
+    gradient    π(a) = exp H(a) / Σ exp H(b), A ~ π                   H(a) ← H(a) + α (R − b) (1[a = A] − π(a))
 
-`step` is 1/N(A), the sample average, or a constant α. R̄ is the mean of the rewards before this one (S&B eq. 2.12 and
-its footnote), or 0 without a baseline. Optimism is a high initial Q. Ties are broken evenly by chance.
+`step` is 1/N(A), the sample average, or a constant α. b is the mean of the rewards before this one (R̄ in S&B, eq. 2.12
+and its footnote), or 0 without a baseline. Optimism is a high initial Q. Ties are broken evenly by chance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Agents:
     choice: Choice
     q: Floats  # (runs, k) estimates Q, or preferences H
     n: Floats  # (runs, k) how often each arm was played
-    mean: Floats  # (runs) R̄
+    mean: Floats  # (runs) of the rewards
     steps: int = 0
 
     @classmethod
@@ -77,7 +77,7 @@ class Agents:
         self.steps += 1
         self.n[rows, arm] += 1
         if self.choice.method == "gradient":
-            mean = self.mean if self.steps > 1 else reward  # R̄₁ = R₁
+            mean = self.mean if self.steps > 1 else reward  # its first value is R₁
             advantage = reward - mean if self.choice.baseline else reward
             change = -softmax(self.q)
             change[rows, arm] += 1
