@@ -75,6 +75,7 @@ def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     assert "txlab/_shipped/texts/sentences.toml" in texts
     assert "txlab/_shipped/maps/four-rooms.txt" in maps
     assert scenarios | styles | sources | texts | maps <= names
+    assert "txlab/py.typed" in names
     assert all(name.startswith(("txlab/", "txlab-")) for name in names)
     assert not any("tests/" in name or name.endswith(".pyc") for name in names)
 

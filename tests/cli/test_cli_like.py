@@ -9,7 +9,7 @@ import pytest
 import txlab
 from txlab.experiments.learning import probe
 from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.events import read_rows
+from txlab.runs.events import encode_row, read_rows
 from txlab.runs.finding import find_run, list_runs
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
@@ -79,6 +79,14 @@ def test_it_says_what_it_takes_over_and_what_is_changed(decided: Path, ask: Any)
     assert third.startswith("so perhaps not bit for bit: torch 1.0 there, 2.")
     scenario = load_scenario(find_run("latest") / "scenario.toml").scenario
     assert (scenario.seed, scenario.length(), scenario.compute.threads) == (9, 3, 1)
+
+
+def test_changes_by_hand_are_not_repeated_and_that_is_said(decided: Path, ask: Any) -> None:
+    change = {"event": "control", "time": 1.0, "step": 5, "request": "set", "key": "lr", "to": 0.1, "applied": True}
+    with (decided / "events.jsonl").open("ab") as log:
+        log.write(encode_row(change))
+    said = ask("run", "--like", decided.name, "--set", "train.steps=2").error
+    assert "so perhaps not bit for bit: 1 change by hand while it ran, which are not repeated" in said
 
 
 def test_a_run_that_cannot_be_repeated_says_why(decided: Path, ask: Any, tmp_path: Path) -> None:

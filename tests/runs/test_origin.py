@@ -13,6 +13,8 @@ import txlab
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.finding import find_run
 from txlab.runs.origin import command_line, commit_of, program_folder
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
 
 IDENTITY = ["-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", "-c", "init.defaultBranch=main"]
 
@@ -107,6 +109,18 @@ def test_a_recorded_run_says_what_began_it(repository: Path, tmp_path: Path) -> 
     info = RunInfo.load(find_run("mine", tmp_path))
     assert info.git == {"commit": git(repository, "rev-parse", "HEAD"), "dirty": False}
     assert info.command == [*program[:-1], "\ufffd"]
+
+
+def test_a_run_of_ours_says_where_it_was_begun_also_after_it_ran(
+    repository: Path, tmp_path: Path, tiny_scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository / "inner")
+    run = prepare(load_scenario(tiny_scenario, ["train.steps=1"]), root=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    execute(run)
+    info = RunInfo.load(run)
+    assert info.git == {"commit": git(repository, "rev-parse", "HEAD"), "dirty": False}
+    assert info.command == command_line()
 
 
 def test_a_run_outside_of_any_repository_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
     from txlab.cli.terminal import shown
     from txlab.runs.directory import RunDirectory
     from txlab.runs.finding import find_run
-    from txlab.runs.process import versions
+    from txlab.runs.process import pending_changes, rows_behind, versions
     from txlab.runs.recovery import info_of
     from txlab.runs.scenario import load_scenario
 
@@ -123,6 +123,8 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
     here = versions() | {"host": socket.gethostname()}
     there = info.versions | {"host": info.host}
     other = [f"{key} {there[key]} there, {value} here" for key, value in here.items() if there.get(key, value) != value]
+    if by_hand := len(pending_changes((), rows_behind(RunDirectory(directory), 0)[0])):
+        other.append(f"{by_hand} change{'s' if by_hand > 1 else ''} by hand while it ran, which are not repeated")
     if compute.threads == 0:
         other.append("it had not decided how it computes, which is now measured")
     if other:
