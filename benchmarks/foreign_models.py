@@ -31,7 +31,7 @@ import test_weights_gpt2 as gpt2
 import test_weights_marian as marian
 import test_weights_roberta as roberta
 import test_weights_rotary as rotary
-from foreign_models import gradients, randomised, transformers
+from random_models import gradients, randomised, transformers
 
 from txlab.engine.transformer.generation import generate, generate_target
 from txlab.engine.transformer.hooks import keeping
@@ -43,8 +43,7 @@ ACTIVATIONS = ("gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tan
 
 @dataclass(frozen=True)
 class Case:
-    """`said` is beside the sizes of its family's tests; the weights are stored in `dtype`, in several files with
-    `shards`."""
+    """`said` is beside the sizes of its family's tests; weights are stored in `dtype`, with `shards` in many files."""
 
     name: str
     family: str

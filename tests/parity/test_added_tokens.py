@@ -12,7 +12,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from foreign_models import randomised, transformers
+from random_models import randomised, transformers
 from test_weights_tokenizers import WORDS
 from test_weights_tokenizers import marian as marian  # the fixture
 from token_strings import random_strings, undisputed

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from foreign_models import randomised, saved, transformers
+from random_models import randomised, saved, transformers
 
 from txlab.cli.generate import drawn, manner
 from txlab.engine.transformer.beam import beam_search

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from foreign_models import randomised, transformers
+from random_models import randomised, transformers
 
 from txlab.cli import model_export
 from txlab.engine.transformer.weights import load_model

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from foreign_models import (
+from random_models import (
     MUTATIONS,
     PRECISIONS,
     compare,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from foreign_models import transformers
+from random_models import transformers
 from token_strings import random_strings
 
 from txlab.engine.tokenizers.bases import GPT2
