@@ -213,7 +213,7 @@ class TestTokenize:
             (["x", "--tokenizer", ""], ["no tokenizer is called"]),
             (["x", "--file", "broken.json"], ["not both"]),
             (["--file", "missing"], ["missing", "No such file"]),
-            (["--file", "."], ["directory"]),
+            (["--file", "."], ["it is a folder"]),
             (["x", "--ids", "--json"], ["--ids and --json"]),
         ],
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.errors import LabError
-from txlab.experiments.corpora import BETWEEN, Corpus, load_corpus, without_repetitions
+from txlab.experiments.corpora import BETWEEN, Corpus, load_corpus, refuse_too_much, without_repetitions
 
 
 def test_python_docs_is_english_and_the_same_each_time() -> None:
@@ -97,7 +97,9 @@ def test_a_folder_gives_its_text_files_in_order_and_says_what_it_left_out(tmp_pa
         (lambda p: written(p / "x", b" \n\t"), "is empty"),
         (lambda p: written(p / "x", b"caf\xe9 noir"), "is not UTF-8: byte 3 is 0xe9"),
         (lambda p: written(p / "x", b"\xed\xa0\x80"), "is not UTF-8"),  # a surrogate, written as if UTF-8 had it
-        (lambda p: Path("/dev/null"), "is not a regular file"),
+        (lambda p: Path("/dev/zero"), "cannot be read: it is a device; use - for standard input"),
+        (lambda p: fifo(p / "x"), "cannot be read: it is a FIFO; use - for standard input"),
+        (lambda p: sparse(p / "x", 10 << 30), "is larger than 512 MiB, the most that is held in memory"),
         (lambda p: written(p / "x", b"x") / "below", "cannot be read: Not a directory"),
         (lambda p: "-", "is standard input"),
         (lambda p: "\0", "cannot be read|is not there"),
@@ -114,6 +116,41 @@ def test_what_is_wrong_with_a_text_is_one_sentence(make, said: str, tmp_path: Pa
 def written(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
+
+
+def fifo(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def sparse(path: Path, size: int) -> Path:
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+def test_files_of_a_folder_are_bounded_together_and_what_is_no_text_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sparse(tmp_path / "film", 10 << 30)
+    for name in "abc":
+        (tmp_path / name).write_text(name * 400)
+    (tmp_path / "device").symlink_to("/dev/zero")
+    corpus = load_corpus(str(tmp_path))
+    assert (list(corpus.names), corpus.left_out) == (["a", "b", "c"], 1)
+    monkeypatch.setattr("txlab.experiments.corpora.LARGEST_TEXT", 1000)
+    with pytest.raises(LabError, match="is larger than"):
+        load_corpus(str(tmp_path))
+    (tmp_path / "c").unlink()
+    assert list(load_corpus(str(tmp_path)).names) == ["a", "b"]
+
+
+def test_texts_of_a_mixture_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpora = [load_corpus(str(written(tmp_path / name, b"x" * 400))) for name in "abc"]
+    monkeypatch.setattr("txlab.experiments.corpora.LARGEST_TEXT", 1000)
+    refuse_too_much(corpora[:2], "SOURCE")
+    with pytest.raises(LabError, match=r"SOURCE '.*c' with those before it is larger than"):
+        refuse_too_much(corpora, "SOURCE")
 
 
 @given(st.lists(st.text("ab\né", min_size=1, max_size=80), min_size=1, max_size=20), st.floats(0.05, 0.5))

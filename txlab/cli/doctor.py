@@ -127,10 +127,10 @@ def memory() -> Finding:
 
 def disk() -> Finding:
     """Room where runs are written, and whether one may write there."""
-    from txlab.runs.finding import default_root
+    from txlab.runs.finding import default_root, first_existing
 
     root = default_root().absolute()
-    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    there = first_existing(root)
     free = shutil.disk_usage(there).free / 2**30
     text = f"runs go to {root}, {free:.1f} GiB free"
     if not os.access(there, os.W_OK):

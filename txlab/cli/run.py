@@ -61,7 +61,7 @@ def run(
         )
     if scenario is not None and like is not None:
         raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
-    from txlab.runs.finding import default_root
+    from txlab.runs.finding import default_root, first_existing
     from txlab.runs.process import prepare
     from txlab.runs.scenario import load_scenario
 
@@ -264,11 +264,9 @@ def standard_input(loaded: LoadedScenario) -> bytes | None:
     data = getattr(loaded.scenario, "data", None)
     if getattr(data, "text", None) != "-" or getattr(data, "source", "text") != "text":
         return None
-    if sys.stdin is None or sys.stdin.closed:
-        raise LabError("data.text is -, and there is no standard input")
-    if sys.stdin.isatty():
-        print("reading the text from the keyboard; end it with ctrl-d", file=sys.stderr)
-    text = sys.stdin.buffer.read()
+    from txlab.cli.tokenize import standard_input as all_of_it
+
+    text = all_of_it()
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -291,7 +289,7 @@ def check_device(loaded: LoadedScenario) -> None:
 
 
 def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
-    """Find what is wrong with a text or a tokenizer of the person's own before anything is made.
+    """Find what is wrong with a text, a map or a tokenizer of the person's own before anything is made.
 
     Nobody waits for what a detached process finds, so there the text is also cut into tokens as the run will do, but
     for byte pairs that have still to be learnt, which takes long: bytes are at least as many as they, so a text too
@@ -300,29 +298,30 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
     from txlab.experiments.shelf import KINDS, tokenizer_named
     from txlab.runs.scenario_paths import NAMED_TEXTS
 
+    world = getattr(loaded.scenario, "world", None)
+    if getattr(world, "file", ""):
+        from txlab.experiments.decisions.world import drawn
+
+        drawn(world)
     data = getattr(loaded.scenario, "data", None)
     text, tokenizer = getattr(data, "text", None), getattr(data, "tokenizer", None)
     if not isinstance(text, str) or not isinstance(tokenizer, str) or getattr(data, "source", "text") != "text":
         return
     if tokenizer not in KINDS:
         tokenizer_named(tokenizer)
-    if text in NAMED_TEXTS:
+    mixture = getattr(data, "mixture", None) or []
+    if all(part in NAMED_TEXTS for part in ([each.text for each in mixture] or [text])):
         return
     if not detach:
         from txlab.experiments.corpora import load_corpus
+        from txlab.experiments.language_model.mixture import read_parts
 
-        load_corpus(text)
+        read_parts(data) if mixture else load_corpus(text)
         return
     from txlab.experiments.language_model.data import build_data
 
     quick = data.model_copy(update={"tokenizer": "bytes"}) if tokenizer == "bpe" else data
     build_data(loaded.scenario.model_copy(update={"data": quick}))
-
-
-def first_existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there already."""
-    path = path.absolute()
-    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def take_back(directory: Path, before: Path) -> None:

@@ -8,6 +8,7 @@ megabytes is answered at once.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json as json_
 import os
 import sys
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.errors import Guess, LabError, nearest
+from txlab.files import read_regular
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.pieces import Piece
@@ -121,24 +123,38 @@ def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> byt
     if text not in (None, "-") and file is not None:
         raise LabError("give either a text or --file, not both")
     if file is not None:
+        from txlab.experiments.corpora import LARGEST_TEXT, TOO_LARGE
+
         try:
-            return file.read_bytes()
+            return read_regular(file, LARGEST_TEXT)
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                raise LabError(f"--file {str(file)!r} {TOO_LARGE}") from None
             raise LabError(f"--file {str(file)!r} cannot be read: {error.strerror or error}") from None
+        except ValueError:  # a NUL in the name
+            raise LabError(f"--file {str(file)!r} cannot be read: no such name is possible") from None
     if text == "-" or (text is None and needed):
         return standard_input()
     return None if text is None else os.fsencode(text)
 
 
 def standard_input() -> bytes:
-    """All of standard input; a person at a keyboard is told that it is waited for."""
+    """All of standard input; a person at a keyboard is told that it is waited for. LabError if it is too long."""
+    from txlab.experiments.corpora import LARGEST_TEXT, TOO_LARGE
+
     if sys.stdin is None or sys.stdin.closed:
         raise LabError("there is no standard input")
     if sys.stdin.isatty():
         print("reading the text from the keyboard; end it with ctrl-d", file=sys.stderr)
     # In blocks: between two of them Python looks for ctrl-c, within one long read it may miss it.
     source: Any = sys.stdin.buffer
-    return b"".join(iter(lambda: source.read1(BLOCK), b""))
+    blocks, size = [], 0
+    for block in iter(lambda: source.read1(BLOCK), b""):
+        blocks.append(block)
+        size += len(block)
+        if size > LARGEST_TEXT:
+            raise LabError(f"standard input {TOO_LARGE}")
+    return b"".join(blocks)
 
 
 def as_text(data: bytes) -> str | None:

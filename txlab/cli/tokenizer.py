@@ -149,12 +149,13 @@ def place(name: str | None, out: Path | None, replace: bool) -> Path:
 
 def free_place(out: Path, replace: bool) -> Path:
     """A path that can be written to; LabError says why one cannot."""
-    if not out.parent.is_dir():
-        raise LabError(f"--out {str(out)!r} lies in a folder that is not there")
-    if not os.access(out.parent, os.W_OK):
-        raise LabError(f"--out {str(out)!r} lies in a folder that one may not write to")
-    if out.exists() and not replace:
-        raise LabError(f"--out {str(out)!r} is there already; --replace replaces it")
+    with unwritable(out):
+        if not out.parent.is_dir():
+            raise LabError(f"--out {str(out)!r} lies in a folder that is not there")
+        if not os.access(out.parent, os.W_OK):
+            raise LabError(f"--out {str(out)!r} lies in a folder that one may not write to")
+        if out.exists() and not replace:
+            raise LabError(f"--out {str(out)!r} is there already; --replace replaces it")
     return out
 
 
@@ -173,7 +174,7 @@ def check_specials(specials: Sequence[str], taken: Collection[str]) -> None:
 def read_sources(sources: Sequence[str]) -> list[Corpus]:
     """The texts to learn from; LabError names the one that is wrong."""
     from txlab.cli.tokenize import standard_input
-    from txlab.experiments.corpora import Corpus, load_corpus
+    from txlab.experiments.corpora import Corpus, load_corpus, refuse_too_much
 
     if sources.count("-") > 1:
         raise LabError("standard input can be read only once; give - one time")
@@ -181,6 +182,7 @@ def read_sources(sources: Sequence[str]) -> list[Corpus]:
     for source in sources:
         if source != "-":
             corpora.append(load_corpus(source, "SOURCE"))
+            refuse_too_much(corpora, "SOURCE")
             continue
         data = standard_input()
         try:
@@ -190,6 +192,7 @@ def read_sources(sources: Sequence[str]) -> list[Corpus]:
         if not text.strip():
             raise LabError("standard input is empty; SOURCE - takes the text from it")
         corpora.append(Corpus("standard input", ["-"], [text]))
+        refuse_too_much(corpora, "SOURCE")
     return corpora
 
 
@@ -249,6 +252,8 @@ def unwritable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise LabError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the name
+        raise LabError(f"{str(path)!r} cannot be written: no such name is possible") from None
 
 
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:

@@ -1,12 +1,15 @@
 """Texts to learn from: what every Python brings along, a file, a folder (DESIGN, the embedded defaults).
 
-Notable: a corpus is a list of documents, so that validation can be whole documents that training never saw; and
-`python-docs` keeps a paragraph that several topics repeat only once, because a fifth of it is such repetitions, which
-would be in training and validation both.
+Notable: a corpus is a list of documents, so that validation can be whole documents that training never saw. All of it
+is held in memory, so there is a largest size, looked at before memory is taken. `python-docs` keeps a paragraph that
+several topics repeat only once, because a fifth of it is such repetitions, which would be in training and validation
+both.
 """
 
 from __future__ import annotations
 
+import codecs
+import errno
 import os
 import re
 import sysconfig
@@ -17,8 +20,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from txlab.errors import LabError, nearest
+from txlab.files import open_regular, read_regular
 
 BETWEEN = "\n\n"  # between two documents
+# Bytes. A language model on a text of 64 MiB took 4 (byte pairs) to 25 (characters) bytes of memory for each of them,
+# so the largest needs 2 to 13 GB.
+LARGEST_TEXT = 512 << 20
+TOO_LARGE = f"is larger than {LARGEST_TEXT >> 20} MiB, the most that is held in memory; give a part of it"
+HEAD = 1 << 16  # bytes by which a picture or an archive is known
 
 
 @dataclass(frozen=True)
@@ -78,8 +87,8 @@ class Corpus:
 def load_corpus(text: str, said: str = "data.text =") -> Corpus:
     """`python-docs`, `python-source`, a UTF-8 file or a folder of such files.
 
-    Raises LabError, naming the path (behind `said`: where it was given), for one that is missing, empty, not UTF-8, or
-    a folder without text.
+    Raises LabError, naming the path (behind `said`: where it was given), for one that is missing, empty, not UTF-8,
+    larger than LARGEST_TEXT, or a folder without text.
     """
     if text in EMBEDDED:
         return EMBEDDED[text]()
@@ -94,16 +103,23 @@ def load_corpus(text: str, said: str = "data.text =") -> Corpus:
             f"allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
         ) from None
     except OSError as error:
-        raise LabError(f"{said} {text!r} cannot be read: {error.strerror or error}") from None
+        if error.errno == errno.EFBIG:
+            raise LabError(f"{said} {text!r} {TOO_LARGE}") from None
+        instead = "; use - for standard input" if error.errno == errno.EINVAL else ""
+        raise LabError(f"{said} {text!r} cannot be read: {error.strerror or error}{instead}") from None
     if not any(document.strip() for document in corpus.documents):
         raise LabError(f"{said} {text!r} is empty; a text of some thousand characters is needed")
     return corpus
 
 
+def refuse_too_much(corpora: Sequence[Corpus], said: str) -> None:
+    """Texts that are read together are as large as one may be; LabError names the last of them."""
+    if sum(len(document) for corpus in corpora for document in corpus.documents) > LARGEST_TEXT:
+        raise LabError(f"{said} {corpora[-1].name!r} with those before it {TOO_LARGE}")
+
+
 def read_file(path: Path, said: str) -> Corpus:
-    if path.exists() and not path.is_file():
-        raise LabError(f"{said} {str(path)!r} is not a regular file; use - for standard input")
-    data = path.read_bytes()
+    data = read_regular(path, LARGEST_TEXT)
     try:
         return Corpus(str(path), [path.name], [data.decode()])
     except UnicodeDecodeError as error:
@@ -118,19 +134,32 @@ def read_folder(folder: Path, said: str) -> Corpus:
     names: list[str] = []
     documents: list[str] = []
     left_out = 0
+    room = LARGEST_TEXT
     for name in relative_files(folder):
         path = folder / name
         if not path.is_file():
             continue
-        document = text_or_none(path.read_bytes())
+        document = text_or_none(data := read_regular(path, room)) if begins_as_text(path) else None
         if document is None:
             left_out += 1
         elif document.strip():
+            room -= len(data)
             names.append(name)
             documents.append(document)
     if not documents:
         raise LabError(f"{said} {str(folder)!r} is a folder without any UTF-8 text file")
     return Corpus(str(folder), names, documents, left_out)
+
+
+def begins_as_text(path: Path) -> bool:
+    """Whether the first 64 KiB of a regular file are UTF-8 without a NUL, so that a film is not read to its end."""
+    with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+        head = file.read(HEAD) or b""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head
 
 
 def relative_files(folder: Path, skipped: frozenset[str] = frozenset()) -> list[str]:

@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from txlab.errors import LabError, nearest
@@ -18,6 +19,16 @@ from txlab.runs.directory import RunDirectory, RunInfo
 def default_root() -> Path:
     """$TXLAB_RUNS, or ./runs."""
     return Path(os.environ.get("TXLAB_RUNS") or "runs")
+
+
+def first_existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there already."""
+    path = path.absolute()
+    for place in (path, *path.parents):
+        with suppress(OSError):  # a name that is too long; making it says so
+            if place.exists():
+                return place
+    return Path("/")
 
 
 def create_run_directory(root: Path | None, scenario_name: str, out: Path | None = None) -> RunDirectory:
@@ -35,8 +46,10 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
             run = RunDirectory(_unused(Path(root or default_root()).resolve(), scenario_name))
         for folder in (run.frames, run.checkpoints, run.inbox):
             folder.mkdir()
-    except OSError as error:
-        raise LabError(f"the run directory {error.filename} cannot be made: {error.strerror}") from None
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
+        where = getattr(error, "filename", None) or out or root or default_root()
+        reason = getattr(error, "strerror", None) or "no such name is possible"
+        raise LabError(f"the run directory {where} cannot be made: {reason}") from None
     return run
 
 

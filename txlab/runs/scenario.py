@@ -12,6 +12,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
@@ -118,8 +119,9 @@ def find_scenario(name_or_path: str | Path) -> Path:
     if not looks_like_path and given_name in (known := shipped()):
         return known[given_name]
     path = Path(given_name)
-    if given_name and "\0" not in given_name and path.is_file():
-        return path
+    with suppress(OSError):  # a name that is too long
+        if given_name and "\0" not in given_name and path.is_file():
+            return path
     if looks_like_path and path.name and "\0" not in given_name:
         return path  # reading it says what is wrong
     names = ", ".join(shipped()) or "none is installed"
@@ -138,7 +140,7 @@ def read_text(path: Path, follow: bool = True) -> str:
         if not stat.S_ISREG(mode):  # a FIFO would keep us waiting for ever
             raise LabError(f"{shown} is not a regular file; a scenario is a TOML file")
         with os.fdopen(open_regular(path, follow=follow), "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            content = file.read(LARGEST_FILE + 1) or b""  # None where one would have to wait
     except OSError as error:
         raise LabError(f"{shown} cannot be read: {error.strerror or error}{neighbour(path)}") from None
     if len(content) > LARGEST_FILE:

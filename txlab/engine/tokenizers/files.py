@@ -5,6 +5,7 @@ and nothing in it is ever run. The form is told by what is in the file; only mer
 other, are told by their names.
 """
 
+import os
 import re
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from txlab.engine.tokenizers.rank_files import read_ranks, tokenizer_of_js, writ
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer, read_sentence_model
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError, nearest
+from txlab.files import open_regular
 
 __all__ = ["FORMS", "AnyTokenizer", "export_tokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_of"]
 
@@ -77,8 +79,8 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
         if path.name in (VOCAB, MERGES) and (path.parent / VOCAB).exists() and (path.parent / MERGES).exists():
             return read_gpt2(path.parent, pattern or "gpt2")
         if path.is_file():
-            with path.open("rb") as file:
-                if RANK_LINE.match(file.read(4096)):
+            with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+                if RANK_LINE.match(file.read(4096) or b""):
                     return read_ranks(path, pattern)
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None

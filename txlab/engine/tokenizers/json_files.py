@@ -4,9 +4,9 @@ Notable: Python's JSON takes NaN, and of two equal keys the last; both are refus
 anything is parsed, the number of values too, since a list of empty lists takes twenty times its text in memory.
 """
 
+import errno
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from txlab.errors import LabError
+from txlab.files import read_regular
 
 LARGEST_FILE = 128 << 20
 MOST_VALUES = 4_000_000
@@ -22,20 +23,15 @@ MOST_VALUES = 4_000_000
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
     """The bytes of a regular file; LabError, without its name, for anything else."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise LabError("it is not a regular file")
-        if status.st_size > largest:
-            raise LabError(f"it is larger than {largest >> 20} MiB")
-        with path.open("rb") as file:
-            data = file.read(largest + 1)  # it may have grown, or have a size of 0 and never end
+        return read_regular(path, largest)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise LabError(str(error.strerror)) from None
+        if error.errno in (errno.EINVAL, errno.EISDIR):
+            raise LabError("it is not a regular file") from None
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
         raise LabError("it cannot be read: no such name is possible") from None
-    if len(data) > largest:
-        raise LabError(f"it is larger than {largest >> 20} MiB")
-    return data
 
 
 def read_json(path: Path, largest: int = LARGEST_FILE) -> Any:

@@ -7,6 +7,7 @@ repeated and looked at where that file is not.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from txlab.engine.rl.worlds.overrides import changed
 from txlab.engine.rl.worlds.parsing import MOST_CHARACTERS, parse_map
 from txlab.errors import LabError
 from txlab.experiments.schema import NonNegativeInt, Section
+from txlab.files import read_regular
 
 MOST_BYTES = 4 * MOST_CHARACTERS  # of UTF-8
 
@@ -145,20 +147,19 @@ def drawn(section: WorldSection) -> World:
 def text_of(file: str, place: str) -> str:
     """The text of a regular UTF-8 file that is not too large; LabError begins with `place`."""
     try:
-        path = Path(file).expanduser()
-        if not path.exists():
-            raise LabError(f"{place} is not there; a UTF-8 file with a map is needed")
-        if not path.is_file():
-            raise LabError(f"{place} is not a regular file; a UTF-8 file with a map is needed")
-        if path.stat().st_size > MOST_BYTES:
-            raise LabError(f"{place} has {path.stat().st_size} bytes; a map has {MOST_BYTES} at most")
-        with path.open("rb") as opened:
-            return opened.read(MOST_BYTES).decode()
+        return read_regular(Path(file).expanduser(), MOST_BYTES).decode()
+    except FileNotFoundError:
+        raise LabError(f"{place} is not there; a UTF-8 file with a map is needed") from None
     except UnicodeDecodeError as error:
         raise LabError(
             f"{place} is not UTF-8: byte {error.start} is wrong; a UTF-8 file with a map is needed"
         ) from None
     except (OSError, ValueError, RuntimeError) as error:  # no permission; a NUL in the path; ~ and the name of nobody
+        number = getattr(error, "errno", None)
+        if number == errno.EFBIG:
+            raise LabError(f"{place} has more than {MOST_BYTES} bytes; a map has no more") from None
+        if number in (errno.EINVAL, errno.EISDIR):
+            raise LabError(f"{place} is not a regular file; a UTF-8 file with a map is needed") from None
         raise LabError(f"{place} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 

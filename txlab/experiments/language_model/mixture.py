@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.tokenizer import Tokenizer
-from txlab.experiments.corpora import BETWEEN, Corpus, Split, load_corpus
+from txlab.experiments.corpora import BETWEEN, Corpus, Split, load_corpus, refuse_too_much
 from txlab.experiments.language_model.batch import Batch, Tally, as_batch
 from txlab.experiments.language_model.data import tokenizer_facts
 from txlab.experiments.language_model.tokenized import (
@@ -56,7 +56,11 @@ def read_parts(data: Data) -> list[ReadPart]:
     """The texts of data.mixture. LabError names one that cannot be read."""
     total = sum(part.weight for part in data.mixture)
     names = part_names([part.text for part in data.mixture])
-    corpora = [load_corpus(part.text, f"data.mixture[{n}].text =") for n, part in enumerate(data.mixture)]
+    corpora = []
+    for number, part in enumerate(data.mixture):
+        said = f"data.mixture[{number}].text ="
+        corpora.append(load_corpus(part.text, said))
+        refuse_too_much(corpora, said)
     return [
         ReadPart(name, part.weight / total, corpus, corpus.split(data.validation))
         for name, part, corpus in zip(names, data.mixture, corpora, strict=True)

@@ -8,6 +8,7 @@ of the texts is not in the folder; tiktoken, with the vocabulary that is, says i
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -60,8 +61,9 @@ def figures_in(folder: Path | None) -> list[Figure]:
 def fixtures_in(folder: Path) -> Path:
     """The fixtures in a checkout, or the folder itself; LabError where there are none."""
     for found in (folder / "tests" / "fixtures", folder):
-        if (found / "corpus.en").exists():
-            return found
+        with suppress(OSError):  # a name that is too long
+            if (found / "corpus.en").exists():
+                return found
     raise LabError(f"--folder {str(folder)!r} has no corpus.en, neither in tests/fixtures nor itself")
 
 

@@ -7,6 +7,7 @@ the whole are given the whole. `Stopped` is raised where the person stopped it o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from txlab.engine.tokenizers.spelling import DIGITS
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.shelf import kind_of
+from txlab.files import open_regular
 from txlab.tui.widgets.tokens_layout import Document, Lane, index
 
 Progress = Callable[[int, int], None]
@@ -57,22 +59,18 @@ def read_text(path: str, progress: Progress) -> bytes:
     """The bytes of a file; LabError names it and says why not."""
     try:
         file = Path(path).expanduser()
-        if not file.is_file():
-            raise LabError(f"{path!r} is not a file; give the path of a text")
-        size = file.stat().st_size
-        if size > LARGEST:
-            raise LabError(f"{path!r} has {size >> 20} MiB; a text of at most {LARGEST >> 20} MiB can be looked at")
-        parts = []
-        with file.open("rb") as stream:
-            while part := stream.read(1 << 20):
+        parts, size, read = [], file.stat().st_size, 0
+        with os.fdopen(open_regular(file), "rb") as stream:
+            while size <= LARGEST and (part := stream.read(1 << 20)):
                 parts.append(part)
-                progress(sum(map(len, parts)), max(size, 1))
-                if sum(map(len, parts)) > LARGEST:
-                    raise LabError(f"{path!r} grows while it is read")
-        return b"".join(parts)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise LabError(f"{path!r} cannot be read: {reason}") from None
+                read += len(part)
+                size = max(size, read)
+                progress(read, size)
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the path; ~ and the name of nobody
+        raise LabError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if size > LARGEST:
+        raise LabError(f"{path!r} has {size >> 20} MiB; a text of at most {LARGEST >> 20} MiB can be looked at")
+    return b"".join(parts)
 
 
 def document_of(name: str, data: bytes, progress: Progress) -> Document:

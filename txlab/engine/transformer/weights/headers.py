@@ -8,6 +8,7 @@ Source: Hugging Face, safetensors, README "Format".
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass
 from math import prod
@@ -18,6 +19,7 @@ import torch
 
 from txlab.engine.tokenizers.json_files import parse_json, shown
 from txlab.errors import LabError, nearest
+from txlab.files import open_regular
 
 LARGEST_HEAD = 32 << 20  # GPT-2's has 14 kB; a model of 100 000 tensors would need 15 MB
 LARGEST_SIZE = 1 << 48  # of one dimension and of one tensor: no file system holds more
@@ -54,8 +56,8 @@ def read_head(path: Path) -> dict[str, Place]:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise LabError("it is not a regular file")
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
+        with os.fdopen(open_regular(path), "rb") as file:
+            length = int.from_bytes(file.read(8) or b"", "little")
             if status.st_size < 8 or length > status.st_size - 8:
                 raise LabError(
                     f"it is cut off or no safetensors file: it has {status.st_size:,} bytes, and its first 8 say that "
