@@ -5,8 +5,10 @@ import torch
 
 from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.vision import VisionTransformer
 from txlab.errors import LabError
+from txlab.experiments.language_model.shape import shape_of as decoder_shape
 from txlab.experiments.masked_language_model.shape import shape_of as encoder_shape
 from txlab.experiments.sizes import explain_scenario
 from txlab.experiments.translation.shape import shape_of as translator_shape
@@ -29,6 +31,20 @@ def test_the_parameters_are_those_of_the_module(name: str) -> None:
     assert steps["FLOPs a step"] == why.result
     assert steps["in all"] == scenario.train.steps * why.result
     assert steps["FLOP/s"] == steps["in all"] / 100
+
+
+@pytest.mark.parametrize("settings", [[], ["model.gated=true", "model.kv_heads=2", "model.normalisation=rms"]])
+def test_the_parameters_of_a_decoder_are_those_of_the_module_however_it_is_made(settings: list[str]) -> None:
+    scenario = load_scenario("gpt-tiny", settings).scenario
+    with torch.device("meta"):
+        model = GPT(decoder_shape(scenario, 256))
+    why = explain_scenario(scenario)
+    assert why is not None
+    steps = {step.name: step.result for step in why.steps}
+    assert steps["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    block = sum(p.numel() for name, p in model.blocks[0].named_parameters() if p.dim() == 2)
+    assert steps["a block"] == block
+    assert steps["w"] == len(model.blocks) * block + model.embed.weight.numel()
 
 
 def test_what_only_the_text_can_tell_is_refused() -> None:

@@ -14,9 +14,10 @@ from random_models import randomised, transformers
 
 from txlab.cli import model_export
 from txlab.engine.transformer.weights import load_model
+from txlab.errors import LabError
 from txlab.experiments.registry import kind_named
 from txlab.runs.directory import RunDirectory
-from txlab.runs.models import opened_as, scenario_of
+from txlab.runs.models import open_model, opened_as, scenario_of
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 
@@ -37,6 +38,13 @@ FORMS = {
 }
 PLAIN = ["compute.device=cpu", "compute.dtype=float32", "compute.attention=matmul", "compute.compile=false"]
 PLAIN += ["compute.threads=1"]
+LLAMA = [
+    "model.normalisation=rms",
+    "model.gated=true",
+    "model.activation=swish",
+    "model.kv_heads=2",
+    "model.bias=false",
+]
 SMALL = {
     "gpt2-124m": ["model.layers=2", "model.width=48", "data.vocabulary=300", "data.text=python-docs"],
     "gpt-source": ["data.vocabulary=300", "data.text=python-docs"],
@@ -97,3 +105,21 @@ def test_a_scenarios_model_is_loaded_by_transformers_with_equal_logits(
         again: Any = load_model(tmp_path / "out").model
         said = again(source, ids) if opened.kind == "encoder-decoder" else again(ids)
     torch.testing.assert_close(said[..., : wanted.shape[-1]], wanted, atol=2e-5, rtol=0)
+
+
+def test_a_llama_is_trained_from_settings_and_loaded_by_transformers_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))
+    settings = [*PLAIN, *LLAMA, *SMALL["gpt-tiny"], "model.layers=1"]
+    run = prepare(load_scenario(str(SCENARIOS / "gpt-tiny.toml"), settings))
+    assert execute(run).status == "done"
+    model_export.export_model(str(run), tmp_path / "out")
+    theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(report.values())
+    assert (theirs.config.model_type, theirs.config.num_key_value_heads) == ("llama", 2)
+    ids = torch.arange(60)[None] * 4 % 256
+    with torch.no_grad():
+        torch.testing.assert_close(theirs.eval()(ids).logits, open_model(str(run)).model(ids), atol=1e-6, rtol=0)
+    with pytest.raises(LabError, match="heads must be a multiple of kv_heads"):
+        load_scenario(str(SCENARIOS / "gpt-tiny.toml"), ["model.kv_heads=3"])

@@ -56,8 +56,11 @@ class Model(Section):
     context: Annotated[int, Field(ge=2, le=65_536)] = Field(64, description="T, positions")
     positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
     norm: Literal["pre", "post"] = "pre"
+    normalisation: Literal["layer", "rms"] = Field("layer", description="rms: without mean and shift, as in Llama")
     block: Literal["sequential", "parallel"] = "sequential"
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    activation: Literal["gelu", "gelu_tanh", "relu", "swish"] = "gelu"
+    gated: bool = Field(False, description="three matrices in the feed-forward; with swish it is SwiGLU")
+    kv_heads: NonNegativeInt = Field(0, description="G, heads of keys and values, which queries share; 0 = heads")
     tied: bool = Field(True, description="W_U = W_Eᵀ")
     bias: bool = True
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -66,6 +69,8 @@ class Model(Section):
     def heads_divide_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise ValueError(f"heads must be a multiple of kv_heads; {self.heads} is not a multiple of {self.kv_heads}")
         if self.positions == "rotary" and (self.width // self.heads) % 2:
             raise ValueError("rotary positions need an even head width (width / heads)")
         return self
