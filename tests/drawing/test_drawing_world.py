@@ -15,7 +15,7 @@ from txlab.drawing.text import width
 from txlab.drawing.world import Canvas, draw, states_of
 from txlab.drawing.world_profile import profile
 from txlab.drawing.world_scene import SHOWS, Scene, Size, View, best_value, cell_size, scene_of
-from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, short, whole
+from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, mark_sign, short, whole
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.catalogue import world_named
 
@@ -233,3 +233,14 @@ def test_a_frame_gives_its_scene_and_a_torn_one_none() -> None:
     assert (scene.agent, scene.updated) == (1, 0)
     assert scene_of({}, {}, 0) is None
     assert scene_of(tensors, {"states": "x", "last": [None]}, 0) is not None
+
+
+def test_what_stands_before_a_row_is_written_as_far_as_there_is_room() -> None:
+    assert [mark_sign("21", False, cells) for cells in (1, 2, 7)] == ["2", "21", "21"]
+    assert mark_sign("G", False, 7) == "★"
+    world = world_named("blackjack")
+    size = Size(7, 2)
+    canvas = picture(world, scene_in(world), size)
+    headed = [cell(canvas, size, 0, column)[0].strip() for column in range(1, 11)]
+    assert headed == ["A", *map(str, range(2, 11))]
+    assert [cell(canvas, size, row, 0)[0].strip() for row in range(1, 12)] == ["nat", *map(str, range(21, 11, -1))]

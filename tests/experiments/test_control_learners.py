@@ -419,6 +419,17 @@ def test_a_world_that_nothing_ends_is_cut_off_and_the_run_says_so(tmp_path: Path
     assert reader.latest("length/sarsa") == 1000
 
 
+def test_learners_of_one_rule_go_by_their_labels_and_a_maze_by_the_length_of_its_episodes() -> None:
+    learners = [{"rule": "dyna-q", "label": f"{n} from memory", "planning": n} for n in (0, 5)]
+    table = {"world": {"name": "dyna-maze"}, "learners": learners, "control": {"runs": 2, "episodes": 4}}
+    experiment = build(ControlScenario.model_validate(table))
+    first = experiment.step()
+    assert first["length/0 from memory"] == first["length/5 from memory"] > 100
+    assert experiment.facts()["headline"] == ["length/0 from memory", "length/5 from memory"]
+    assert [side["title"] for side in experiment.frame().facts["sides"]] == ["0 from memory", "5 from memory"]
+    assert build(scenario()).facts()["headline"] == ["return/sarsa", "return/q-learning"]
+
+
 # Worlds that can only be stepped
 
 CARDS: dict[str, Any] = {

@@ -125,7 +125,7 @@ def rounded_up(value: float) -> float:
     """
     if not 0 < value < float("inf"):
         return 0.0
-    power = 10.0 ** floor(log10(value))
+    power = 10.0 ** max(-300, floor(log10(value)))  # below, powers of ten become 0
     return next(float(f"{step * power:.3g}") for step in (*STEPS, 15.0) if step * power >= value * (1 - 1e-9))
 
 

@@ -111,8 +111,8 @@ class Brush:
     def thing(self, x: int, y: int, mark: str, state: int | None) -> None:
         """A wall, a hole, a goal: what is no state that one acts in."""
         size, ascii = self.view.size, self.view.ascii
-        sign = mark_sign(mark, ascii) if mark else " "
-        middle = x + (size.wide - 1) // 2, y + (size.tall - 1) // 2
+        sign = mark_sign(mark, ascii, size.wide) if mark else " "
+        middle = x + (size.wide - len(sign)) // 2, y + (size.tall - 1) // 2
         if mark == "#":
             self.canvas.fill(x, y, size, WALL, sign, "wall")
         elif self.hazard(mark, state):

@@ -128,9 +128,11 @@ def whole(number: float, cells: int) -> str:
     return "+"
 
 
-def mark_sign(mark: str, ascii: bool) -> str:
-    """How what stands in a cell is drawn: a goal as a star, a hole as a ring; other signs as they are."""
+def mark_sign(mark: str, ascii: bool, cells: int = 1) -> str:
+    """How what stands in a cell is drawn: a goal as a star, a hole as a ring; other signs as they are, as far as there
+    is room."""
     known = {"G": ("★", "G"), "H": ("○", "O"), "C": ("▓", "C"), "#": ("█", "#")}
     if mark in known:
         return known[mark][ascii]
-    return visible(mark, ascii)[:1] if width(visible(mark, ascii)[:1]) == 1 else "?"
+    sign = cut(visible(mark, ascii), cells)
+    return sign if 0 < width(sign) <= cells else "?"

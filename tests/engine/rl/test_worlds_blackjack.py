@@ -51,8 +51,8 @@ def test_the_best_policy_is_figure_5_2() -> None:
     world = world_named("blackjack")
     policy = best_policy(world.process, settled(sweeps(world.process, 1.0)).v, 1.0)
     for layer, drawn in FIGURE_5_2.items():
-        for row, line in enumerate(drawn, 1):
-            states = [world.layout.state_at(row, column, layer) for column in range(10)]
+        for row, line in enumerate(drawn, 2):
+            states = [world.layout.state_at(row, column, layer) for column in range(1, 11)]
             assert "".join("SH"[int(policy[s].argmax())] for s in states) == line
     assert (policy.max(axis=1) == 1).all()
 

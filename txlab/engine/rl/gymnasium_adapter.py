@@ -89,7 +89,10 @@ def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
     number = np.arange(environment.size)
     behind = prod(rest)
     place = np.stack([number % behind, number // behind // width, number // behind % width], axis=1)
-    layers = [str(values) if values else "" for values in product(*(range(size) for size in rest))]
+    layers = [
+        ", ".join(f"part {part} is {value}" for part, value in enumerate(values, 3))
+        for values in product(*(range(size) for size in rest))
+    ]
     notes = [f"{id} does not tell its probabilities: learners step it, an environment each."]
     if not repeats(environment):
         notes.append(f"{id} {OTHERWISE}, so a run in it cannot be resumed.")

@@ -187,7 +187,8 @@ class ControlExperiment:
                 tensors[f"{i}/path"] = likely_path(self.process, policy)
             gamma = self.process.discount if settings.gamma is None else settings.gamma
             heat = float(self.sweep.heats[members[0]])
-            sides.append(learner_side(settings, gamma, heat, label=label))
+            named = {"title": said} if (said := self.scenario.learners[i].label) else {}
+            sides.append({**learner_side(settings, gamma, heat, label=label), **named})
             states.append(int(self.sweep.states[members[0]]))
             updates.append(int(self.sweep.steps[members].mean()))
         learnt = [self.learnt] * len(sides)

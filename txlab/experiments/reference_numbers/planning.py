@@ -239,8 +239,8 @@ def measure_blackjack(say: Say) -> list[Measured]:
     drawn = {
         world.layout.state_at(row, column, layer): sign
         for layer, lines in BLACKJACK.items()
-        for row, line in enumerate(lines, 1)
-        for column, sign in enumerate(line)
+        for row, line in enumerate(lines, 2)
+        for column, sign in enumerate(line, 1)
     }
     agree = sum(policy[s, "SH".index(sign)] == 1 for s, sign in drawn.items())
     sticks = [name.startswith("natural") or "20 " in name or "21 " in name for name in process.states]

@@ -104,11 +104,14 @@ def blackjack(exploring: bool) -> World:
     signs = {shown: "A" if shown == 1 else str(shown) for shown in SHOWN}
     names = [f"{'soft ' if soft else ''}{total} v {signs[shown]}" for total, soft, shown in hands]
     names += [f"natural v {signs[shown]}" for shown in SHOWN]
-    place = [[int(not soft), SUMS[-1] - total + 1, shown - 1] for total, soft, shown in hands]
-    place += [[0, 0, shown - 1] for shown in SHOWN]
+    # A row for each sum, 21 above, under one of naturals; what a row and a column are stands before and above them.
+    place = [[int(not soft), SUMS[-1] - total + 2, shown] for total, soft, shown in hands]
+    place += [[0, 1, shown] for shown in SHOWN]
+    marks = {(0, shown): sign for shown, sign in signs.items()} | {(1, 0): "nat"}
+    marks |= {(SUMS[-1] - total + 2, 0): str(total) for total in SUMS}
     layers = ("an ace that counts as 11", "no ace that counts as 11")
     process = compiled(["stick", "hit"], names, outcomes, start / start.sum())
-    layout = Layout(len(SUMS) + 1, len(SHOWN), np.array(place), layers)
-    note = "Rows are the player's sum, 21 above and 12 below (a natural over it); columns the dealer's card, A, 2 … 10."
+    layout = Layout(len(SUMS) + 2, len(SHOWN) + 1, np.array(place), layers, marks)
+    note = "Rows are the player's sum, or a natural; columns the card that the dealer shows."
     source = "Sutton and Barto 2018, examples 5.1 to 5.3; Gymnasium Blackjack-v1"
     return World("blackjack", "Blackjack", process, layout, source, notes=(note,))
