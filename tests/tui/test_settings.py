@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded import app_on
@@ -37,6 +39,15 @@ def test_the_file_is_read(tmp_path: Path) -> None:
         ("ascii = 'yes'", "ascii = 'yes'"),
         ("refresh = 100.0", "less than or equal to 5"),
         ("[keys]\n'run.step' = 3", "keys.run.step = 3"),
+        ("theme = [", "not valid TOML"),
+        ("refresh = 0x" + "f" * 5000, "refresh = a number of 20000 bits"),
+        ("refresh = " + "9" * 5000, "not valid TOML"),
+        ("refresh = nan", "less than or equal to 5"),
+        ("theme = '" + "x" * 5000 + "'\nascii = 1", "ascii = 1"),
+        ("ascii = '" + "x" * 5000 + "'", "ascii = 'xxx"),
+        ("k" * 5000 + " = 1", "is not a setting"),
+        ("keys = " + "[" * 5000, "nested too deeply"),
+        ("#" * 70_000, "larger than 64 KiB"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_that_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
@@ -46,6 +57,38 @@ def test_what_is_wrong_is_one_sentence_that_names_file_and_key(tmp_path: Path, t
     assert str(path) in str(error.value)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (os.mkfifo, "it is a FIFO"),
+        (Path.mkdir, "it is a folder"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
+        (lambda path: path.symlink_to(path.name), "Too many levels"),
+        (lambda path: path.write_bytes(bytes(range(256))), "byte 128 is not UTF-8"),
+        (sparse, "larger than 64 KiB"),
+    ],
+)
+def test_what_is_no_such_file_is_one_sentence_at_once(tmp_path: Path, make: Any, words: str) -> None:
+    make(tmp_path / "config.toml")
+    with pytest.raises(LabError, match=words):
+        load_settings(tmp_path / "config.toml")
+
+
+async def test_the_console_opens_with_any_keys(tmp_path: Path) -> None:
+    odd = ["", ",", " , ,", "a,,b", "no_such_key", "x" * 5000, "\0", "\x1b[2J", "[/x]", "日本", "f1"]
+    names = ["screen.help", "app.palette", "app.quit", "no.such.binding", *(f"room.{room.name}" for room in ROOMS)]
+    app = app_on(tmp_path, keys=dict(zip([*names, "run.step", "run.pause"], odd, strict=False)))
+    async with app.run_test() as pilot:
+        await pilot.press("f1", "escape", "3", "ctrl+p", "escape")
+        assert app.is_running
 
 
 async def test_a_wrong_file_is_told_on_the_screen_and_the_console_starts(tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ from platformdirs import user_config_path, user_state_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from txlab.errors import LabError, nearest
+from txlab.files import read_regular
+from txlab.runs.scenario_errors import given
+
+LARGEST_FILE = 64 * 1024
 
 
 class Settings(BaseModel):
@@ -46,20 +50,26 @@ def load_settings(path: Path | None = None) -> Settings:
     """The settings of the file, or the defaults where there is none; raises LabError naming file, key and mistake."""
     path = settings_file() if path is None else path
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, LARGEST_FILE).decode()
     except FileNotFoundError:
         return Settings()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(f"{path}: cannot be read ({error})") from error
+    except OSError as error:
+        raise LabError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path}: cannot be read: byte {error.start} is not UTF-8") from error
     try:
         return Settings.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise LabError(f"{path}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise LabError(f"{path}: not valid TOML: it is nested too deeply") from error
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(part) for part in first["loc"])[:60]
         if first["type"] == "extra_forbidden":
             allowed = list(Settings.model_fields)
             hint = f"{nearest(key, allowed)}; allowed: {', '.join(allowed)}"
             raise LabError(f"{path}: {key} is not a setting{hint}") from error
-        raise LabError(f"{path}: {key} = {first['input']!r}: {first['msg'].lower()}") from error
+        value = first["input"]
+        told = given(value) if isinstance(value, int) else repr(value)[:80]
+        raise LabError(f"{path}: {key} = {told}: {first['msg'].lower()}") from error
+    except ValueError as error:  # also: an integer of more digits than Python reads
+        raise LabError(f"{path}: not valid TOML: {error}") from error
