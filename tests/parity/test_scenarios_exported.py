@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from random_models import randomised, transformers
 
 from txlab.cli import model_export
-from txlab.engine.transformer.weights import load_model
+from txlab.engine.transformer.weights import load_model, save_model
 from txlab.errors import LabError
 from txlab.experiments.registry import kind_named
 from txlab.runs.directory import RunDirectory
@@ -36,6 +36,8 @@ FORMS = {
     "gpt2-124m": "gpt2",
     "translate": "pegasus",
 }
+# scenario → what no architecture there says
+NO_FORM = {"attention-graph": "graph"}
 PLAIN = ["compute.device=cpu", "compute.dtype=float32", "compute.attention=matmul", "compute.compile=false"]
 PLAIN += ["compute.threads=1"]
 LLAMA = [
@@ -60,7 +62,15 @@ def names_of_kinds(*kinds: str) -> list[str]:
 
 
 def test_every_shipped_scenario_of_these_kinds_is_here() -> None:
-    assert names_of_kinds("language-model", "masked-language-model", "translation") == sorted(FORMS)
+    assert names_of_kinds("language-model", "masked-language-model", "translation") == sorted([*FORMS, *NO_FORM])
+
+
+@pytest.mark.parametrize("name", NO_FORM)
+def test_a_scenario_without_a_form_says_what_cannot_be_said(name: str, tmp_path: Path) -> None:
+    scenario = load_scenario(name, [*PLAIN, "train.steps=1"]).scenario
+    model = kind_named(scenario.kind).build(scenario).model
+    with pytest.raises(LabError, match=NO_FORM[name]):
+        save_model(model, None, tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -192,10 +192,10 @@ def window(reading: Reading, seen: Seen, view: View, spans: tuple[slice, slice])
     else:
         alpha = rollout(seen, site.name, None if view.layer is None else view.layer + 1)[rows, columns]
     weights = alpha.cpu().numpy().astype(np.float64)
-    if site.mask_name == "causal":
+    allowed = site.mask.allowed(len(reading.queries), len(reading.keys))
+    if allowed is not None:
         # An edge that was allowed by hand has a weight, or the mask would not forbid it.
-        down, across = np.arange(rows.start, rows.stop)[:, None], np.arange(columns.start, columns.stop)
-        weights[(across > down) & (weights == 0)] = np.nan
+        weights[~allowed[rows, columns].numpy() & (weights == 0)] = np.nan
     return weights
 
 

@@ -140,6 +140,8 @@ def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray,
     print_lines(drawn.lines)
     print()
     said = "rows look at columns, every row of the whole pattern sums to 1"
+    if reading.site.mask_name == "graph":
+        said += ", or is all zeros where no edge comes in"
     if view.name == "rollout" and reading.site.name in ("decoder", "cross"):
         said = "what each row holds of each column; source and target together sum to 1"
     if drawn.tile != (1, 1):

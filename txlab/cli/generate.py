@@ -88,6 +88,8 @@ def generate(
     if model.kind == "bert":
         fill(model, given, json)
         return
+    from txlab.engine.transformer.generation import continues
+
     asked = {
         "max_new_tokens": tokens,
         "temperature": temperature,
@@ -97,6 +99,8 @@ def generate(
         "length_penalty": length_penalty,
         "repetition_penalty": repetition_penalty,
     }
+    if model.kind == "gpt":
+        continues(cast(model))
     ids = prompt_ids(model, given)
     how = manner(model, {key: value for key, value in asked.items() if value is not None}, len(ids))
     if not json and (line := how.told()):

@@ -24,6 +24,7 @@ from txlab.engine.interpret.streams import stream_of
 from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import Hooks, keeping
 from txlab.engine.transformer.inspection import repeats
+from txlab.engine.transformer.masks import Causal
 from txlab.errors import LabError
 
 ALL = slice(None)
@@ -175,9 +176,10 @@ class Seen:
         T, S = self.size(site)
         first, last, _ = rows.indices(T)
         q, k = self.queries[site][layer, heads, first:last], self.keys[site][layer, heads]  # (h, t, K), (h, S, K)
-        causal = self.sites[site].mask_name == "causal"
-        if not causal:
-            return pattern(scores(q, k), None)
+        mask = self.sites[site].mask
+        if not isinstance(mask, Causal):
+            allowed = mask.allowed(T, S, q.device)
+            return pattern(scores(q, k), None if allowed is None else allowed[first:last])
         # Keys after the last row are not even multiplied with: their weight is 0.
         place = torch.arange(last, device=q.device)
         alpha = pattern(scores(q, k[:, :last]), place <= place[first:, None])

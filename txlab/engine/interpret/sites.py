@@ -48,14 +48,14 @@ class Site:
 
     name       "self", or in an encoder–decoder "encoder", "decoder", "cross"
     place      where it stands, with {layer} to be filled in: "blocks.{layer}.attention"
-    mask_name  "causal" or "none"
+    mask       who may look at whom
     """
 
     name: str
     place: str
     layers: int
     heads: int
-    mask_name: str
+    mask: Mask
 
     def at(self, layer: int, what: str = "") -> str:
         """The full name of a place in one layer: at(3, "query") → "blocks.3.attention.query"."""
@@ -66,8 +66,9 @@ class Site:
         return self.at(layer).rpartition(".")[0]
 
     @property
-    def mask(self) -> Mask:
-        return CAUSAL if self.mask_name == "causal" else NO_MASK
+    def mask_name(self) -> str:
+        """ "causal", "none" or "graph" """
+        return self.mask.name
 
     def queries_of(self, text: Text) -> tuple[int, ...]:
         """The tokens whose rows the patterns have."""
@@ -83,16 +84,13 @@ def sites(model: Model) -> list[Site]:
     if isinstance(model, EncoderDecoder):
         shape = model.shape
         return [
-            Site("encoder", "encoder.blocks.{layer}.attention", shape.encoder_layers, shape.heads, "none"),
-            Site("decoder", "decoder.blocks.{layer}.attention", shape.decoder_layers, shape.heads, "causal"),
-            Site("cross", "decoder.blocks.{layer}.cross", shape.decoder_layers, shape.heads, "none"),
+            Site("encoder", "encoder.blocks.{layer}.attention", shape.encoder_layers, shape.heads, NO_MASK),
+            Site("decoder", "decoder.blocks.{layer}.attention", shape.decoder_layers, shape.heads, CAUSAL),
+            Site("cross", "decoder.blocks.{layer}.cross", shape.decoder_layers, shape.heads, NO_MASK),
         ]
-    place, mask = (
-        ("encoder.blocks.{layer}.attention", "none")
-        if isinstance(model, Bert)
-        else ("blocks.{layer}.attention", "causal")
-    )
-    return [Site("self", place, model.shape.layers, model.shape.heads, mask)]
+    if isinstance(model, Bert):
+        return [Site("self", "encoder.blocks.{layer}.attention", model.shape.layers, model.shape.heads, NO_MASK)]
+    return [Site("self", "blocks.{layer}.attention", model.shape.layers, model.shape.heads, model.mask)]
 
 
 def site_named(model: Model, name: str) -> Site:

@@ -99,9 +99,10 @@ def why_pattern(
 
 def _row_of_mask(seen: Seen, site: str, row: int) -> Tensor:
     """Who row `row` may look at, before any edge is changed: (S)."""
-    S = seen.size(site)[1]
-    places = torch.arange(S, device=seen.keys[site].device)
-    return places <= row if seen.sites[site].mask_name == "causal" else torch.ones_like(places, dtype=torch.bool)
+    T, S = seen.size(site)
+    device = seen.keys[site].device
+    allowed = seen.sites[site].mask.allowed(T, S, device)
+    return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[row]
 
 
 def why_next(seen: Seen, position: int, token: int, names: Names = str, after: str = "") -> Explanation:

@@ -1,18 +1,23 @@
 """A token as a basis vector, and the embedding as a product with it (MATH K3; Becker-Kahn §1.2).
 
-Notable: nothing here is used to train, because the look-up gives the same numbers without the V − 1 zeros; it is here
-to be looked at, and `embedding_product` is what the tests hold the look-up against.
+Notable: the look-up gives the same numbers without the V − 1 zeros, so a model takes the product only where its
+scenario says embedding = "one-hot"; it costs V times the work and shows that nothing changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.tokenizer import unknown_token
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Matrix = TypeVar("Matrix", NDArray[Any], "Tensor")
 
 
 def one_hot(ids: Sequence[int], vocabulary: int) -> NDArray[np.float64]:
@@ -29,13 +34,13 @@ def one_hot(ids: Sequence[int], vocabulary: int) -> NDArray[np.float64]:
     return t
 
 
-def embedding_product(t: NDArray[Any], w_e: NDArray[Any]) -> NDArray[Any]:
+def embedding_product(t: Matrix, w_e: Matrix) -> Matrix:
     """x = t W_Eᵀ: (T, V) and W_E (D, V) → (T, D), one row of the table per token. MATH K3.
 
     W_E maps the V basis vectors into the D features, so its columns are the tokens' vectors; a table of shape (V, D),
-    as torch.nn.Embedding keeps it, is W_Eᵀ.
+    as torch.nn.Embedding keeps it, is W_Eᵀ. Arrays of numpy or tensors.
     """
-    x: NDArray[Any] = t @ w_e.T
+    x: Matrix = t @ w_e.T
     return x
 
 

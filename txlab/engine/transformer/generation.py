@@ -20,6 +20,7 @@ from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Mask, Padding
 from txlab.engine.transformer.rules import Rules, forbid
+from txlab.errors import LabError
 
 
 def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
@@ -80,6 +81,12 @@ def window_start(length: int, context: int) -> int:
     return -(-overflow // half) * half
 
 
+def continues(model: GPT) -> None:
+    """LabError for a model whose rows do not say what comes next."""
+    if model.shape.graph:
+        raise LabError("this model passes messages along a graph: it does not say what comes next in a text")
+
+
 class TextReading:
     """Texts that a GPT continues side by side: `logits` of what comes next, `go_on` with what was chosen.
 
@@ -92,6 +99,7 @@ class TextReading:
     ) -> None:
         if not all(texts):
             raise ValueError("there is nothing to continue: the prompt has no tokens")
+        continues(model)
         self.model, self.kernel, self.cached = model, kernel, cached
         self.texts = [list(text) for text in texts]
         self.caches: list[LayerCache] = []

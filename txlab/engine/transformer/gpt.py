@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.tokenizers.one_hot import embedding_product
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.blocks import (
     Activation,
@@ -27,7 +29,7 @@ from txlab.engine.transformer.blocks import (
 )
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.linear import linear
-from txlab.engine.transformer.masks import CAUSAL, Mask
+from txlab.engine.transformer.masks import CAUSAL, Graph, Mask
 from txlab.engine.transformer.positions import TURNED, Rotary, rotary_angles, sinusoids
 
 
@@ -45,6 +47,8 @@ class GPTShape:
     gated          three matrices in the feed-forward
     kv_heads       G, heads of keys and values; 0 = H
     head_dim       K; 0 = D/H
+    one_hot        tokens are looked up by a product with one-hot rows; the same numbers (MATH K3)
+    graph          edges (j, i) along which attention looks, node i at node j, in place of all j ≤ i; () = causal
     """
 
     layers: int
@@ -66,6 +70,8 @@ class GPTShape:
     kv_heads: int = 0
     head_dim: int = 0
     rotary: Rotary = TURNED
+    one_hot: bool = False
+    graph: tuple[tuple[int, int], ...] = ()
 
     @property
     def head_width(self) -> int:
@@ -99,6 +105,7 @@ class GPT(nn.Module):
     def __init__(self, shape: GPTShape, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.shape = shape
+        self.mask: Mask = Graph.of_edges(shape.context, shape.graph) if shape.graph else CAUSAL
         D = shape.width
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
@@ -136,13 +143,14 @@ class GPT(nn.Module):
         self,
         ids: Tensor,
         kernel: Kernel = "sdpa",
-        mask: Mask = CAUSAL,
+        mask: Mask | None = None,
         caches: Sequence[LayerCache] | None = None,
         hooks: Hooks | None = None,
         places: Tensor | None = None,
         last: bool = False,
     ) -> Tensor:
-        """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions.
+        """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions. The
+        mask is the model's own, causal or its graph, unless another one is given.
 
         `places` (B, T): the position number of each token, where it is not simply its place in the row (padding on
         the left moves a text to the right). With `last` only the last row's logits are made, (B, 1, V): all that the
@@ -153,7 +161,11 @@ class GPT(nn.Module):
         if read + T > self.shape.context:
             raise ValueError(f"{read + T} positions do not fit a context of {self.shape.context}")
         numbers = slice(read, read + T) if places is None else places
-        x = self.embed(ids)  # (B, T, D)
+        if self.shape.one_hot:
+            table = self.embed.weight  # W_Eᵀ (V, D)
+            x = embedding_product(F.one_hot(ids, self.shape.vocabulary).to(table.dtype), table.T)  # (B, T, D)
+        else:
+            x = self.embed(ids)  # (B, T, D)
         angles = None
         if self.positions is not None:
             x = x + self.positions.weight[numbers]  # (B, T, D)
@@ -167,7 +179,7 @@ class GPT(nn.Module):
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
             inside = None if hooks is None else hooks.within(f"blocks.{layer}")
-            x = block(x, mask, kernel, angles, caches[layer] if caches else None, inside)
+            x = block(x, self.mask if mask is None else mask, kernel, angles, caches[layer] if caches else None, inside)
         logits = self.logits(x[:, -1:] if last else x)
         return logits if hooks is None else hooks("logits", logits)
 

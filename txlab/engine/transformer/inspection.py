@@ -17,7 +17,7 @@ from torch import Tensor
 from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import CAUSAL, Mask
+from txlab.engine.transformer.masks import Mask
 
 KEPT = ("query", "key", "value")
 
@@ -34,7 +34,7 @@ class Inspection:
 
 
 @torch.inference_mode()
-def inspect(model: GPT, ids: Sequence[int], mask: Mask = CAUSAL) -> Inspection:
+def inspect(model: GPT, ids: Sequence[int], mask: Mask | None = None) -> Inspection:
     """Run the model on one text without dropout, in float32, and keep what attention did. The mode is put back."""
     device = model.embed.weight.device
     # Without dropout the two modes are one, and switching walks all modules: as long as one layer takes.
@@ -49,7 +49,7 @@ def inspect(model: GPT, ids: Sequence[int], mask: Mask = CAUSAL) -> Inspection:
         q, k, v = (  # (L, H, T, K) each
             torch.cat([kept[f"blocks.{layer}.attention.{name}"] for layer in layers]) for name in KEPT
         )
-        allowed = mask.allowed(len(ids), len(ids), device)
+        allowed = (mask or model.mask).allowed(len(ids), len(ids), device)
         return Inspection(q, k, v, pattern(scores(q, k), allowed), logits.float().softmax(-1))
     finally:
         if switched:

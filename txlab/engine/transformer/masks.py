@@ -71,7 +71,10 @@ class Padding:
 
 @dataclass(frozen=True)
 class Graph:
-    """Node i sees node j exactly where `sees[i][j]`: attention as message passing along a directed graph (Yang)."""
+    """Node i sees node j exactly where `sees[i][j]`: attention as message passing along a directed graph (Yang).
+
+    A text that is shorter than the graph stands on its first nodes.
+    """
 
     sees: tuple[tuple[bool, ...], ...]
     name: str = "graph"
@@ -87,9 +90,9 @@ class Graph:
         return cls(tuple(tuple((j, i) in arrows for j in range(nodes)) for i in range(nodes)))
 
     def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
-        if keys != len(self.sees):
+        if keys > len(self.sees):
             raise ValueError(f"a graph on {len(self.sees)} nodes cannot mask {keys} positions")
-        return torch.tensor(self.sees, dtype=torch.bool, device=device)[keys - queries :]
+        return torch.tensor(self.sees, dtype=torch.bool, device=device)[keys - queries : keys, :keys]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.generation import continues
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
 
@@ -108,6 +109,7 @@ def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
     LabError for a stride outside 1 … T, or a token that is not in the vocabulary.
     """
     context = model.shape.context
+    continues(model)
     check(ids, model.shape.vocabulary, "text")
     if not 0 <= stride <= context:
         raise LabError(f"a stride of {stride} is not allowed; allowed: 1 to {context}, this model's context")

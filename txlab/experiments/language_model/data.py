@@ -19,6 +19,7 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.experiments.corpora import Corpus, load_corpus
 from txlab.experiments.language_model.batch import NOT_SCORED, Batch, Tally, as_batch
 from txlab.experiments.language_model.few_shot import FewShotData
+from txlab.experiments.language_model.graph import GraphData
 from txlab.experiments.language_model.induction import InductionData
 from txlab.experiments.language_model.tokenized import (
     TokenizedText,
@@ -86,6 +87,8 @@ def build_data(scenario: LanguageModelScenario) -> Data:
         return InductionData(scenario)
     if scenario.data.source == "few-shot":
         return FewShotData(scenario)
+    if scenario.data.source == "graph":
+        return GraphData(scenario)
     if scenario.data.mixture:
         from txlab.experiments.language_model.mixture import MixtureData
 

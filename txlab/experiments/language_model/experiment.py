@@ -17,7 +17,6 @@ from torch import Tensor
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.inspection import inspect
-from txlab.engine.transformer.masks import CAUSAL
 from txlab.experiments.language_model.batch import Batch
 from txlab.experiments.language_model.data import Data, build_data
 from txlab.experiments.language_model.identity import identity, refuse_other
@@ -67,7 +66,7 @@ class LanguageModelExperiment:
     # Learning
 
     def step(self) -> Mapping[str, float | Tensor]:
-        """One update of AdamW: {"loss", "lr", "grad_norm"}, and "copy_accuracy" for the induction task.
+        """One update of AdamW: {"loss", "lr", "grad_norm"}, and "copy_accuracy" for the induction and graph tasks.
 
         loss       mean cross-entropy of the scored targets of this batch, in nats, before the update
         grad_norm  ‖g‖ before clipping
@@ -77,7 +76,8 @@ class LanguageModelExperiment:
     def gradients(self, update: int) -> Measured:
         """Gradients of the mean loss over the scored targets of a batch; that loss, and the share copied rightly."""
         batch = self.batches(update - 1)
-        return learn(self.learner, update, batch, self.training_loss, self.scenario.data.source == "induction")
+        copying = self.scenario.data.source in ("induction", "graph")
+        return learn(self.learner, update, batch, self.training_loss, copying)
 
     def verify(self) -> None:
         self.learner.verify(self.gradients)
@@ -107,7 +107,7 @@ class LanguageModelExperiment:
         ids = self.data.probe
         likeliest, seen = self.scenario.look.next_tokens, inspect(self.model, ids)
         text = self.data.decode(ids)
-        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, CAUSAL, self.shape, text)
+        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, self.model.mask, self.shape, text)
 
     def samples(self) -> Sequence[Sample]:
         """One continuation a prompt, drawn with a generator that depends on (seed, step) alone."""

@@ -15,6 +15,7 @@ distance, with rotary ones it took 500.
 from __future__ import annotations
 
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -74,32 +75,74 @@ class SymbolTokenizer(Labelled):
         return self.signs[token]
 
 
-class InductionData:
-    """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
+class SymbolData(ABC):
+    """What a generated task over symbols has whatever it asks: its tokenizer, a probe, prompts and facts."""
 
     bytes_per_token = nan  # a symbol is not made of bytes
+    task: ClassVar[str]
 
-    def __init__(self, scenario: LanguageModelScenario) -> None:
+    def __init__(self, scenario: LanguageModelScenario, version: str) -> None:
         self.seed = scenario.seed
         self.batch, self.context = scenario.train.batch, scenario.model.context
         self.validation_count = scenario.train.validation_batches
         self.vocabulary = scenario.data.vocabulary
         if not SMALLEST_VOCABULARY <= self.vocabulary <= len(alphabet()):
             raise LabError(
-                f"data.vocabulary = {self.vocabulary} does not suit the induction task; "
+                f"data.vocabulary = {self.vocabulary} does not suit the {self.task} task; "
                 f"allowed: {SMALLEST_VOCABULARY} … {len(alphabet())} symbols"
             )
-        if self.context < SMALLEST_CONTEXT:
-            raise LabError(
-                f"model.context = {self.context} is too short for a segment to come twice; at least {SMALLEST_CONTEXT}"
-            )
         self.tokenizer = SymbolTokenizer(self.vocabulary)
-        self.fingerprint = f"induction/1/{self.vocabulary}/{self.context}"
+        self.fingerprint = f"{self.task}/{version}/{self.vocabulary}/{self.context}"
         self.tokenizer_fingerprint = f"symbols/{self.vocabulary}"
         look = scenario.look
         shown = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
         self.probe = probe_from(look, shown, self.context)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
+
+    @abstractmethod
+    def example(self, length: int) -> list[int]:
+        """The probe."""
+
+    @abstractmethod
+    def made(self, random: np.random.Generator) -> Batch:
+        """A batch of what a generator draws."""
+
+    def train_batch(self, step: int) -> Batch:
+        return self.made(generator(self.seed, "batch", step))
+
+    def validation_batches(self) -> list[Batch]:
+        return [self.made(generator(self.seed, "validation", i)) for i in range(self.validation_count)]
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        return {}
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        return {}
+
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "corpus": {"name": self.task, "fingerprint": self.fingerprint, "symbols": self.vocabulary},
+            "tokenizer": {"kind": "symbols", "vocabulary": self.vocabulary},
+        }
+
+
+class InductionData(SymbolData):
+    """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
+
+    task = "induction"
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        super().__init__(scenario, "1")
+        if self.context < SMALLEST_CONTEXT:
+            raise LabError(
+                f"model.context = {self.context} is too short for a segment to come twice; at least {SMALLEST_CONTEXT}"
+            )
 
     def sequences(self, random: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """(count, T + 1) symbols, and which of the T targets are determined."""
@@ -127,29 +170,5 @@ class InductionData:
         prefix = around // 3
         return [*other[:prefix].tolist(), *segment.tolist(), *other[prefix:].tolist(), *segment.tolist()]
 
-    def train_batch(self, step: int) -> Batch:
-        return as_batch(*self.sequences(generator(self.seed, "batch", step), self.batch))
-
-    def validation_batches(self) -> list[Batch]:
-        return [
-            as_batch(*self.sequences(generator(self.seed, "validation", i), self.batch))
-            for i in range(self.validation_count)
-        ]
-
-    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        return {}
-
-    def progress(self, updates: int) -> Mapping[str, float]:
-        return {}
-
-    def label(self, token: int) -> str:
-        return self.tokenizer.label(token)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {
-            "corpus": {"name": "induction", "fingerprint": self.fingerprint, "symbols": self.vocabulary},
-            "tokenizer": {"kind": "symbols", "vocabulary": self.vocabulary},
-        }
+    def made(self, random: np.random.Generator) -> Batch:
+        return as_batch(*self.sequences(random, self.batch))

@@ -3,6 +3,8 @@
 Defaults live here. Letters in the descriptions are MATH.md's. No torch at import time.
 """
 
+import itertools
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -22,10 +24,11 @@ class Data(Section):
     """What is learned from.
 
     source = "text" reads a corpus, or a mixture of several; "induction" generates sequences in which a random segment
-    comes twice; "few-shot" generates examples of a task that is another one in every sequence.
+    comes twice; "few-shot" generates examples of a task that is another one in every sequence; "graph" puts a random
+    symbol on each node of model.graph, and each node is to say the symbol that stands `hops` edges before it.
     """
 
-    source: Literal["text", "induction", "few-shot"] = "text"
+    source: Literal["text", "induction", "few-shot", "graph"] = "text"
     text: str = Field(
         "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
     )
@@ -43,6 +46,7 @@ class Data(Section):
         "first",
         description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
     )
+    hops: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="of a graph: edges that a symbol has to travel")
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
 
 
@@ -64,6 +68,29 @@ class Model(Section):
     tied: bool = Field(True, description="W_U = W_Eᵀ")
     bias: bool = True
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    embedding: Literal["look-up", "one-hot"] = Field(
+        "look-up", description="rows taken from the table W_E, or one-hot rows multiplied with it: the same numbers"
+    )
+    graph: list[str] = Field(
+        default_factory=list,
+        max_length=4096,
+        description='who tells whom, from position 0: "0>1>2" is two edges, along which alone attention looks back; '
+        "none = all that stands before",
+    )
+
+    @property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """(j, i) of each edge: position i looks at j."""
+        walks = [[int(node) for node in walk.split(">")] for walk in self.graph]
+        return tuple((j, i) for walk in walks for j, i in itertools.pairwise(walk))
+
+    @model_validator(mode="after")
+    def walks_join_positions(self) -> Self:
+        for walk in self.graph:
+            if not re.fullmatch(r"\d{1,5}(>\d{1,5})+", walk) or max(map(int, walk.split(">"))) >= self.context:
+                last = self.context - 1
+                raise ValueError(f"{walk[:40]!r} in graph joins no positions; for example '0>1>2', from 0 to {last}")
+        return self
 
     @model_validator(mode="after")
     def heads_divide_width(self) -> Self:
@@ -110,6 +137,15 @@ class LanguageModelScenario(Scenario):
     sampling: Sampling = Field(default_factory=Sampling)
     look: Look = Field(default_factory=Look)
     start: Start = Field(default_factory=Start)
+
+    @model_validator(mode="after")
+    def graphs_have_their_task(self) -> Self:
+        if bool(self.model.graph) != (self.data.source == "graph"):
+            raise ValueError(
+                'model.graph and data.source = "graph" belong together: along a graph, a position does not see the '
+                "text before it, so it cannot guess what comes next"
+            )
+        return self
 
     def outline(self) -> list[tuple[str, str]]:
         model, data, train = self.model, self.data, self.train

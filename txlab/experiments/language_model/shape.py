@@ -26,4 +26,6 @@ def shape_of(scenario: LanguageModelScenario, vocabulary: int) -> GPTShape:
         tied=model.tied,
         bias=model.bias,
         dropout=model.dropout,
+        one_hot=model.embedding == "one-hot",
+        graph=model.edges,
     )
