@@ -94,7 +94,7 @@ def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
     experiment = build(scenario())
     frame = experiment.frame()
     pattern = np.asarray(frame.tensors["attention/pattern"])
-    edges = set(experiment.shape.graph)
+    edges = set(experiment.shape.edges)
     for i in range(6):
         seen = {j for j in range(6) if (pattern[:, :, i, j] > 0).all()}
         assert seen == {j for j in range(6) if (j, i) in edges}

@@ -37,7 +37,7 @@ FORMS = {
     "translate": "pegasus",
 }
 # scenario → what no architecture there says
-NO_FORM = {"attention-graph": "graph"}
+NO_FORM = {"attention-graph": "edges"}
 PLAIN = ["compute.device=cpu", "compute.dtype=float32", "compute.attention=matmul", "compute.compile=false"]
 PLAIN += ["compute.threads=1"]
 LLAMA = [

@@ -81,7 +81,7 @@ def adopted(
 def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[str]:
     """The fields in which two shapes give other weights or another function; F is compared as it is computed."""
     positions, context = unless_computed
-    free = {"dropout", "feed_forward"}
+    free = {"dropout", "feed_forward", "one_hot"}
     if getattr(theirs, positions, "learned") != "learned":
         free.add(context)
     found = [f.name for f in fields(theirs) if f.name not in free and getattr(ours, f.name) != getattr(theirs, f.name)]

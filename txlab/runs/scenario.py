@@ -124,9 +124,9 @@ def find_scenario(name_or_path: str | Path) -> Path:
             return path
     if looks_like_path and path.name and "\0" not in given_name:
         return path  # reading it says what is wrong
-    names = ", ".join(shipped()) or "none is installed"
     raise LabError(
-        f"no scenario is called {quoted(given_name)}{nearest(given_name, shipped())}; allowed: a file, or {names}"
+        f"no scenario is called {quoted(given_name)}{nearest(given_name, shipped())}; allowed: a file, or "
+        f"one of the {len(shipped())} that txlab scenarios lists"
     )
 
 

@@ -83,7 +83,7 @@ def window_start(length: int, context: int) -> int:
 
 def continues(model: GPT) -> None:
     """LabError for a model whose rows do not say what comes next."""
-    if model.shape.graph:
+    if model.shape.edges:
         raise LabError("this model passes messages along a graph: it does not say what comes next in a text")
 
 

@@ -48,7 +48,7 @@ class GPTShape:
     kv_heads       G, heads of keys and values; 0 = H
     head_dim       K; 0 = D/H
     one_hot        tokens are looked up by a product with one-hot rows; the same numbers (MATH K3)
-    graph          edges (j, i) along which attention looks, node i at node j, in place of all j ≤ i; () = causal
+    edges          of a graph (j, i), along which attention looks, node i at node j, in place of all j ≤ i; () = causal
     """
 
     layers: int
@@ -71,7 +71,7 @@ class GPTShape:
     head_dim: int = 0
     rotary: Rotary = TURNED
     one_hot: bool = False
-    graph: tuple[tuple[int, int], ...] = ()
+    edges: tuple[tuple[int, int], ...] = ()
 
     @property
     def head_width(self) -> int:
@@ -105,7 +105,7 @@ class GPT(nn.Module):
     def __init__(self, shape: GPTShape, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.shape = shape
-        self.mask: Mask = Graph.of_edges(shape.context, shape.graph) if shape.graph else CAUSAL
+        self.mask: Mask = Graph.of_edges(shape.context, shape.edges) if shape.edges else CAUSAL
         D = shape.width
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None

@@ -27,5 +27,5 @@ def shape_of(scenario: LanguageModelScenario, vocabulary: int) -> GPTShape:
         bias=model.bias,
         dropout=model.dropout,
         one_hot=model.embedding == "one-hot",
-        graph=model.edges,
+        edges=model.edges,
     )

@@ -64,10 +64,10 @@ def text_frame(
         texts={"probe": text},
         facts={
             "mask": mask.name,
-            "predicts": "next" if isinstance(shape, GPTShape) and not shape.graph else "place",
+            "predicts": "next" if isinstance(shape, GPTShape) and not shape.edges else "place",
             "layers": shape.layers,
             "heads": shape.heads,
             "head_width": shape.head_width,
-            **({"edges": [list(edge) for edge in shape.graph]} if isinstance(shape, GPTShape) and shape.graph else {}),
+            **({"edges": [list(edge) for edge in shape.edges]} if isinstance(shape, GPTShape) and shape.edges else {}),
         },
     )

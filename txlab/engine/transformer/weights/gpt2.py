@@ -41,7 +41,7 @@ def describe(config: Config) -> GPTShape:
 
 def tell(shape: GPTShape) -> dict[str, Any]:
     """The config.json of a GPT with learned positions and pre-LN, sequential blocks; without biases they are zeros."""
-    only("GPT-2", ("graph", shape.graph, ()))
+    only("GPT-2", ("edges", shape.edges, ()))
     only("GPT-2", ("positions", shape.positions, "learned"), ("norm", shape.norm, "pre"))
     only("GPT-2", ("block", shape.block, "sequential"), ("normalisation", shape.normalisation, "layer"))
     only("GPT-2", ("gated", shape.gated, False), ("kv_heads", shape.groups, shape.heads))

@@ -93,7 +93,7 @@ def caveat(config: Config, shape: GPTShape, dialect: Dialect) -> str:
 
 def tell(shape: GPTShape) -> dict[str, Any]:
     """The config.json of a GPT with RMSNorm and a gated feed-forward; biases of W_Q, W_K, W_V alone make it Qwen2's."""
-    only("Llama", ("graph", shape.graph, ()))
+    only("Llama", ("edges", shape.edges, ()))
     only("Llama", ("positions", shape.positions, "rotary"), ("norm", shape.norm, "pre"))
     only("Llama", ("block", shape.block, "sequential"), ("gated", shape.gated, True))
     only("Llama", ("normalisation", shape.normalisation, "rms"))
