@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -231,3 +232,22 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(
         said = asked(ask, line, places[place])
         assert said.status in (0, 2), (place, said)
         assert said.status == 0 or said.refused.startswith("txlab: "), place
+
+
+STREAMS = [
+    "tokenize -",
+    "run gpt-tiny --set=data.text=-",
+    "tokenizer train - --vocabulary=300 --out=made",
+    "score RUN -",
+]
+
+
+@pytest.mark.parametrize("line", STREAMS)
+def test_a_stream_that_is_too_long_is_refused_as_soon_as_it_is(
+    line: str, ask: Ask, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("txlab.experiments.corpora.LARGEST_TEXT", 1 << 20)
+    said = ask(*line.replace("RUN", str(tiny_run)).split(), stdin=b"x" * (4 << 20))
+    assert "standard input is larger than 512 MiB" in said.refused
+    assert sys.stdin.buffer.tell() < 2 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tokens_screen import MAIN, app_on, notices, opened, quiet, show
 from txlab.drawing.numerals import count
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.files import save_tokenizer
+from txlab.errors import LabError
 from txlab.tui.screens import tokens_encoding, tokens_jobs
 from txlab.tui.screens.tokens import TokensScreen
 from txlab.tui.screens.tokens_encoding import Choice
@@ -361,3 +363,15 @@ async def test_a_key_is_changed_by_its_id(tmp_path: Path) -> None:
         assert screen.looked_at == "text"
         await pilot.press("y")
         assert screen.looked_at == "training"
+
+
+def test_a_text_to_look_at_is_a_regular_file_of_a_bounded_size(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(10 << 30)
+    refused = {"fifo": "it is a FIFO", "huge": "at most 64 MiB", "": "it is a folder", "x" * 300: "too long"}
+    for path, said in refused.items():
+        with pytest.raises(LabError, match=said):
+            tokens_encoding.read_text(str(tmp_path / path), lambda done, whole: None)
+    with pytest.raises(LabError, match="it is a device"):
+        tokens_encoding.read_text("/dev/zero", lambda done, whole: None)
