@@ -40,7 +40,7 @@ def follow(directory: Path, json: bool) -> int:
     from txlab.cli.progress import JsonRows, PlainLines
     from txlab.cli.terminal import shown
     from txlab.runs.directory import RunDirectory, state_of
-    from txlab.runs.events import read_rows
+    from txlab.runs.events import each_row
     from txlab.runs.recovery import info_of
 
     events = directory / "events.jsonl"
@@ -52,8 +52,8 @@ def follow(directory: Path, json: bool) -> int:
     while True:
         # Before the rows: what is written until it has ended is then read as well.
         state = state_of(directory, info_of(RunDirectory(directory)))
-        rows, offset = read_rows(events, offset)
-        for row in rows:
+        for row, behind in each_row(events, offset):
+            offset = behind
             observer(row)
         if observer.muted:
             return 0

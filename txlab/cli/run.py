@@ -150,6 +150,7 @@ def resume(
     from txlab.runs.recovery import info_of
 
     directory = find_run(name)
+    RunDirectory(directory).require_own()
     state = state_of(directory, info_of(RunDirectory(directory)))
     if state.status in ("running", "paused"):
         raise LabError(f"{directory.name} is {state.status} (process {state.pid} on {state.host}); nothing to resume")

@@ -7,7 +7,6 @@ silently write null. A torn tail means "not there yet" to readers and is cut off
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
@@ -110,9 +109,15 @@ def behind_hole(descriptor: int, offset: int) -> int:
 def each_row(path: Path, offset: int = 0) -> Iterator[tuple[Row, int]]:
     """Rows from a byte offset on, each with the offset behind it, in little memory; an absent file has none.
 
-    Raises OSError, also where it is not a regular file.
+    Raises LabError where it cannot be read, or is not a regular file.
     """
-    with contextlib.suppress(FileNotFoundError), os.fdopen(open_regular(path, follow=False), "rb", buffering=0) as file:
+    try:
+        file = os.fdopen(open_regular(path, follow=False), "rb", buffering=0)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+    with file:
         rest = b""
         while block := os.pread(file.fileno(), _SLICE, offset + len(rest)):
             if not block.strip(b"\0"):

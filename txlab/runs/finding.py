@@ -89,7 +89,10 @@ def _dated(root: Path) -> list[tuple[float, str, Path]]:
             try:
                 created = RunInfo.load(path).created
             except LabError:
-                created = path.stat().st_mtime
+                try:
+                    created = entry.stat().st_mtime
+                except OSError:  # deleted meanwhile
+                    continue
             runs.append((created, entry.name, path))
     return runs
 
