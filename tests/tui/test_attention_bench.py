@@ -525,3 +525,44 @@ async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Pa
         await typed(pilot, "t", "the mat", "")
         await until(pilot, lambda: screen.bench.text.ids == (2, 5, 9, 3) and idle(screen))  # type: ignore[union-attr]
         assert screen.bench.text.segments == ()
+
+
+async def test_each_head_of_a_llama_is_shown_with_its_own_pattern(tmp_path: Path) -> None:
+    """Heads that share keys and values still look differently."""
+    import torch
+
+    from txlab.engine.transformer.gpt import GPT, GPTShape
+    from txlab.engine.transformer.hooks import keeping
+    from txlab.engine.transformer.weights.saving import save_model
+
+    shape = GPTShape(
+        1, 4, 16, 24, 90, 20, "rotary", bias=False, normalisation="rms", gated=True, activation="swish", kv_heads=2
+    )
+    model = GPT(shape, torch.Generator().manual_seed(0))
+    for parameter in model.parameters():
+        parameter.data.mul_(20 if parameter.dim() > 1 else 1)
+    save_model(model, None, tmp_path / "models" / "small")
+    app = app_on(None, tmp_path / "runs")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press("o")
+        await until(pilot, lambda: "folder with weights" in text_of(app))
+        await typed_into(pilot, "small")
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        await until(pilot, lambda: screen.bench is not None and idle(screen))
+        await typed(pilot, "t", "5 6 7 8 9")
+        await until(pilot, lambda: len(screen.bench.text.ids) == 5 and idle(screen))  # type: ignore[union-attr]
+        assert screen.bench is not None
+        assert screen.bench.shape("self") == (1, 4)
+        hooks, kept = keeping("*.pattern")
+        with torch.no_grad():
+            screen.bench.opened.model(torch.tensor([[5, 6, 7, 8, 9]]), hooks=hooks)
+        (pattern,) = kept.values()
+        for head in range(4):
+            if head:
+                await pilot.press("l")
+            await until(pilot, lambda head=head: screen.chosen == (0, head) and idle(screen))
+            await pilot.pause()
+            shown = np.nan_to_num(screen.pattern.values)
+            assert np.allclose(shown, pattern[0, head].numpy(), atol=1e-5)
