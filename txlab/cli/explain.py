@@ -181,14 +181,16 @@ def weights_only(text: bool, wishes: Wishes, unasked: dict[str, Any]) -> None:
 def why_of_pattern(
     reading: Reading, where: tuple[int | None, int | None], row: int | None, column: int | None
 ) -> Explanation:
-    from txlab.engine.interpret.why import why_pattern
+    from txlab.engine.interpret.why import why_pattern, with_form
 
     layer, head = a_head(where, "--row and --column")
     if row is None or column is None:
         raise LabError("a weight of a pattern has a --head, a --row and a --column")
     queries, keys = reading.queries, reading.keys
     row, column = inside("--row", row, len(queries)), inside("--column", column, len(keys))
-    return why_pattern(seen_of(reading), reading.site.name, layer, head, row, column, queries, keys)
+    seen, site = seen_of(reading), reading.site.name
+    answer = why_pattern(seen, site, layer, head, row, column, queries, keys)
+    return with_form(answer, reading.model.model, seen, site, layer, head, row, column)
 
 
 def why_of_next(reading: Reading, position: int | None, following: str | None) -> Explanation:

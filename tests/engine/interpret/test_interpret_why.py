@@ -26,6 +26,7 @@ from txlab.engine.interpret.why import (
     why_pattern,
     why_rollout,
     why_score,
+    with_form,
 )
 from txlab.errors import LabError
 from txlab.runs.scenario import load_scenario
@@ -70,6 +71,14 @@ def test_why_a_position_looks_at_another(name: str) -> None:
         assert "'r3'" in answer.question
         assert "'c2'" in answer.question
         assert answer.labels[answer.asked or 0] == "c2"
+        raw_score, formed = float(raw[2]), with_form(answer, model, seen, site, 1, 1, 3, 2)
+        assert formed.result == answer.result
+        if getattr(model.shape, "positions", "") == "rotary" and site != "cross":
+            assert formed == answer  # a form for each distance
+            continue
+        (step_of_form,) = (one for one in formed.steps if "W_QK" in one.expression)
+        assert step_of_form.result == pytest.approx(raw_score, abs=1e-6)
+        assert len(formed.steps) == len(answer.steps) + 1
     with pytest.raises(LabError, match="outside"):
         why_pattern(seen, site, 0, 0, 99, 0)
 

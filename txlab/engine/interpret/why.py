@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import log, sqrt
 
 import torch
 from torch import Tensor
@@ -23,7 +23,10 @@ from txlab.engine.interpret.interventions import Edge, Erratum, Patch
 from txlab.engine.interpret.lens import Lens
 from txlab.engine.interpret.rollout import rollout, rollouts
 from txlab.engine.interpret.seeing import Seen
+from txlab.engine.interpret.sites import Model, attention_at, block_at, head_of, run
 from txlab.engine.transformer.attention import explain_weight
+from txlab.engine.transformer.bilinear import affine, head_weights, query_key_form
+from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 
 Names = Callable[[int], str]
@@ -95,6 +98,33 @@ def why_pattern(
         steps=steps,
         result=result,
     )
+
+
+@torch.no_grad()
+def with_form(
+    answer: Explanation, model: Model, seen: Seen, site: str, layer: int, head: int, row: int, column: int
+) -> Explanation:
+    """`why_pattern` with the same score read off the stream as a bilinear form: xᵢᵀ W_QK yⱼ / √K. MATH T3.
+
+    x is what the head reads at `row`, y at `column`, of the same stream or across of the encoder's. As it was where
+    positions turn queries and keys, which makes a form for each distance, or an intervention reached in.
+    """
+    found = head_of(model, site, layer, head)
+    if seen.interventions or (getattr(model.shape, "positions", "") == "rotary" and site != "cross"):
+        return answer
+    block, module = block_at(model, found, layer), attention_at(model, found, layer)
+    place = f"{found.block(layer)}.{'middle' if site == 'cross' else 'enter'}"
+    hooks, kept = keeping(place, "memory")
+    run(model, seen.text, hooks)
+    norm = block.norm_cross if site == "cross" else block.norm_attention
+    read = kept[place][0] if block.norm == "post" or norm is None else norm(kept[place][0])  # (T, D)
+    other = kept["memory"][0] if site == "cross" else read
+    form = query_key_form(head_weights(module, head)).double()  # (D, D), with biases (D + 1, D + 1)
+    x, y = (affine(module, each).double() for each in (read[row], other[column]))
+    score = float(x @ form @ y) / sqrt(module.head_width)
+    said = "xᵢᵀ W_QK xⱼ / √K,  W_QK = W_Qᵀ W_K" if other is read else "xᵢᵀ W_QK yⱼ / √K,  W_QK = W_Qᵀ W_K"
+    step = Step("sᵢⱼ", said, score, "the same score as one bilinear form on what the head reads (MATH T3)")
+    return replace(answer, steps=[*answer.steps[:2], step, *answer.steps[2:]])
 
 
 def _row_of_mask(seen: Seen, site: str, row: int) -> Tensor:

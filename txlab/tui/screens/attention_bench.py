@@ -224,7 +224,8 @@ class BenchSource:
 
         rows, columns = self.rows(site), self.columns(site)
         if view == "pattern":
-            return why.why_pattern(self.seen, site, layer, head, row, column, rows, columns)
+            answer = why.why_pattern(self.seen, site, layer, head, row, column, rows, columns)
+            return why.with_form(answer, self.opened.model, self.seen, site, layer, head, row, column)
         if view == "rollout":
             return why.why_rollout(self.seen, site, row, column, columns)
         heads = [float(self.seen.row(site, layer, each, row)[column]) for each in range(self.shape(site)[1])]
