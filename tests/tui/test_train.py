@@ -147,7 +147,7 @@ async def test_another_run_is_drawn_beside_this_one_and_taken_away(root: Path) -
 
 
 async def test_a_request_is_asked_until_the_run_answers(root: Path) -> None:
-    run = make_run(root, status="open")
+    run = as_ours(make_run(root, status="open"))
     app = app_on(root, run)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
@@ -164,7 +164,7 @@ async def test_a_request_is_asked_until_the_run_answers(root: Path) -> None:
 
 
 async def test_a_run_that_is_gone_is_said_to_give_no_answer(root: Path) -> None:
-    run = make_run(root, status="open")
+    run = as_ours(make_run(root, status="open"))
     app = app_on(root, run)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
@@ -228,13 +228,33 @@ async def test_nothing_is_sent_to_the_terminal_while_nothing_happens(root: Path)
 
 @pytest.mark.parametrize("status", ["failed", "stopped", "interrupted"])
 async def test_an_end_is_said_in_words_with_what_to_do(root: Path, status: str) -> None:
-    app = app_on(root, make_run(root, status=status))
+    app = app_on(root, as_ours(make_run(root, status=status)))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         shown = text_of(app)
         assert f"{status} at step 40" in shown
         assert f"ended as {status}" in shown
         assert "r resumes it" in shown
+
+
+async def test_what_another_program_recorded_offers_no_control_that_it_cannot_obey(root: Path) -> None:
+    run = txlab.record("own", root=root)
+    for step in range(3):
+        run.log(step, {"train/loss": 3.0 - step, "eval/loss": 3.1 - step})
+    run.close("failed", "it broke")
+    app = app_on(root, run.path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        assert "it broke" in text_of(app)
+        assert "resume" not in text_of(app)
+        assert {line.label for line in train(app).snap.lines} == {"train", "eval"}
+        await pilot.press("r", "space", "c")
+        await settle(pilot)
+        assert not train(app).pending
+        assert not list((run.path / "inbox").iterdir())
+        await pilot.press("1", "tab")
+        await settle(pilot, lambda: "it broke" in text_of(app))
+        assert "resume" not in text_of(app)
 
 
 async def test_hostile_texts_reach_no_cell_unescaped(root: Path) -> None:

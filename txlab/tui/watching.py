@@ -7,6 +7,7 @@ earlier step are those of the last row at or before it.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,6 +112,7 @@ class Snapshot:
     values: Mapping[str, float] = field(default_factory=dict)
     scenario: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    recorded: bool = False  # by another program, which takes no requests
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -167,6 +169,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         values,
         reader.scenario,
         info.facts,
+        info.recorded,
     )
 
 
@@ -183,7 +186,8 @@ def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path],
     has_validation = bool(validation) and len(reader.series(validation)) > 0
     found = [line("train" if has_validation else metric, "train", reader.series(metric))]
     if has_validation:
-        found.append(line("val", "val", reader.series(validation)))
+        called = re.split(r"[/_]", validation)[0]  # val, eval, …: as whoever recorded it says
+        found.append(line(called, "val", reader.series(validation)))
     for path in look.overlays:
         beside = other(path)
         beside.poll()

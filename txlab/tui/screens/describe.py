@@ -154,6 +154,8 @@ def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> lis
 
 def what_to_do(run: Glance) -> str:
     """What one can do about the state of a run, in a sentence; "" if nothing needs doing."""
+    if run.recorded:
+        return "Its process is gone without a word." if run.status == "lost" else ""
     if run.status == "lost":
         return "Its process is gone without a word; r resumes it from its last checkpoint."
     if run.status in ("interrupted", "stopped"):

@@ -43,11 +43,13 @@ class RunsActions(BenchScreen):
             return binding.description if self.query_one("#details", Page).overflows else ""
         if self.side() != "runs":
             return binding.description
-        status = run.status if (run := self.selected_run()) else ""
+        run = self.selected_run()
+        status = run.status if run else ""
+        ours = run is not None and not run.recorded
         useful = {
             "lab.attach": False,  # enter does it
-            "lab.resume": status in CAN_GO_ON,
-            "lab.stop": status in GOING,
+            "lab.resume": ours and status in CAN_GO_ON,
+            "lab.stop": ours and status in GOING,
             "lab.delete": status in (*ENDED, "lost"),
         }
         if not useful.get(name, True):
@@ -65,6 +67,9 @@ class RunsActions(BenchScreen):
             return bool(not runs or action == "start")
         if self.query_one("#runs", Rows).key is None:
             return False
+        run = self.selected_run()
+        if runs and action in ("resume", "stop") and run is not None and run.recorded:
+            return False  # another program's loop takes no requests
         return bool(runs or action == "attach")
 
     def begin(self, name: str, overrides: list[str]) -> None:

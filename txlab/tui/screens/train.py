@@ -226,11 +226,14 @@ class TrainScreen(ChartScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         status = self.snap.state.status if self.snap else ""
+        controls = ("pause", "step", "stop", "checkpoint", "scale_lr", "set", "resume")
+        if action in controls and self.snap and self.snap.recorded:
+            return False
         if action == "resume":
             return status in ("lost", "failed", "stopped", "interrupted")
         if action == "scale_lr" and self.snap and self.snap.values and "lr" not in self.snap.values:
             return False  # a run that has no such rate
-        if action in ("pause", "step", "stop", "checkpoint", "scale_lr", "set"):
+        if action in controls:
             return status in ("running", "paused", "created", "")
         if action == "side":
             return self.has_class("-narrow") or self.has_class("-tiny")
