@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,7 @@ def test_a_step_without_a_checkpoint_is_said_with_those_there_are(run: RunDirect
 def test_a_state_of_arrays_alone_is_kept_and_read_without_torch(run: RunDirectory) -> None:
     program = f"""
 import sys
+import zlib
 import numpy as np
 from pathlib import Path
 from txlab.runs import checkpoints
@@ -221,3 +223,76 @@ assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (checkpoints.load(run, 7)["q"] == np.arange(6.0).reshape(2, 3).T).all()
+
+
+def test_the_tensors_are_ordinary_safetensors_and_those_of_the_library_are_read(run: RunDirectory) -> None:
+    import safetensors.torch
+
+    from txlab.runs.tensor_files import load_tensors
+
+    state = {
+        "half": torch.randn(3).bfloat16(),
+        "big": torch.randn(4, 5, dtype=torch.float64),
+        "flag": torch.tensor(True),
+    }
+    checkpoints.save(run, 3, {**state, "empty": torch.zeros(0, 2)})
+    theirs = safetensors.torch.load_file(run.checkpoints / "00000003" / "state.safetensors")
+    assert set(theirs) == {"state.half", "state.big", "state.flag", "state.empty"}
+    assert all(torch.equal(theirs[f"state.{name}"], tensor) for name, tensor in state.items())
+    safetensors.torch.save_file(state, run.path / "theirs.safetensors", {"format": "pt"})
+    with (run.path / "theirs.safetensors").open("rb") as file:
+        ours = load_tensors(file.fileno(), None, as_torch=True)
+    assert all(torch.equal(ours[name], tensor) and ours[name].dtype == tensor.dtype for name, tensor in state.items())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 12]}},
+        {"x": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}},
+        {"x": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}},
+        {"x": {"dtype": "F32", "shape": [-2, -2], "data_offsets": [0, 16]}},
+        {"x": {"dtype": "Q7", "shape": [4], "data_offsets": [0, 16]}},
+        {n: {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]} for n in ("x", "y")},
+        {"x": []},
+        {},
+    ],
+)
+def test_a_header_that_lies_is_damage(run: RunDirectory, header: dict[str, Any]) -> None:
+    checkpoints.save(run, 3, {"x": torch.ones(4)})
+    said = json.dumps(header).encode()
+    data = len(said).to_bytes(8, "little") + said + bytes(16)
+    (run.checkpoints / "00000003" / "state.safetensors").write_bytes(data)
+    about = json.loads((run.checkpoints / "00000003" / "state.json").read_bytes())
+    about["tensors"] = {"bytes": len(data), "crc32": zlib.crc32(data)}
+    (run.checkpoints / "00000003" / "state.json").write_text(json.dumps(about))
+    with pytest.raises(LabError, match=r"checkpoint 3 in .* is damaged"):
+        checkpoints.load(run, 3)
+
+
+def test_a_long_text_in_a_state_comes_back_and_a_great_structure_is_refused(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "LARGEST_STRUCTURE", 2000)
+    text = '\u00e9"\\' * 5000  # a tokenizer of others, perhaps
+    checkpoints.save(run, 1, {"tokenizer_file": text})
+    assert checkpoints.load(run, 1)["tokenizer_file"] == text
+    with pytest.raises(ValueError, match="beside its tensors"):
+        checkpoints.save(run, 2, {"numbers": [[0]] * 1000})
+    assert checkpoints.steps(run) == [1]
+
+
+def test_a_checkpoint_with_something_else_in_it_is_left_alone(run: RunDirectory) -> None:
+    for step in (10, 20, 30):
+        checkpoints.save(run, step, {})
+    (run.checkpoints / "00000010" / "notes.txt").write_text("why this one was good")
+    (run.checkpoints / ".config").mkdir()
+    (run.checkpoints / ".00000005.gone").mkdir()
+    (run.checkpoints / ".00000005.gone" / "thesis.tex").write_text("years")
+    checkpoints.prune(run, keep=1)
+    checkpoints.tidy(run)
+    assert sorted(p.name for p in run.checkpoints.iterdir()) == [".00000005.gone", ".config", "00000010", "00000030"]
+    assert (run.checkpoints / "00000010" / "notes.txt").exists()
+    with pytest.raises(OSError, match="something else than a checkpoint"):
+        checkpoints.save(run, 10, {})
+    assert checkpoints.load(run, 10) == {}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlab.errors import LabError
 from txlab.runs.events import EventWriter, decode_row, encode_row, live_branch, read_rows
 
 
@@ -142,3 +143,25 @@ def test_the_live_branch_is_what_no_later_rewind_goes_below(script: list[tuple[b
         if not any(later["event"] == "rewind" and later["step"] < r["step"] for later in rows[place + 1 :])
     ]
     assert live_branch(rows) == expected
+
+
+def test_a_row_that_no_reader_would_take_for_one_is_refused_and_the_next_is_written(tmp_path: Path) -> None:
+    writer = EventWriter(tmp_path / "events.jsonl")
+    with pytest.raises(LabError, match="at most 8 MiB"):
+        writer.write(row(1, "note", text="x" * (9 << 20)))
+    writer.write(row(2, "note", text="x" * (7 << 20)))
+    writer.close()
+    assert [r["step"] for r in read_rows(tmp_path / "events.jsonl")[0]] == [2]
+
+
+def test_the_hole_of_a_sparse_log_is_stepped_over_and_never_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with path.open("wb") as file:
+        file.write(LINES[0])
+        file.seek(20 << 30)
+        file.write(b"\n" + LINES[1])
+    assert [r["step"] for r in read_rows(path)[0]] == [0, 1]
+    os.truncate(path, 20 << 30)
+    with pytest.raises(OSError, match="are no rows"):
+        EventWriter(path)
+    assert path.stat().st_size == 20 << 30

@@ -100,6 +100,8 @@ def _numbers(value: Any) -> Any:
 
 def behind_hole(descriptor: int, offset: int) -> int:
     """Where the next bytes lie that a file really has, so that nobody reads the zeros of a sparse one."""
+    if not hasattr(os, "SEEK_DATA"):
+        return offset
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:  # there are no more, or the system does not know
