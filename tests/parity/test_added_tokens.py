@@ -26,6 +26,7 @@ from txlab.engine.tokenizers.pieces import pieces, pieces_of_bytes
 from txlab.engine.tokenizers.trees import explain_token, merges_of
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 from txlab.engine.transformer.generation import generate
+from txlab.engine.transformer.weights.saving_tokenizers import write_tokenizers
 from txlab.engine.transformer.weights.vocabularies import folder_tokenizers
 from txlab.errors import LabError
 from txlab.runs.models import open_folder
@@ -363,6 +364,27 @@ def test_marian_has_the_added_tokens_of_its_own_tokenizer(marian: Path, tmp_path
     assert not set(typed) & set(theirs.all_special_ids) - {theirs.unk_token_id}
     (piece,) = [piece for piece in pieces(found.source, "ﬁ 中 <new token>") if piece.token == new]
     assert (piece.start, piece.stop) == (4, 15)
+
+
+def test_added_tokens_of_bert_and_marian_go_out_and_come_back(marian: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    bert = transformers.BertTokenizer(vocab=str(tmp_path / "words.txt"))
+    bert.add_tokens(["<New token>", "un", transformers.AddedToken("<w>", lstrip=True, special=True)])
+    bert.save_pretrained(tmp_path / "bert")
+    spoken = transformers.MarianTokenizer.from_pretrained(marian)
+    spoken.add_tokens(["<new token>", transformers.AddedToken("<s2>", lstrip=True, special=True)])
+    spoken.save_pretrained(tmp_path / "marian")
+    for theirs, kind in ((bert, "bert"), (spoken, "encoder-decoder")):
+        found = folder_tokenizers(tmp_path / (kind if kind == "bert" else "marian"), kind)
+        out = tmp_path / f"{kind} out"
+        out.mkdir()
+        assert write_tokenizers(out, found.source, found.target, {}) == []
+        again = folder_tokenizers(out, kind).source
+        other = type(theirs).from_pretrained(out)
+        for text in ("the <New token> cat", "under  <w>the <new token>", "a  <s2> b</s>[SEP]"):
+            wanted = theirs(text, add_special_tokens=False).input_ids
+            assert again.encode(text, special=True) == other(text, add_special_tokens=False).input_ids == wanted
+            assert again.decode(wanted) == theirs.decode(wanted)
 
 
 def test_what_only_the_library_runs_makes_special_tokens_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -244,7 +244,12 @@ class TrainingScreen(EncodingScreen):
         """The pattern that cuts the text into chunks; no merge crosses a cut."""
         from txlab.tui.screens.dialogs import Choose
 
-        about = {"gpt2": "GPT-2's", "gpt4": "GPT-4's", "none": "no cuts: merges may cross words"}
+        about = {
+            "gpt2": "GPT-2's",
+            "gpt4": "GPT-4's of 2023",
+            "cl100k": "GPT-4's today",
+            "none": "merges may cross words",
+        }
         now = self.bench.recipe.pattern
         rows = [(name, about.get(name, ""), name == now) for name in PATTERNS]
 

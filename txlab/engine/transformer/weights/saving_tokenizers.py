@@ -7,10 +7,11 @@ others does; then there is only our own form, and a sentence that says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from txlab.engine.tokenizers.added_tokens import AddedToken
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.folders import ABOUT
@@ -67,15 +68,15 @@ def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> No
     """LabError where transformers has no such tokenizer."""
     about: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if isinstance(tokenizer, WordPieceTokenizer):
-        write_aside(
-            folder / VOCAB,
-            "".join(f"{tokenizer.names.get(token, '')}\n" for token in range(tokenizer.vocabulary)).encode(),
-        )
+        names = {token: name for name, token in tokenizer.token_of.items()}
+        lines = [f"{names.get(token, '')}\n" for token in range(max(names) + 1)]
+        write_aside(folder / VOCAB, "".join(lines).encode())
         about = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": tokenizer.lower,
             "strip_accents": not tokenizer.accents,
             "tokenize_chinese_chars": tokenizer.ideographs,
+            "added_tokens_decoder": decoder_of(tokenizer.added_tokens.tokens),
         }
     elif isinstance(tokenizer, ForeignTokenizer):
         write_aside(folder / FAST, tokenizer.inner.to_str(pretty=True).encode())
@@ -92,6 +93,12 @@ def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> No
     write_aside(folder / ABOUT, json.dumps(about, indent=2, ensure_ascii=False).encode())
 
 
+def decoder_of(tokens: Iterable[AddedToken]) -> dict[str, Any]:
+    """Added tokens as tokenizer_config.json has them."""
+    entries = {str(token.id): token.entry() for token in tokens}
+    return {number: {key: entry[key] for key in entry if key != "id"} for number, entry in entries.items()}
+
+
 def write_sentence_pieces(folder: Path, source: SentencePieceTokenizer, target: Any) -> list[str]:
     """Marian's own files: two .spm and one vocab.json, or two of them."""
     if not isinstance(target, SentencePieceTokenizer):
@@ -102,6 +109,10 @@ def write_sentence_pieces(folder: Path, source: SentencePieceTokenizer, target: 
     write_aside(folder / NUMBERS, json.dumps(source.token_of, ensure_ascii=False).encode())
     if separate:
         write_aside(folder / TARGET_NUMBERS, json.dumps(target.token_of, ensure_ascii=False).encode())
-    about = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
+    about = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": separate,
+        "added_tokens_decoder": decoder_of(source.added.values()),
+    }
     write_aside(folder / ABOUT, json.dumps(about, indent=2).encode())
     return []
