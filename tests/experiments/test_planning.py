@@ -223,6 +223,12 @@ def test_gamma_may_be_turned_unless_values_would_become_infinite() -> None:
     with pytest.raises(LabError, match="for ever"):
         experiment.adjust("gamma", 1.0)
     assert experiment.numbers["gamma"] == 0.5
+    experiment.adjust("gamma", 0.99)
+    values = experiment.step()
+    answer = explain_metric(experiment.scenario.model_dump(), "delta", experiment.step_count, values)
+    assert answer is not None
+    best = settled(sweeps(experiment.process, 0.99)).v
+    assert np.abs(experiment.v - best).max() <= float(answer.steps[-1].result) == pytest.approx(99 * values["delta"])
     with pytest.raises(LabError, match="nearest: gamma"):
         experiment.adjust("gama", 0.5)
 

@@ -33,6 +33,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     execute(prepare(load_scenario("cliff", small), out=root / "controlled"))
     execute(prepare(load_scenario("maximisation-bias", small), out=root / "biased"))
     execute(prepare(load_scenario("taxi-plan"), out=root / "taxi"))
+    walked = ["predict.runs=3", "predict.n=[1, 4]", "predict.alpha=[0.2, 0.4]"]
+    execute(prepare(load_scenario("random-walk-n-step", walked), out=root / "walked"))
+    execute(prepare(load_scenario("blackjack-plan"), out=root / "cards"))
     return root
 
 
@@ -61,6 +64,15 @@ async def test_a_planning_run_is_looked_at_sweep_by_sweep(root: Path, size: tupl
         await pilot.press("escape", "escape", "escape")
         assert not screen.replaying
         assert "Cliff walking" in text_of(app)
+
+
+@pytest.mark.parametrize(("run", "asked"), [("walked", "n-step-td n=1"), ("cards", "v 10?"), ("planned", "V(s′)")])
+async def test_without_a_cursor_w_asks_for_the_state_where_episodes_begin(root: Path, run: str, asked: str) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, app, root / run)
+        await pilot.press("w")
+        await settle(pilot, lambda: asked in text_of(app), 300)
 
 
 async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) -> None:

@@ -105,6 +105,7 @@ class PlanningExperiment:
         changed       in how many states this step changed the policy: of policy iteration its own (improvements only),
                       else the one that is greedy to the values
         improvements  of the policy so far (policy iteration)
+        gamma         γ, where it was turned and is no longer the world's
         """
         found = self.improve() if self.judged else self.sweep()
         self.step_count += 1
@@ -112,6 +113,8 @@ class PlanningExperiment:
         newer = values(q, self.policy, 0.0 if self.policy is not None else self.numbers["epsilon"])
         found["residual"] = float(np.abs(newer - self.v).max(initial=0.0))
         found["value_start"] = from_start(self.process, self.v)
+        if self.gamma != self.process.discount:
+            found["gamma"] = self.gamma
         if self.improves:
             found["improvements"] = float(self.improvements)
         return found

@@ -50,7 +50,8 @@ def explain_metric(scenario: PlanningScenario, name: str, step: int, values: Map
 
 def _delta(scenario: PlanningScenario, step: int, values: Mapping[str, float]) -> Explanation:
     delta, residual = values["delta"], values.get("residual")
-    gamma, tolerance = world_of(scenario.world).process.discount, scenario.plan.tolerance
+    gamma = values.get("gamma", world_of(scenario.world).process.discount)
+    tolerance = scenario.plan.tolerance
     steps = [Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no")]
     equation = "δ = maxₛ |V_new(s) − V_old(s)|"
     nothing = "no value is further off than this"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from txlab.drawing.update_lines import compact
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.settings import RULES, TITLES, Settings
@@ -225,7 +227,8 @@ class HandsScreen(ShowingScreen):
     # Why.
 
     def state_asked(self) -> int | None:
-        """The state under the cursor; else the one that was updated last, else where the learner stands."""
+        """The state under the cursor; else the one that was updated last, else where the learner stands; and where
+        nobody stands anywhere, the one of this layer in which an episode most probably begins."""
         if self.world is None or self.frame is None:
             return None
         view = self.query_one(f"#world{self.shown.index(self.side)}")
@@ -234,7 +237,10 @@ class HandsScreen(ShowingScreen):
         scene = self.scene(self.side)
         if scene is None:
             return None
-        return scene.updated if scene.updated >= 0 else scene.agent if scene.agent >= 0 else None
+        if max(scene.updated, scene.agent) >= 0:
+            return scene.updated if scene.updated >= 0 else scene.agent
+        here = np.flatnonzero(self.world.layout.place[:, 0] == getattr(view, "depth", 0))
+        return int(here[self.world.process.start[here].argmax()])
 
     def action_why(self) -> None:
         """Why this number: the last update of the cell, or what the backup of its value is made of."""
