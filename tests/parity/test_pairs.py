@@ -97,3 +97,14 @@ def test_the_score_of_a_pair_hides_each_token_in_the_second_segment_too(tmp_path
             said = model(hidden, token_type_ids=given["token_type_ids"]).logits[0, place].double().log_softmax(-1)
         assert found.tokens[place].logp == pytest.approx(float(said[given["input_ids"][0, place]]), abs=1e-5)
     assert [token.scored for token in found.tokens] == [False, True, True, False, True, True, False]
+
+
+def test_a_config_that_only_has_robertas_defaults_does_not_overrule_the_tokenizers_names(tmp_path: Path) -> None:
+    import json
+
+    tokenizer = roberta_folder(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config | {"bos_token_id": 9, "eos_token_id": 9}))
+    opened = open_model(str(tmp_path / "m"))
+    assert list(opened.ids("the cat")) == tokenizer("the cat")["input_ids"]
+    assert list(opened.text("the cat", pair="it").ids) == tokenizer("the cat", "it")["input_ids"]

@@ -133,3 +133,19 @@ def test_a_llama_is_trained_from_settings_and_loaded_by_transformers_as_one(
         torch.testing.assert_close(theirs.eval()(ids).logits, open_model(str(run)).model(ids), atol=1e-6, rtol=0)
     with pytest.raises(LabError, match="heads must be a multiple of kv_heads"):
         load_scenario(str(SCENARIOS / "gpt-tiny.toml"), ["model.kv_heads=3"])
+
+
+def test_an_exported_masked_model_still_knows_what_it_hides_tokens_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))
+    scenario = scenario_of(RunDirectory(prepare(load_scenario(str(SCENARIOS / "bert-docs.toml"), PLAIN))))
+    kind = kind_named(scenario.kind)
+    run = opened_as(kind.open(scenario, kind.build(scenario).state_dict()), "bert-docs", tmp_path, 0, (0,))
+    monkeypatch.setattr("txlab.cli.models.opened", lambda asked: run)
+    model_export.export_model("bert-docs", tmp_path / "out")
+    folder = open_model(str(tmp_path / "out"))
+    text = "The [MASK] is"
+    assert folder.ids(text) == run.ids(text)
+    assert folder.labels(folder.ids(text)) == run.labels(run.ids(text))
+    assert folder.special.mask == run.special.mask

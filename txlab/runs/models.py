@@ -397,7 +397,11 @@ def special_of(
         named = [("end", token) for token in ends] + list(found.items())
         if around is not None and of is tokenizer:
             named = [(str(token), token) for token in (*around[0], *around[1])] + named
-        return {token: of.label(token) if token < of.vocabulary else f"[{word}]" for word, token in named}
+        published = NAMED | {"end": NAMED["separator"]} if kind == "bert" else {}
+        return {
+            token: of.label(token) if token < of.vocabulary else published.get(word, f"[{word}]")
+            for word, token in named
+        }
 
     if kind == "bert":
         end = found.get("separator", found.get("end"))

@@ -261,8 +261,9 @@ def family(
     )
 
 
-NUMBERED = {"begin": "bos_token_id", "end": "eos_token_id"}
-BERT = family("BERT", BERT_NAMES, describe, tell_bert, r"cls\.predictions\..*", {"pad": "pad_token_id"})
+# transformers knows no mask_token_id; it is ours, for the tokenizers that have no mask of their own.
+NUMBERED = {"begin": "bos_token_id", "end": "eos_token_id", "mask": "mask_token_id"}
+BERT = family("BERT", BERT_NAMES, describe, tell_bert, r"cls\.predictions\..*", NUMBERED | {"pad": "pad_token_id"})
 ROBERTA = family(
     "RoBERTa",
     ROBERTA_NAMES,
@@ -285,5 +286,5 @@ DISTILBERT = family(
     describe_distilbert,
     tell_distilbert,
     r"vocab_(transform|layer_norm|projector)\..*",
-    {"pad": "pad_token_id"},
+    NUMBERED | {"pad": "pad_token_id"},
 )

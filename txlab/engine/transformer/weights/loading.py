@@ -101,6 +101,8 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         generation = UNSAID if family.kind == "bert" else read_generation(path, found.config, vocabulary)
         special = tokenizers.special | special_tokens(family, config, vocabulary)
         special |= {role: token for role, token in generation.special.items() if role in family.special}
+        if family.kind == "bert":  # its tokenizer's names say it; a config of RoBERTa may have its defaults alone
+            special |= tokenizers.special
         check_vocabulary(tokenizers, shape)
         model = fill(checked, family, shape, dtype)
     except LabError as error:

@@ -114,6 +114,8 @@ def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None
                 special = special | {"start": special[role]}
                 break
     ids: dict[str, int | None] = {theirs: special.get(ours) for ours, theirs in family.special.items()}
+    if "mask" not in special:
+        ids.pop("mask_token_id", None)
     if family.kind == "encoder-decoder":
         ids["forced_eos_token_id"] = None  # or transformers' default would end every text with token 0
     return ids
