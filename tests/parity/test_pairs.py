@@ -108,3 +108,4 @@ def test_a_config_that_only_has_robertas_defaults_does_not_overrule_the_tokenize
     opened = open_model(str(tmp_path / "m"))
     assert list(opened.ids("the cat")) == tokenizer("the cat")["input_ids"]
     assert list(opened.text("the cat", pair="it").ids) == tokenizer("the cat", "it")["input_ids"]
+    assert set(opened.special.names) == set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}  # 9 is a word
