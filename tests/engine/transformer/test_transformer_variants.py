@@ -274,3 +274,10 @@ def test_hooks_that_wait_at_one_place_each_get_what_the_one_before_left() -> Non
     one, two = Hooks({"a": lambda name, x: x + 1}), Hooks({"a": lambda name, x: x * 10})
     assert together(one, two)("a", torch.tensor(1)) == 20
     assert together(two, one)("a", torch.tensor(1)) == 11
+
+
+@pytest.mark.parametrize("name", ["sigma-plus-epsilon", "scalar-gain", "batch-statistics"])
+def test_errata_of_layer_norm_do_not_concern_a_model_with_rmsnorm(name: str) -> None:
+    model = GPT(GPTShape(1, 2, 8, 6, 11, positions="rotary", normalisation="rms", gated=True))
+    assert "RMSNorm" in (unfit(name, model) or "")
+    assert unfit("scaled-output", model) is None
