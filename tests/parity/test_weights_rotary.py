@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -283,9 +284,23 @@ def test_what_was_trained_here_is_loaded_by_transformers(tmp_path: Path, case: s
         ({"norm": "post"}, "post"),
         ({"kv_heads": 1}, "kv_heads"),
         ({"head_dim": 6}, "head_dim"),
+        ({"normalisation": "rms", "gated": True, "rotary": Rotary(width=2)}, "rotary width"),
     ],
 )
 def test_what_no_form_can_say_is_named_and_nothing_is_written(tmp_path: Path, change: Any, named: str) -> None:
     with pytest.raises(LabError, match=named):
         save_model(GPT(GPTShape(1, 2, 8, 8, 11, positions="rotary", **change)), None, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_llama_that_is_said_to_turn_a_part_of_its_heads_is_refused(tmp_path: Path) -> None:
+    theirs = randomised(transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)), torch.float32)
+    theirs.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    content["rope_parameters"]["partial_rotary_factor"] = 0.5
+    path.write_text(json.dumps(content))
+    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert torch.equal(again(IDS).logits, theirs(IDS).logits)  # so it is not computed, there
+    with pytest.raises(LabError, match="partial_rotary_factor"):
+        load_model(tmp_path)

@@ -21,6 +21,8 @@ def ended(
     root: Path, script: str, begins: str = "run = txlab.record('mine', root=ROOT)\nrun.log(1, loss=2.0)"
 ) -> RunInfo:
     """run.json of a program; the program's own status is in `.facts["returncode"]`."""
+    # A shell lets its background jobs ignore ctrl-c.
+    begins = f"signal.signal(signal.SIGINT, signal.default_int_handler)\n{begins}"
     lines = f"import os, signal, sys, txlab\nROOT = {str(root)!r}\n{begins}\n{textwrap.dedent(script)}\n"
     program = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=60, check=False)
     info = RunInfo.load(find_run("mine", root))
@@ -44,6 +46,13 @@ def rows_of(path: Path, event: str = "metrics") -> list[Row]:
         ("with run: sys.exit(0)", "done", ""),
         ("with run: raise SystemExit(3)", "failed", "the program ended with exit status 3"),
         ("with run: raise KeyboardInterrupt", "interrupted", "KeyboardInterrupt"),
+        (
+            "import asyncio\nasync def main():\n    with run:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+            "        await asyncio.sleep(9)\nasyncio.run(main())",
+            "interrupted",
+            "CancelledError",
+        ),
+        ("def steps():\n    with run: yield 1\nfor _ in steps(): break", "interrupted", "GeneratorExit"),
     ],
 )
 def test_how_the_program_ended_is_how_the_run_ended(tmp_path: Path, script: str, status: str, reason: str) -> None:

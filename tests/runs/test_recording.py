@@ -123,7 +123,11 @@ def test_what_is_no_step_is_refused_and_not_lost(tmp_path: Path, step: object) -
         run.log(step, loss=1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", ["abc", "1.5", b"1", None, [1.0, 2.0], np.ones(3), 10**400, 1 + 2j, np.complex64(1)])
+@pytest.mark.parametrize(
+    "value",
+    ["abc", "1.5", b"1", None, [1.0, 2.0], np.ones(3), 10**400, 1 + 2j, np.complex64(1)]
+    + [np.ma.masked, np.ma.array([1.0], mask=True)],
+)
 def test_what_is_no_number_is_refused_with_its_name(tmp_path: Path, value: object) -> None:
     with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match=r"step 7: accuracy = .* one number"):
         run.log(7, accuracy=value)  # type: ignore[arg-type]
@@ -263,6 +267,28 @@ def test_numbers_of_a_configuration_stay_numbers(tmp_path: Path) -> None:
     txlab.record("mine", config, tmp_path).close()
     said = tomllib.loads((find_run("mine", tmp_path) / "scenario.toml").read_text())
     assert said["config"] == {"lr": 0.25, "layers": 4, "betas": [0.5, 0.75], "eps": 0.5}
+
+
+def test_numbers_of_numpy_that_are_their_own_items_are_numbers(tmp_path: Path) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(1, long=np.longdouble("0.5"), array=np.array([2.5], np.longdouble), whole=np.ma.array(3, mask=False))
+    assert metrics_of(run.path)[0]["values"] == {"long": 0.5, "array": 2.5, "whole": 3.0}
+
+
+def test_names_that_no_utf8_can_hold_do_not_end_the_program(tmp_path: Path) -> None:
+    """As os.fsdecode makes them of files."""
+    broken = "a\udcffb"
+    with txlab.record(broken, {"data": broken, broken: Path(broken)}, tmp_path, title=broken) as run:
+        run.log(0, {broken: 1.0})
+    said = tomllib.loads((run.path / "scenario.toml").read_text())
+    assert said == {"kind": "recorded", "name": "a?b", "config": {"data": "a?b", "a?b": "a?b"}}
+
+
+def test_a_frame_of_what_is_no_number_is_refused_with_its_name(tmp_path: Path) -> None:
+    with txlab.record("mine", root=tmp_path) as run:
+        for array in (np.array([None]), np.array(["a"]), np.zeros(2, complex)):
+            with pytest.raises(LabError, match="attention of a frame is of"):
+                run.frame(1, {"attention": array})
 
 
 def test_a_tensor_that_the_loop_adds_to_keeps_the_value_that_it_had(tmp_path: Path) -> None:

@@ -174,12 +174,18 @@ def end_with(run: Ends, error: BaseException | None) -> None:
         run.end("interrupted", run.signal)
     elif error is None:
         run.end("done")
-    elif isinstance(error, KeyboardInterrupt):
-        run.end("interrupted", "KeyboardInterrupt")
+    elif isinstance(error, KeyboardInterrupt | GeneratorExit | _cancelled()):
+        run.end("interrupted", type(error).__name__)
     elif isinstance(error, SystemExit):
         run.end(*_meaning(error.code))
     else:
         run.end("failed", f"{type(error).__name__}: {one_line(error)}", error)
+
+
+def _cancelled() -> type[BaseException]:
+    """What ends a task of asyncio from outside: ctrl-c, to which a task is cancelled, or the program."""
+    found: type[BaseException] = getattr(sys.modules.get("asyncio"), "CancelledError", KeyboardInterrupt)
+    return found
 
 
 def _meaning(status: object) -> tuple[str, str]:

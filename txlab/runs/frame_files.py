@@ -131,7 +131,9 @@ def encode_frame(frame: Frame) -> bytes:
     size = 0
     # The widest numbers first, so that each tensor is aligned, as the format recommends.
     for name, array in sorted(as_arrays(frame).items(), key=lambda entry: (-entry[1].itemsize, entry[0])):
-        kind = NAMES[array.dtype.newbyteorder("<")]
+        kind = NAMES.get(array.dtype.newbyteorder("<"))
+        if kind is None:
+            raise LabError(f"the tensor {name} of a frame is of {array.dtype}; allowed: {', '.join(map(str, NAMES))}")
         begin, size = size, size + array.nbytes
         entries[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, size]}
         pieces.append(np.asarray(array, array.dtype.newbyteorder("<")).data.cast("B") if array.nbytes else b"")

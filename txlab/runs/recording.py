@@ -62,6 +62,7 @@ def record(
     """
     import tomli_w
 
+    name, title = encodable(name), encodable(title)
     run = create_run_directory(Path(root) if root is not None else None, name).held()
     info = new_info(run, name, "recorded", title, steps)
     info.command, info.git = command_line(), commit_of(program_folder())
@@ -74,12 +75,17 @@ def record(
 def as_toml(value: Any) -> Any:
     """A configuration as TOML can hold it: None left out, what TOML has no word for as its text."""
     if isinstance(value, Mapping):
-        return {str(key): as_toml(entry) for key, entry in value.items() if entry is not None}
+        return {encodable(str(key)): as_toml(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, (list, tuple)):
         return [as_toml(entry) for entry in value if entry is not None]
     if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
         return as_toml(value.tolist())
-    return value if isinstance(value, (bool, int, float, str)) else str(value)
+    return value if isinstance(value, (bool, int, float)) else encodable(str(value))
+
+
+def encodable(text: str) -> str:
+    """A text that UTF-8 can hold: the name of a file need not be one."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def whole(step: SupportsIndex, least: int = 0) -> int:
@@ -113,7 +119,10 @@ def metric(step: int, name: object, value: Any) -> Any:
             if value.device.type == "meta":
                 raise TypeError("a meta tensor has no value")
             return value.detach().clone()  # out of its graph; and the loop may well add to it in place
-        return metric(step, name, value.item())
+        if bool(getattr(value, "mask", False)):
+            raise TypeError("a masked one has no value")
+        plain = value.item()
+        return float(plain) if hasattr(plain, "shape") else metric(step, name, plain)  # a longdouble is its own item
     except (TypeError, ValueError, OverflowError) as error:
         size = f"something of shape {tuple(shape)}" if shape else repr(str(value)[:60])
         raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None

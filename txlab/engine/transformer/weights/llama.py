@@ -63,6 +63,9 @@ def describe(config: Config, dialect: Dialect) -> GPTShape:
     groups = config.whole("num_key_value_heads", 1, WIDEST, unsaid)
     if heads % groups:
         raise LabError(f"config.json has num_key_value_heads = {groups}, which does not divide {heads} heads")
+    rotary = read_rotary(config, head_width)
+    if rotary.width < head_width:  # transformers turns all of a Llama's head whatever the config says
+        raise LabError("config.json has partial_rotary_factor, which Llama and its like do not know; allowed: 1")
     return GPTShape(
         layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
         heads=heads,
@@ -80,7 +83,7 @@ def describe(config: Config, dialect: Dialect) -> GPTShape:
         gated=True,
         kv_heads=groups,
         head_dim=head_width,
-        rotary=read_rotary(config, head_width),
+        rotary=rotary,
     )
 
 
@@ -98,6 +101,7 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     only("Llama", ("block", shape.block, "sequential"), ("gated", shape.gated, True))
     only("Llama", ("normalisation", shape.normalisation, "rms"))
     only("Llama", ("width % heads", shape.width % shape.heads, 0))
+    only("Llama", ("rotary width", shape.rotary.width or shape.head_width, shape.head_width))
     qkv, out, feed_forward = (biased(shape.bias, part) for part in ("qkv", "out", "feed_forward"))
     told = {
         "architectures": ["LlamaForCausalLM"],
