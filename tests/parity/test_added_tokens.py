@@ -399,3 +399,22 @@ def test_what_only_the_library_runs_makes_special_tokens_where_they_are_asked_fo
     assert ours.encode("the [CLS]new one an other") == [1, 0, 0, 0, 4, 5]
     assert ours.encode("the [CLS]new one", special=True) == [1, 3, 4]  # type: ignore[call-arg]
     assert [piece.special for piece in pieces(ours, "the [CLS]", special=True)] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["GPT2Tokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast"])
+def test_what_the_class_puts_before_a_text_counts_and_not_its_file(plain: str, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(plain)
+    said = {"tokenizer_class": name, "add_prefix_space": True, "eos_token": "<|endoftext|>"}
+    names = ("bos", "unk", "sep", "pad", "cls", "mask")
+    said |= {f"{each}_token": "<|endoftext|>" for each in names if name.startswith("Rob")}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = folder_tokenizers(folder, "gpt").source
+    for text in ("the cat", " the", "", "x\ny"):
+        assert ours.encode(text) == theirs(text, add_special_tokens=False).input_ids
+    if name == "GPT2Tokenizer":
+        (folder / "tokenizer.json").unlink()
+        export_tokenizer(huggingface_tokenizer(json.loads(plain)), folder, "gpt2")
+        assert "add_prefix_space" in folder_tokenizers(folder, "gpt").missing

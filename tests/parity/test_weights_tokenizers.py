@@ -94,6 +94,21 @@ def test_word_pieces_are_those_of_transformers(tmp_path: Path, options: dict[str
         assert ours.decode(wanted) == theirs.decode(wanted), text
 
 
+@pytest.mark.parametrize("options", OPTIONS[1:], ids=["cased", "accents", "cased, no accents", "no ideographs"])
+def test_how_words_are_cleaned_is_what_the_folder_says_and_not_the_file(
+    tmp_path: Path, options: dict[str, bool]
+) -> None:
+    folder = tmp_path / "m"
+    transformers_bert(tmp_path).save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | options))
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = folder_tokenizers(folder, "bert").source
+    plain = transformers_bert(tmp_path)
+    assert ours.encode(TEXT) == theirs(TEXT, add_special_tokens=False, split_special_tokens=True).input_ids
+    assert ours.encode(TEXT) != plain(TEXT, add_special_tokens=False, split_special_tokens=True).input_ids
+
+
 def words_of(tokenizer: WordPieceTokenizer, text: str) -> list[str]:
     return [word for _, word in tokenizer.words(tokenizer.clean(text))]
 

@@ -16,13 +16,20 @@ from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import Row, read_rows
 from txlab.runs.finding import find_run
 
+WAITING = """
+async def waiting(run):
+    with run:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(9)
+"""
+
 
 def ended(
     root: Path, script: str, begins: str = "run = txlab.record('mine', root=ROOT)\nrun.log(1, loss=2.0)"
 ) -> RunInfo:
     """run.json of a program; the program's own status is in `.facts["returncode"]`."""
     # A shell lets its background jobs ignore ctrl-c.
-    begins = f"signal.signal(signal.SIGINT, signal.default_int_handler)\n{begins}"
+    begins = f"signal.signal(signal.SIGINT, signal.default_int_handler)\n{WAITING}\n{begins}"
     lines = f"import os, signal, sys, txlab\nROOT = {str(root)!r}\n{begins}\n{textwrap.dedent(script)}\n"
     program = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=60, check=False)
     info = RunInfo.load(find_run("mine", root))
@@ -46,12 +53,7 @@ def rows_of(path: Path, event: str = "metrics") -> list[Row]:
         ("with run: sys.exit(0)", "done", ""),
         ("with run: raise SystemExit(3)", "failed", "the program ended with exit status 3"),
         ("with run: raise KeyboardInterrupt", "interrupted", "KeyboardInterrupt"),
-        (
-            "import asyncio\nasync def main():\n    with run:\n        os.kill(os.getpid(), signal.SIGINT)\n"
-            "        await asyncio.sleep(9)\nasyncio.run(main())",
-            "interrupted",
-            "CancelledError",
-        ),
+        ("import asyncio\nasyncio.run(waiting(run))", "interrupted", "CancelledError"),
         ("def steps():\n    with run: yield 1\nfor _ in steps(): break", "interrupted", "GeneratorExit"),
     ],
 )

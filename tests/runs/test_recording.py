@@ -123,10 +123,11 @@ def test_what_is_no_step_is_refused_and_not_lost(tmp_path: Path, step: object) -
         run.log(step, loss=1.0)  # type: ignore[arg-type]
 
 
+MASKED = [np.ma.masked, np.ma.array([1.0], mask=True)]
+
+
 @pytest.mark.parametrize(
-    "value",
-    ["abc", "1.5", b"1", None, [1.0, 2.0], np.ones(3), 10**400, 1 + 2j, np.complex64(1)]
-    + [np.ma.masked, np.ma.array([1.0], mask=True)],
+    "value", ["abc", "1.5", b"1", None, [1.0, 2.0], np.ones(3), 10**400, 1 + 2j, np.complex64(1), *MASKED]
 )
 def test_what_is_no_number_is_refused_with_its_name(tmp_path: Path, value: object) -> None:
     with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match=r"step 7: accuracy = .* one number"):

@@ -19,6 +19,14 @@ from txlab.errors import LabError
 ABOUT, ADDED, NAMED = "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
 LARGEST_ABOUT = 4 << 20  # it may repeat all added tokens
 SPECIAL_KEYS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+# Classes of transformers that are built anew whatever tokenizer.json says; without the "Fast" that they once had.
+PREFIXED = ("GPT2Tokenizer", "GPTNeoXTokenizer", "RobertaTokenizer")
+CLEANED = ("BertTokenizer", "DistilBertTokenizer")
+CLEANING = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
 GPT2_END = "<|endoftext|>"  # what GPT-2's tokenizer calls both, unless told otherwise
 MORE_SPECIAL_KEYS = ("extra_special_tokens", "additional_special_tokens")
 
@@ -60,6 +68,7 @@ def completed(content: Any, folder: Path) -> Any:
     """A parsed tokenizer.json with the added tokens that its folder names besides."""
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         return content  # whoever reads it says so
+    content = rebuilt(content, about(folder))
     vocab = content["model"].get("vocab")
     if isinstance(vocab, list):  # [[piece, log-probability], …]
         vocab = {each[0]: token for token, each in enumerate(vocab) if isinstance(each, list) and each}
@@ -68,6 +77,22 @@ def completed(content: Any, folder: Path) -> Any:
     if found == tokens:
         return content
     return content | {"added_tokens": [token.entry() for token in sorted(found, key=lambda token: token.id)]}
+
+
+def rebuilt(content: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with what tokenizer_config.json says instead, of a class that transformers builds anew."""
+    name = str(config.get("tokenizer_class")).removesuffix("Fast")
+    splitting, cleaning, processor = (content.get(key) for key in ("pre_tokenizer", "normalizer", "post_processor"))
+    if name in PREFIXED and "add_prefix_space" in config:
+        said = {"add_prefix_space": config["add_prefix_space"]}
+        if isinstance(splitting, dict) and splitting.get("type") == "ByteLevel":
+            content = content | {"pre_tokenizer": splitting | said}
+        if isinstance(processor, dict) and processor.get("type") == "RobertaProcessing":
+            content = content | {"post_processor": processor | said}
+    if name in CLEANED and isinstance(cleaning, dict) and cleaning.get("type") == "BertNormalizer":
+        said = {ours: config[theirs] for theirs, ours in CLEANING.items() if theirs in config}
+        content = content | {"normalizer": cleaning | said}
+    return content
 
 
 def decoder_of(content: object) -> list[AddedToken]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.files import load_tokenizer, tokenizer_of_json
-from txlab.engine.tokenizers.folders import about, around_text, completed
+from txlab.engine.tokenizers.folders import ABOUT, about, around_text, completed
 from txlab.engine.tokenizers.gpt2_files import MERGES, read_gpt2
 from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
 from txlab.engine.tokenizers.json_files import read_json
@@ -67,6 +67,8 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
             "encoder-decoder": f"{FAST}, nor {SOURCE_PIECES}, {TARGET_PIECES} and {NUMBERS}",
         }[kind]
         return FolderTokenizers(missing=f"the folder has no tokenizer: neither {wanted}")
+    if content is None and about(folder).get("add_prefix_space") is True:
+        return FolderTokenizers(missing=f"{ABOUT} has add_prefix_space, which is read beside a {FAST} only")
     try:
         tokenizer = read_gpt2(folder) if content is None else tokenizer_of_json(content)
     except LabError as error:
