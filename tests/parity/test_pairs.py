@@ -17,6 +17,7 @@ from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import run
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.weights import save_model
+from txlab.errors import LabError
 from txlab.runs.models import open_model
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat", "on", "mat", "did", "it", "?"]
@@ -109,3 +110,37 @@ def test_a_config_that_only_has_robertas_defaults_does_not_overrule_the_tokenize
     assert list(opened.ids("the cat")) == tokenizer("the cat")["input_ids"]
     assert list(opened.text("the cat", pair="it").ids) == tokenizer("the cat", "it")["input_ids"]
     assert set(opened.special.names) == set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}  # 9 is a word
+
+
+def processed(folder: Path, processor: Any) -> Any:
+    """RoBERTa's folder, whose texts are put together in another way."""
+    roberta_folder(folder)
+    inner = pytest.importorskip("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
+    inner.post_processor = processor
+    inner.save(str(folder / "tokenizer.json"))
+    return transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def template(pair: str) -> Any:
+    processors = pytest.importorskip("tokenizers.processors")
+    return processors.TemplateProcessing(single="<s> $A </s>", pair=pair, special_tokens=[("<s>", 0), ("</s>", 2)])
+
+
+@pytest.mark.parametrize("pair", ["<s> $A </s> $B </s>", "<s> $A </s> </s> <s> $B </s>", "BertProcessing"])
+def test_a_pair_is_put_together_as_its_tokenizer_says(tmp_path: Path, pair: str) -> None:
+    processors = pytest.importorskip("tokenizers.processors")
+    bert = processors.BertProcessing(("</s>", 2), ("<s>", 0))
+    tokenizer = processed(tmp_path / "m", bert if pair == "BertProcessing" else template(pair))
+    opened = open_model(str(tmp_path / "m"))
+    for first, second in [("the cats", "did it?"), ("", "the"), ("the cat", "")]:
+        wanted = tokenizer(first, second) if second else tokenizer(first)
+        assert list(opened.text(first, pair=second).ids) == wanted["input_ids"]
+
+
+@pytest.mark.parametrize("pair", ["$A $B", "<s> $B </s> $A </s>", "$A </s> $B </s>"])
+def test_a_pair_that_is_put_together_in_a_way_of_its_own_is_refused(tmp_path: Path, pair: str) -> None:
+    processed(tmp_path / "m", template(pair))
+    opened = open_model(str(tmp_path / "m"))
+    assert opened.ids("the")[0] == 0
+    with pytest.raises(LabError, match="around two texts"):
+        opened.text("the cats", pair="did it?")

@@ -116,7 +116,10 @@ class OpenModel:
         from txlab.engine.interpret.sites import Text
 
         if not self.reads_pairs:
-            raise LabError(f"{self.title} reads one text; pairs are for models such as BERT and RoBERTa")
+            raise LabError(
+                f"{self.title} reads one text; pairs are for models such as BERT and RoBERTa, "
+                "with a tokenizer that puts around two texts what it puts around one"
+            )
         if not second:
             return Text(self.ids(first))
         special, shape = self.special, self.model.shape
@@ -365,9 +368,12 @@ def open_folder(folder: Path) -> OpenModel:
 
 
 def paired(loaded: Loaded, special: Special) -> Special:
-    """With what stands between the texts of a pair: for encoders of others, RoBERTa's twice."""
+    """With what stands between the texts of a pair: of encoders of others what their tokenizers say, and where they say
+    nothing at all, what ends a text, RoBERTa's twice."""
     if loaded.kind != "bert" or special.end is None:
         return special
+    if loaded.around is not None:
+        return replace(special, between=loaded.between or ())
     times = 2 if loaded.facts["model_type"].startswith("roberta") else 1
     return replace(special, between=(special.end,) * times)
 

@@ -65,6 +65,7 @@ class Loaded:
     kind              "gpt", "bert" or "encoder-decoder"
     special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder says
     around            what the folder's tokenizer puts before and behind a text; None where it does not say
+    between           and between two texts; None where it does not say, or treats two as something else than one
     facts             model_type, family, architecture, parameters, stored ("F16"), files, left_out (names of tensors
                       that belong to other heads), head, tokenizer and around (sentences, where one is missing),
                       caveat
@@ -79,6 +80,7 @@ class Loaded:
     around: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     generation: Generation = UNSAID
+    between: tuple[int, ...] | None = None
 
 
 def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Loaded:
@@ -125,13 +127,14 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         facts["caveat"] = sentence
     if tokenizers.missing:
         facts["tokenizer"] = tokenizers.missing
-    placed = None
+    placed = between = None
     if tokenizers.around is not None and tokenizers.source is not None:
         placed = tokenizers.around.before, tokenizers.around.behind
+        between = tokenizers.around.between
         if tokenizers.around.unknown:
             facts["around"] = tokenizers.around.unknown
     return Loaded(
-        model.to(device), tokenizers.source, tokenizers.target, family.kind, special, placed, facts, generation
+        model.to(device), tokenizers.source, tokenizers.target, family.kind, special, placed, facts, generation, between
     )
 
 
@@ -169,7 +172,7 @@ def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:
         if tokenizer is not None and tokenizer.vocabulary > size:
             raise LabError(f"its tokenizer has {tokenizer.vocabulary:,} tokens, and the model knows {size:,}")
     if tokenizers.around is not None:
-        for token in (*tokenizers.around.before, *tokenizers.around.behind):
+        for token in (*tokenizers.around.before, *(tokenizers.around.between or ()), *tokenizers.around.behind):
             if token >= sizes[0]:
                 raise LabError(f"its tokenizer puts the token {token} around a text, and the model knows {sizes[0]:,}")
 
