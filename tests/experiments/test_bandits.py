@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from txlab.engine.rl.bandits import Agents, Choice, argmax_evenly, expected_maximum
 from txlab.experiments.bandits import BanditExperiment, BanditScenario, build, explain_metric
+from txlab.experiments.protocol import NotFinite
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.scenario import load_scenario
@@ -132,6 +134,14 @@ def test_a_sweep_leaves_out_what_cannot_be() -> None:
     assert not np.isnan(score[1:]).any()
 
 
+def test_values_that_leave_the_finite_numbers_end_the_run_in_a_sentence() -> None:
+    diverging = {"label": "wild", "alpha": 10.0, "initial": 1e6, "epsilon": 0.0}
+    experiment = build(BanditScenario.model_validate({"testbed": {"runs": 2, "arms": 2}, "agents": [diverging]}))
+    many = (experiment.step() for _ in range(3000))  # every update makes a value −9 times what it was
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(NotFinite, match="Q of wild is not finite"):
+        deque(many, maxlen=0)
+
+
 def test_a_share_is_explained_with_its_bound() -> None:
     told = load_scenario("bandits").scenario
     answer = explain_metric(told, "optimal/ε=.1", 900, {"optimal/ε=.1": 0.8}, {})
@@ -149,6 +159,8 @@ def test_a_share_is_explained_with_its_bound() -> None:
         ({"agents": [{}, {}]}, "different labels"),
         ({"testbed": {"powers": [0]}, "agents": [{}]}, "agents.vary"),
         ({"agents": [{"vary": "c"}]}, "testbed.powers"),
+        ({"testbed": {"powers": [0, 1]}, "agents": [{"method": "ucb", "vary": "epsilon"}]}, "means nothing to upper"),
+        ({"testbed": {"powers": [1, 2]}, "agents": [{"vary": "epsilon"}]}, "no ε of at most 1"),
         ({"testbed": {"runs": 100_000, "arms": 1000}}, "allowed: at most"),
     ],
 )

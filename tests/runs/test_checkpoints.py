@@ -162,6 +162,26 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_note(run: RunDirectory, dama
         assert checkpoints.newest(run) == 10
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"log_bytes": -5},
+        {"val_loss": "good"},
+        {"pending": [5]},
+        {"pending": [{"step": "x", "key": "lr", "to": 1.0}]},
+        {"pending": [{"step": 8, "key": [], "to": 1.0}]},
+        {"pending": [{"step": 8, "key": "lr", "to": {}}]},
+    ],
+)
+def test_what_a_checkpoint_says_of_itself_is_checked(run: RunDirectory, lie: dict[str, Any]) -> None:
+    checkpoints.save(run, 7, {"step": 7})
+    path = run.checkpoints / "00000007" / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | lie))
+    with pytest.raises(LabError, match=r"checkpoint 7 in .* is damaged"):
+        checkpoints.look(run, 7)
+    assert checkpoints.read_newest(run)[0] is None
+
+
 def test_a_save_that_fails_leaves_nothing(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints.save(run, 10, {"x": torch.ones(3)})
 

@@ -88,6 +88,14 @@ def test_runs_are_listed_newest_first_and_found_by_name_scenario_path_and_latest
         find_run("latest", tmp_path / "absent")
 
 
+def test_one_entry_that_cannot_be_looked_at_hides_no_run(tmp_path: Path) -> None:
+    run = made(tmp_path, "gpt-tiny", 1.0)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
+    assert list_runs(tmp_path) == [run.path]
+    assert find_run("latest", tmp_path) == run.path
+
+
 def heartbeat(run: RunDirectory, age: float, status: str = "running", step: int = 7) -> None:
     then = time.time() - age
     atomic_write(run.heartbeat, json.dumps({"time": then, "step": step, "status": status, "pid": 1}).encode())

@@ -3,6 +3,7 @@
 import csv
 import math
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import numpy as np
 import orjson
 import pytest
 
+from txlab.cli.follow import follow
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
+from txlab.runs.directory import RunDirectory, new_info
 from txlab.runs.export import live_rows, write_csv, write_tensorboard
 from txlab.runs.frames import FrameWriter
+from txlab.runs.process import rows_behind
 from txlab.runs.reader import RunReader
 
 
@@ -168,3 +172,20 @@ def test_the_streamed_live_branch_is_the_folded_one(tmp_path: Path) -> None:
         reader = RunReader(run, cache=False)
         reader.poll()
         assert sorted(streamed) == sorted(reader.series("loss").values.tolist())
+
+
+def test_very_many_rewinds_take_little_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "events.jsonl").write_bytes(metrics(1, loss=2.5) + row("rewind", 5, explicit=True) * 40_000)
+    info = new_info(RunDirectory(tmp_path), "many", "test-regression")
+    info.status = "done"
+    info.save(RunDirectory(tmp_path))
+    tracemalloc.start()
+    try:
+        assert follow(tmp_path, json=True) == 0
+        assert capsys.readouterr().out.count("\n") == 40_001
+        assert [r["values"] for r in live_rows(tmp_path) if r["event"] == "metrics"] == [{"loss": 2.5}]
+        kept, newest = rows_behind(RunDirectory(tmp_path), 0)
+        assert (len(kept), newest) == (1, 5)
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20  # as rows they are 30 MB
+    finally:
+        tracemalloc.stop()

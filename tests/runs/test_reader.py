@@ -1,6 +1,7 @@
 """A run read while it is written: torn, rewound, garbled, vanishing; and the live branch against its definition."""
 
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from txlab.errors import LabError
 from txlab.runs import lines as lines_module
+from txlab.runs.branch import Branch
+from txlab.runs.events import live_branch
 from txlab.runs.reader import RunReader
 
 KEYS = [("loss", "lr"), ("loss",), ("val_loss",), ("lr", "loss", "grad_norm")]
@@ -334,3 +337,32 @@ class TestWhatGoesWrong:
         append(run, metrics(2, loss=1.0))
         assert reader.poll()
         assert not reader.poll()
+
+
+def test_rewinds_are_followed_whatever_came_between_them() -> None:
+    draw = random.Random(7)
+    rows = [
+        {"event": draw.choice(["rewind", "note", "note"]), "time": 1.0, "step": draw.randrange(8), "text": str(n)}
+        for n in range(2000)
+    ]
+    branch = Branch()
+    for begin in range(0, len(rows), 7):
+        branch.add(rows[begin : begin + 7])
+        assert branch.rows == live_branch(rows[: begin + 7])
+    assert len(branch.rows) + len(branch.dead_rows) == len(rows)
+
+
+def test_many_rewinds_do_not_go_through_all_rows_each() -> None:
+    asked = 0
+
+    class Counted(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            nonlocal asked
+            asked += 1
+            return super().__getitem__(key)
+
+    branch = Branch()
+    branch.add([Counted(event="note", time=1.0, step=5) for _ in range(500)])
+    branch.add([Counted(event="rewind", time=1.0, step=5) for _ in range(500)])
+    assert len(branch.rows) == 1000
+    assert asked < 20_000  # 500 · 500 rows at the least, were each looked at again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,8 @@ from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, answered, history
 from txlab.tui.screens.train import TrainScreen, parse_setting
 from txlab.tui.screens.train_chart import round_number
-from txlab.tui.screens.train_text import Pending, log_lines, nearest_sample, wanted, wrapped
+from txlab.tui.screens.train_text import Pending, header, log_lines, nearest_sample, wanted, wrapped
+from txlab.tui.theme import UNICODE
 from txlab.tui.watching import Look, snapshot, value_at
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.timeline import TimeLine
@@ -288,6 +290,18 @@ def test_a_snapshot_at_a_step_knows_only_what_was_known_then(root: Path) -> None
     series = reader.series("loss")
     assert at.values["loss"] == series.values[int(np.flatnonzero(series.steps <= 15)[-1])]
     assert at.values["val_loss"] == reader.series("val_loss").values[0]
+
+
+def test_a_run_that_cannot_be_read_is_not_said_to_be_starting(root: Path) -> None:
+    run = make_run(root)
+    for name in ("run.json", "events.jsonl"):
+        (run / name).unlink()
+        os.mkfifo(run / name)
+    snap = snapshot(RunReader(run, cache=False), Look(), RunReader)
+    said = header(snap, None, UNICODE).plain
+    assert "run.json cannot be read (it is a FIFO)" in said
+    assert "starting" not in said
+    assert "resumes" not in said
 
 
 def test_dead_branches_are_drawn_dim(root: Path) -> None:

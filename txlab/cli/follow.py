@@ -52,9 +52,11 @@ def follow(directory: Path, json: bool) -> int:
     while True:
         # Before the rows: what is written until it has ended is then read as well.
         state = state_of(directory, info_of(RunDirectory(directory)))
-        for row, behind in each_row(events, offset):
-            offset = behind
+        for row, behind in each_row(events, offset):  # one at a time: the whole log may not fit into memory
             observer(row)
+            offset = behind
+            if observer.muted:
+                break
         if observer.muted:
             return 0
         if state.status not in ("created", "running", "paused"):

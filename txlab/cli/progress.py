@@ -62,7 +62,9 @@ class Progress:
 
     def take(self, row: Row) -> None:
         if row["event"] in ("metrics", "machine"):
-            self.values.update({name: v for name, v in row.get("values", {}).items() if isinstance(v, (int, float))})
+            values = row.get("values")
+            if isinstance(values, dict):
+                self.values.update({name: v for name, v in values.items() if isinstance(v, (int, float))})
             self.step = max(self.step, row["step"])  # a metric may have steps of its own
         elif row["event"] == "rewind":
             self.step = row["step"]

@@ -17,11 +17,16 @@ from txlab.engine.rl.bandits import TITLES, Agents, Choice, Method, expected_max
 from txlab.errors import LabError
 from txlab.experiments.decisions.bands import spread
 from txlab.experiments.decisions.compute import on_the_cpu
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
 
 LETTERS = {"epsilon": "ε", "c": "c", "alpha": "α", "initial": "Q₁"}
+SETTINGS: dict[Method, tuple[str, ...]] = {
+    "epsilon-greedy": ("epsilon", "alpha", "initial"),
+    "ucb": ("c", "alpha", "initial"),
+    "gradient": ("alpha",),
+}
 MOST_NUMBERS = 400_000_000  # floats of all tables, 3.2 GB
 
 
@@ -94,6 +99,13 @@ class BanditScenario(Scenario):
             if bool(agent.vary) != bool(powers):
                 missing = "agents.vary says which setting" if powers else "testbed.powers says which values"
                 raise ValueError(f"a sweep needs both: {missing} ({agent.name})")
+            if agent.vary and agent.vary not in SETTINGS[agent.method]:
+                raise ValueError(
+                    f"agents.vary = {agent.vary!r} means nothing to {TITLES[agent.method]};"
+                    f" allowed: {', '.join(SETTINGS[agent.method])}"
+                )
+            if agent.vary == "epsilon" and min(powers) > 0:
+                raise ValueError(f"testbed.powers has no ε of at most 1 = 2 to the power 0 ({agent.name})")
         numbers = 2 * len(self.agents) * max(len(powers), 1) * self.testbed.runs * self.testbed.arms
         if numbers > MOST_NUMBERS:
             raise ValueError(
@@ -158,12 +170,16 @@ class BanditExperiment:
         rows, highest = np.arange(bed.runs), self.true.max(axis=1)
         rewards = np.full(self.earned.shape[:2], np.nan)
         optimal = rewards.copy()
-        for i, row in enumerate(self.table):
+        for i, (agent, row) in enumerate(zip(self.scenario.agents, self.table, strict=True)):
             for j, group in enumerate(row):
                 if group is not None:
                     arm = group.choose(explore, pick)
                     value = self.true[rows, arm]
                     group.learn(arm, value + noise)
+                    if not np.isfinite(group.q).all():
+                        learnt = "H" if group.choice.method == "gradient" else "Q"
+                        at = f", {LETTERS[agent.vary]}={2.0 ** bed.powers[j]:g}" if agent.vary else ""
+                        raise NotFinite(self.step_count + 1, f"{learnt} of {agent.name}{at}", "not finite")
                     self.earned[i, j] += value + noise
                     rewards[i, j], optimal[i, j] = (value + noise).mean(), (value == highest).mean()
         if bed.drift:

@@ -59,6 +59,7 @@ class Branch:
         self.dead: list[list[Table]] = []  # for each rewind that dropped measurements, what it dropped
         self.dead_rows: list[Row] = []
         self.skipped = 0
+        self._held, self._furthest = 0, -1  # how many rows the last rewind left, and the furthest place among them
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
         self.add(map(parse, lines))  # one row at a time: to keep them would cost as much again in garbage collection
@@ -100,8 +101,16 @@ class Branch:
         dropped = [dead for table in self.tables.values() if (dead := table.drop_after(step)) is not None]
         if dropped:
             self.dead.append(dropped)
-        self.dead_rows += [row for row in self.rows if place_of(row) > step]
-        self.rows = [row for row in self.rows if place_of(row) <= step]
+        # What the last rewind left is gone through again only if this one goes back further: rewinds may be many.
+        begin = self._held if self._furthest <= step else 0
+        beyond = self.rows[begin:]
+        del self.rows[begin:]
+        self.dead_rows += [row for row in beyond if place_of(row) > step]
+        self.rows += [row for row in beyond if place_of(row) <= step]
+        if begin == 0:
+            self._furthest = -1
+        self._furthest = max([self._furthest, *map(place_of, self.rows[begin:])])
+        self._held = len(self.rows)
 
     def names(self, event: str | None = None) -> list[str]:
         """The metrics of the live branch in the order in which they first appeared; of one event, if given."""

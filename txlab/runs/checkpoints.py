@@ -288,6 +288,11 @@ def _look(run: RunDirectory, step: int) -> tuple[About, dict[str, Any]]:
         if said["format"] > FORMAT:
             raise LabError(f"checkpoint {step} in {run.path} has format {said['format']}; this txlab reads {FORMAT}")
         about = About(int(said["step"]), int(said["log_bytes"]), said["val_loss"], said["pending"])
+        if about.log_bytes < 0 or not isinstance(about.val_loss, float | int | None):
+            raise ValueError(f"log_bytes is {about.log_bytes}, val_loss {about.val_loss!r}")
+        for change in about.pending:
+            if not (type(change["step"]) is int and isinstance(change["key"], str) and math.isfinite(change["to"])):
+                raise ValueError(f"pending has {change!r}")
         if about.step != step or size != said["tensors"]["bytes"]:
             raise ValueError(f"state.safetensors has {size} bytes")
         return about, said

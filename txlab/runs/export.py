@@ -53,15 +53,16 @@ def require_log(events: Path) -> None:
 
 def live_rows(run: str | Path) -> Iterator[Row]:
     """The rows of the live branch, those whose place no later rewind goes below, by step and then as in the file."""
-    rewinds, end, mixed = [], 0, False
+    rewinds: list[tuple[int, int]] = []
+    end, mixed = 0, False
     for place, row in enumerate(every_row(run)):
         end = place + 1
         if row["event"] == "rewind":
+            while rewinds and rewinds[-1][1] >= row["step"]:  # this one drops all that they drop
+                rewinds.pop()
             rewinds.append((place, row["step"]))
         mixed |= "at" in row
-    limits: list[tuple[int, int]] = []  # (place, lowest step of the rewinds from here on), last first
-    for place, step in reversed(rewinds):
-        limits.append((place, min(step, limits[-1][1]) if limits else step))
+    limits = rewinds[::-1]  # (place, lowest step of the rewinds from here on), last first
     if not mixed:
         return followed(run, limits, end)
     # Metrics with steps of their own: the rows that are behind are few, and fit into memory.

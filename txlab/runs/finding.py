@@ -79,21 +79,19 @@ def list_runs(root: Path | None = None) -> list[Path]:
 def _dated(root: Path) -> list[tuple[float, str, Path]]:
     """(created, name, path) of every run; one whose run.json is garbled is dated by its directory."""
     try:
-        entries = [entry for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
+        entries = [entry for entry in os.scandir(root) if not entry.name.startswith(".")]
     except OSError:
         return []
     runs = []
     for entry in entries:
         path = Path(entry.path)
-        if is_run(path):
-            try:
-                created = RunInfo.load(path).created
-            except LabError:
+        with suppress(OSError):  # a loop of links; gone meanwhile
+            if entry.is_dir() and is_run(path):
                 try:
+                    created = RunInfo.load(path).created
+                except LabError:
                     created = entry.stat().st_mtime
-                except OSError:  # deleted meanwhile
-                    continue
-            runs.append((created, entry.name, path))
+                runs.append((created, entry.name, path))
     return runs
 
 

@@ -248,11 +248,17 @@ def _rewind(run: RunDirectory, recorder: Recorder, to: int, came_from: int, expl
 
 
 def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
-    """Of the log from there on: the controls and rewinds, and the last step of any row (None = there is no row)."""
-    kept, newest = [], None
+    """Of the log from there on: the controls and the rewinds that a person asked for, of several without a control
+    between them the furthest; and the last step of any row (None = there is no row)."""
+    kept: list[Row] = []
+    newest = None
     for row, _ in each_row(run.events, offset):
         newest = max(row["step"], row["step"] if newest is None else newest)
-        if row["event"] in ("control", "rewind"):
+        if row["event"] == "rewind" and row.get("explicit"):
+            if kept and kept[-1]["event"] == "rewind":
+                row["step"] = min(row["step"], kept.pop()["step"])
+            kept.append(row)
+        elif row["event"] == "control":
             kept.append(row)
     return kept, newest
 

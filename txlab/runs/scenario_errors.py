@@ -193,9 +193,11 @@ def words(annotation: Any) -> str:
     if origin is Literal:
         return either([f'"{c}"' if isinstance(c, str) else given(c) for c in get_args(annotation)])
     if is_union(annotation):
-        return either([words(branch) for branch in get_args(annotation)])
+        return either([words(branch) for branch in get_args(annotation) if branch is not types.NoneType])
     if origin is list:
-        return f"a list of {words(get_args(annotation)[0]).removeprefix('a ')}s"
+        entry = get_args(annotation)[0]
+        one = words(entry)
+        return f"a list, each entry {one}" if get_origin(entry) is Annotated else f"a list of {one.removeprefix('a ')}s"
     if is_table(annotation):
         return "a table"
     return {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}.get(

@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +133,8 @@ def recent(series: Series, at: int | None) -> tuple[float, ...] | None:
 def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) -> Snapshot:
     """Gather it all. `other` gives the reader of an overlaid run."""
     info, state = reader.info, reader.state
+    if reader.problem:
+        state = replace(state, status="unreadable", reason=reader.problem)
     names = reader.names()
     hidden = {validation_of(name, names) for name in names}  # drawn with what was measured in training
     first = list(dict.fromkeys([*headline(info.facts, names), *FIRST]))

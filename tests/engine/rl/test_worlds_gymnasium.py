@@ -12,13 +12,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from txlab.engine.rl.environment import Environment, Numbering, SampledProcess
-from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped
+from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped, stepped_world
 from txlab.engine.rl.gymnasium_spaces import SpaceNumbers
 from txlab.engine.rl.process import Outcome
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.catalogue import WORLDS, world_named
 from txlab.engine.rl.worlds.maps import compile_map, parse_map
-from txlab.errors import LabError
+from txlab.errors import LabError, RunFailed
 
 Law = dict[tuple[Any, float, bool], float]
 
@@ -194,6 +194,7 @@ GOOD = {0: {0: [(1.0, 1, 1.0, True)]}, 1: {0: [(1.0, 1, 0.0, True)]}}
         ({0: {0: [(1.0, 1)]}, 1: {0: []}}, (1.0, 0.0), "a table P that is none"),
         ({0: "what", 1: 3}, (1.0, 0.0), "a table P that is none"),
         (GOOD, (0.5, 0.2), "sum to 1"),
+        (GOOD, (float("nan"), float("nan")), "sum to 1"),
         ({}, (), "0 states"),
     ],
 )
@@ -309,6 +310,46 @@ def test_an_environment_that_draws_from_elsewhere_does_not_do_the_same_again() -
     assert repeats(stepped("Blackjack-v1"))
 
 
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [
+        (lambda: 1 / 0, "cannot be stepped: ZeroDivisionError: division by zero"),
+        (lambda: (None, 0.0, False, False, {}), "cannot be stepped: TypeError"),
+        (lambda: (0, 0.0, False, {}), "cannot be stepped: ValueError"),
+        (lambda: (0, float("nan"), False, False, {}), "a reward of nan"),
+        (lambda: (7, 0.0, False, False, {}), "an observation of 7 is outside"),
+    ],
+)
+def test_what_an_environment_does_wrong_is_one_sentence(happens: Any, said: str) -> None:
+    broken = Broken(COIN)
+    broken.step = lambda action: happens()  # type: ignore[method-assign]
+    environment = stepped(broken)
+    environment.reset(0.5)
+    with pytest.raises(RunFailed, match=f"Broken.*{said}"):
+        environment.step(0)
+    broken.reset = lambda **_: happens()  # type: ignore[method-assign]
+    with pytest.raises(RunFailed, match=r"Broken"):
+        stepped(broken).reset(0.5)
+
+
+def test_an_environment_that_does_not_repeat_is_refused_before_anything_is_learnt_in_it() -> None:
+    chance = np.random.default_rng(1)
+
+    class Forgetful(Broken):
+        def __init__(self) -> None:
+            super().__init__(COIN)
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            return int(chance.random() < 0.5), 0.0, False, False, {}
+
+    gymnasium.register("txlab/Forgetful-v0", Forgetful, disable_env_checker=True)
+    try:
+        with pytest.raises(LabError, match="txlab/Forgetful-v0 did not do the same again"):
+            stepped_world("txlab/Forgetful-v0")
+    finally:
+        del gymnasium.registry["txlab/Forgetful-v0"]
+
+
 def test_a_sampled_process_happens_as_often_as_its_probabilities_say() -> None:
     process = world_named("four-by-three").process
     environment = SampledProcess(process)
@@ -354,6 +395,8 @@ def test_discrete_spaces_are_one_number_and_others_are_refused() -> None:
             spaces.Dict({"a": spaces.MultiBinary(2), "b": spaces.MultiDiscrete([2, 3])}),
         ]
     )
+    with pytest.raises(LabError, match="its observation space is empty"):
+        SpaceNumbers(spaces.Tuple(()), "observation")
     numbers = SpaceNumbers(space, "observation")
     assert numbers.size == 3 * 4 * 6
     seen = set()

@@ -95,7 +95,9 @@ def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
     ]
     notes = [f"{id} does not tell its probabilities: learners step it, an environment each."]
     if not repeats(environment):
-        notes.append(f"{id} {OTHERWISE}, so a run in it cannot be resumed.")
+        raise LabError(
+            f"{id} {OTHERWISE}; a learner is put back into its episode by them when it is evaluated or resumed"
+        )
     layout = Layout(height, width, place, tuple(layers))
     return World(
         f"gymnasium:{id}", id, shell(environment), layout, f"Gymnasium {id}", notes=tuple(notes),

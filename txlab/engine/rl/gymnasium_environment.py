@@ -6,6 +6,7 @@ Notable: this file imports gymnasium; `gymnasium_adapter` is the door that says 
 from __future__ import annotations
 
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,7 @@ import numpy as np
 from txlab.engine.rl.environment import Stepped, replay
 from txlab.engine.rl.gymnasium_spaces import SpaceNumbers
 from txlab.engine.rl.world import World
-from txlab.errors import LabError
+from txlab.errors import LabError, RunFailed, one_line
 
 MOST_ACTIONS = 10_000
 
@@ -107,19 +108,32 @@ class SteppedGymnasium:
 
     def reset(self, u: float) -> int:
         self.u, self.done, self.under_way = u, [], True
-        observation, _ = self.environment.reset(seed=int(u * 2**32))
-        self.at = self.observations.number(observation)
+        try:
+            observation, _ = self.environment.reset(seed=int(u * 2**32))
+            self.at = self.observations.number(observation)
+        except Exception as error:
+            raise self.fault(error) from error
         return self.at
 
     def step(self, action: int) -> Stepped:
         if not self.under_way:
             raise LabError(f"{self.name} must be reset before it is stepped")
-        observation, reward, terminated, truncated, _ = self.environment.step(self.choices.sample(action))
+        try:
+            observation, paid, terminated, truncated, _ = self.environment.step(self.choices.sample(action))
+            reward, ended = float(paid), bool(terminated)
+            self.at = self.observations.number(observation)
+        except Exception as error:
+            raise self.fault(error) from error
+        if not isfinite(reward):
+            raise RunFailed(f"{self.name} gave a reward of {reward}; finite ones can be learnt from")
         self.done.append(action)
         self.under_way = not (terminated or truncated)
-        ended = bool(terminated)
-        self.at = self.observations.number(observation)
-        return Stepped(self.at, float(reward), ended, bool(truncated) and not ended)
+        return Stepped(self.at, reward, ended, bool(truncated) and not ended)
+
+    def fault(self, error: Exception) -> RunFailed:
+        """What somebody else's environment raised, or gave that is none of its observations, in one sentence."""
+        said = one_line(error) if isinstance(error, LabError) else f"{type(error).__name__}: {one_line(error)}"
+        return RunFailed(f"{self.name} cannot be stepped: {said}")
 
     def state(self) -> dict[str, Any]:
         return {"u": self.u, "actions": list(self.done), "under_way": self.under_way, "at": self.at}

@@ -19,6 +19,8 @@ class SpaceNumbers:
     def __init__(self, space: spaces.Space[Any], what: str) -> None:
         self.space = space
         parts = list(pieces(space, what))
+        if not parts:
+            raise LabError(f"its {what} space is empty")
         self.starts = [start for start, _ in parts]
         try:
             self.numbering = Numbering(tuple(size for _, size in parts))

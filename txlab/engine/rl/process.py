@@ -204,7 +204,7 @@ def check(process: Process) -> None:
     if wrong.any():
         i = int(wrong.argmax())
         raise LabError(f"{named(i)}: the probabilities of what may follow sum to {sums[i]:.6g}, not to 1")
-    if process.start.shape != (process.size,) or (process.start < 0).any() or abs(process.start.sum() - 1) > 1e-9:
+    if process.start.shape != (process.size,) or (process.start < 0).any() or not abs(process.start.sum() - 1) <= 1e-9:
         raise LabError("the probabilities of where an episode begins must be one a state and sum to 1")
     if (process.start[process.terminal] > 0).any():
         s = int(((process.start > 0) & process.terminal).argmax())

@@ -57,7 +57,7 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
             words.append(
                 Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
             )
-        if state.status != "done" and not snap.recorded:
+        if state.status not in ("done", "unreadable") and not snap.recorded:
             words.append(Content.styled(f"{dot}r resumes it", "$quiet"))
     if not snap.complete:
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
