@@ -12,7 +12,7 @@ import pytest
 
 from txlab.errors import LabError
 from txlab.runs.atomic import atomic_write
-from txlab.runs.directory import RunDirectory, RunInfo, new_info, state_of
+from txlab.runs.directory import RunDirectory, RunInfo, new_info, read_heartbeat, state_of
 from txlab.runs.finding import create_run_directory, find_run, list_runs
 
 
@@ -100,6 +100,13 @@ def heartbeat(run: RunDirectory, age: float, status: str = "running", step: int 
     then = time.time() - age
     atomic_write(run.heartbeat, json.dumps({"time": then, "step": step, "status": status, "pid": 1}).encode())
     os.utime(run.heartbeat, (then, then))
+
+
+def test_a_heartbeat_of_an_impossible_step_is_none(tmp_path: Path) -> None:
+    run = made(tmp_path, "gpt", 1.0, status="running")
+    for step in (10**30, -(10**30)):
+        run.heartbeat.write_text(json.dumps({"time": time.time(), "step": step, "status": "running", "pid": 1}))
+        assert read_heartbeat(run) is None
 
 
 def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:

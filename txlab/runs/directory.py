@@ -286,6 +286,8 @@ def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
         with run.folder() as top:
             written = top.stat("heartbeat").st_mtime
             beat = orjson.loads(top.read("heartbeat", LARGEST_HEARTBEAT))
+        if abs(int(beat["step"])) > 2**62:  # no array of steps holds it
+            return None
         return {
             "time": float(beat["time"]),
             "step": int(beat["step"]),
