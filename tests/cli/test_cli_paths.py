@@ -129,7 +129,11 @@ BUILT = get_command(app)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_started_and_the_commands_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_started_and_the_commands_are_built_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ask: Ask
+) -> None:
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))  # and not `ask`'s: other tests look for runs there
+    monkeypatch.setenv("TXLAB_TOKENIZERS", str(tmp_path / "tokenizers"))
     monkeypatch.setattr("typer.main.get_command", lambda _: BUILT)  # building all commands takes 50 ms
     monkeypatch.setattr(import_module("txlab.cli.run"), "start", lambda *_: None)
 

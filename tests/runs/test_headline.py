@@ -59,7 +59,7 @@ def test_training_and_validation_are_curves_of_one_chart(tmp_path: Path, unseen:
     assert snap.metric == f"train{sign}loss"
     assert [(line.label, line.role, line.values[0]) for line in snap.lines] == [
         ("train", "train", 2.0),
-        ("val", "val", 4.0),
+        (unseen, "val", 4.0),
     ]
     assert snap.metrics == (f"train{sign}loss", "epoch", f"train{sign}lr", f"{unseen}{sign}f1")
     assert foremost(reader) == [f"train{sign}loss", f"{unseen}{sign}loss"]

@@ -88,7 +88,7 @@ def test_many_networks_at_once_are_each_what_it_would_be_alone() -> None:
                 by_autograd(
                     alone[run][k],
                     float(SETTINGS.alphas[k]),
-                    float(SETTINGS.lams[k]),
+                    float(SETTINGS.depths[k]),
                     x,
                     torch.from_numpy(lived.rewards),
                     lived.ended,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import torch
 
 from txlab.errors import LabError
 from txlab.experiments.language_model.batch import NOT_SCORED, Batch
@@ -56,6 +55,8 @@ class GraphData(SymbolData):
         return [int(symbol) for symbol in generator(self.seed, "probe", 0).integers(0, self.vocabulary, size=length)]
 
     def made(self, random: np.random.Generator) -> Batch:
+        import torch  # not for what is asked of the data before it is trained on
+
         symbols = random.integers(0, self.vocabulary, size=(self.batch, self.context))
         targets = np.where(self.scored, symbols[:, self.origin], NOT_SCORED)
         return Batch(torch.from_numpy(symbols), torch.from_numpy(targets))
