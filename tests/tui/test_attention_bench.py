@@ -522,6 +522,7 @@ async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Pa
         assert screen.bench.text.ids == (2, 5, 6, 3, 7, 8, 3)
         assert screen.bench.text.segments == (0, 0, 0, 0, 1, 1, 1)
         assert screen.bench.texts == ("the cat", "sat on")
+        assert '"the cat" + "sat on"' in text_of(app)  # and no arrow: nothing is translated
         await typed(pilot, "t", "the mat", "")
         await until(pilot, lambda: screen.bench.text.ids == (2, 5, 9, 3) and idle(screen))  # type: ignore[union-attr]
         assert screen.bench.text.segments == ()

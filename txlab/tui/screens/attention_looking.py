@@ -219,9 +219,10 @@ class LookingScreen(RunScreen):
         self.show_next()
 
     def quoted(self, source: AttentionSource) -> str:
-        """The text; of a translator both."""
+        """The text; of a translator what becomes what, of a pair both."""
         arrow = " -> " if self.ascii else " → "
-        return arrow.join(f'"{visible(text, self.ascii)}"' for text in source.texts)
+        between = arrow if "cross" in source.sites else " + "
+        return between.join(f'"{visible(text, self.ascii)}"' for text in source.texts)
 
     def show_next(self) -> None:
         """What comes next after the row of the cursor, with what it was before if something is switched."""

@@ -67,7 +67,7 @@ class Confirm(Dialog[bool]):
         with Vertical(classes="dialog"):
             yield Words(Content(visible(self.question)), classes="dialog-title")
             yield Words(Content(visible(self.consequence)), classes="dialog-body")
-            yield Words(key_hints(("y", self.verb), ("n", "leave it")), classes="dialog-keys")
+            yield Words(key_hints(("y enter", self.verb), ("n", "leave it")), classes="dialog-keys")
 
     def action_answer(self, sure: bool) -> None:
         self.dismiss(sure)
