@@ -35,19 +35,19 @@ from txlab.errors import LabError  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402
 from txlab.runs.finding import list_runs  # noqa: E402
 from txlab.tui.app import TxlabApp  # noqa: E402
-from txlab.tui.screens.arena import ArenaScreen  # noqa: E402
-from txlab.tui.screens.attention import AttentionScreen  # noqa: E402
-from txlab.tui.screens.attention_source import strongest  # noqa: E402
-from txlab.tui.screens.lab import LabScreen  # noqa: E402
-from txlab.tui.screens.play import PlayScreen  # noqa: E402
-from txlab.tui.screens.play_knobs import Lesson  # noqa: E402
-from txlab.tui.screens.rows import Rows  # noqa: E402
-from txlab.tui.screens.tokens import TokensScreen  # noqa: E402
-from txlab.tui.screens.train import TrainScreen  # noqa: E402
+from txlab.tui.screens.arena.screen import ArenaScreen  # noqa: E402
+from txlab.tui.screens.attention.screen import AttentionScreen  # noqa: E402
+from txlab.tui.screens.attention.source import strongest  # noqa: E402
+from txlab.tui.screens.lab.rows import Rows  # noqa: E402
+from txlab.tui.screens.lab.screen import LabScreen  # noqa: E402
+from txlab.tui.screens.play.knobs import Lesson  # noqa: E402
+from txlab.tui.screens.play.screen import PlayScreen  # noqa: E402
+from txlab.tui.screens.tokens.screen import TokensScreen  # noqa: E402
+from txlab.tui.screens.tokens.view import TokensView  # noqa: E402
+from txlab.tui.screens.train.screen import TrainScreen  # noqa: E402
 from txlab.tui.settings import Settings  # noqa: E402
 from txlab.tui.widgets.heatmap import Heatmap  # noqa: E402
 from txlab.tui.widgets.thumbnails import Thumbnails  # noqa: E402
-from txlab.tui.widgets.tokens_view import TokensView  # noqa: E402
 from txlab.tui.widgets.why import WhyPanel, WhyScreen  # noqa: E402
 
 SIZE = (120, 36)

@@ -96,7 +96,7 @@ def alone(seconds: float) -> float:
     """Updates a second of the same match without a screen, each of both learners once."""
     from txlab.engine.rl.settings import Settings
     from txlab.engine.rl.worlds.catalogue import world_named
-    from txlab.experiments.decisions.match import Match
+    from txlab.experiments.tabular.match import Match
 
     match = Match(world_named("cliff"), [Settings("sarsa"), Settings("q-learning")], 0)
     begun = time.perf_counter()

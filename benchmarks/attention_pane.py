@@ -17,11 +17,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from txlab.tui import garbage
+from txlab.tui import idle_gc as garbage
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens import attention_bench
-from txlab.tui.screens.attention import AttentionScreen
-from txlab.tui.screens.attention_bench import Task
+from txlab.tui.screens.attention import bench as attention_bench
+from txlab.tui.screens.attention.bench import Task
+from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.settings import Settings
 
 

@@ -22,8 +22,8 @@ if wanted["care"]:
     from txlab.runs.process import set_thread_environment
     set_thread_environment()
 import torch
-from txlab.experiments.language_model import build, resolve
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build, resolve
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 scenario = LanguageModelScenario.model_validate(
     {"train": {"batch": 12, "steps": 10**6}, "compute": {"device": "cpu", **wanted["compute"]}}
 )

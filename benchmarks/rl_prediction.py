@@ -15,8 +15,8 @@ import numpy as np
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.features import tabular
 from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
+from txlab.engine.rl.rollouts import Lives
 from txlab.engine.rl.worlds.catalogue import world_named
 
 METHODS = ("offline-lambda-return", "accumulating", "true-online", "replacing")

@@ -18,7 +18,7 @@ from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.experiments.opened import Special
+from txlab.experiments.loaded_model import Special
 from txlab.runs.models import OpenModel
 
 BEGIN, END, MASK = 256, 257, 258

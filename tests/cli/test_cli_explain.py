@@ -24,7 +24,7 @@ def logits(models: dict[str, OpenModel]) -> torch.Tensor:
 
 
 def test_a_weight_is_explained_as_the_screen_explains_it(ask: Ask, models: dict[str, OpenModel]) -> None:
-    from txlab.engine.interpret.seeing import see
+    from txlab.engine.interpret.activation_cache import see
 
     model = models["gpt"]
     said = ask("explain", "gpt", TEXT, "--head", "2.3", "--row", "4", "--column", "-4", "--json").json["explanation"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import txlab
-from txlab.experiments.learning import probe
+from txlab.experiments.learning import autotune as probe
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row, read_rows
 from txlab.runs.finding import find_run, list_runs

@@ -17,7 +17,7 @@ import pytest
 
 from txlab.engine.games import tictactoe
 from txlab.engine.games.settings import Settings
-from txlab.experiments.self_play.live import Training
+from txlab.experiments.kinds.self_play.live import Training
 
 Ask = Any
 

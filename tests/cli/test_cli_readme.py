@@ -77,7 +77,7 @@ def test_ci_takes_the_test_command_word_for_word() -> None:
 
 
 def test_the_world_that_is_drawn_there_is_one() -> None:
-    from txlab.experiments.decisions.world import WorldSection, world_of
+    from txlab.experiments.tabular.world import WorldSection, world_of
 
     drawn = re.search(r"```toml\n(\[world\].+?)```", README, re.DOTALL)
     assert drawn

@@ -24,7 +24,7 @@ from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.experiments.sentences import languages
-from txlab.experiments.shelf import save_named, saved_tokenizers, tokenizer_named
+from txlab.experiments.tokenizer_store import save_named, saved_tokenizers, tokenizer_named
 
 TEXT = "the cat sees a mouse and the mouse sees the cat; a bird sings.\n" * 20
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from txlab.drawing.explanation import PARTS, elided, explanation_lines
-from txlab.drawing.numerals import aligned, count, number, plain, share
+from txlab.drawing.formatting import aligned, count, number, plain, share
 from txlab.drawing.spark import spark
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation, Operand, Step

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from txlab.engine.rl.bandits import Agents, Choice, argmax_evenly, expected_maximum
-from txlab.experiments.bandits import BanditExperiment, BanditScenario, build, explain_metric
+from txlab.experiments.kinds.bandits import BanditExperiment, BanditScenario, build, explain_metric
 from txlab.experiments.protocol import NotFinite
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory

@@ -18,12 +18,12 @@ from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.errors import LabError
-from txlab.experiments.control import build, resolve
-from txlab.experiments.control.experiment import ControlExperiment
-from txlab.experiments.control.schema import ControlScenario
-from txlab.experiments.decisions.bands import band, growing
 from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.kinds.control import build, resolve
+from txlab.experiments.kinds.control.experiment import ControlExperiment
+from txlab.experiments.kinds.control.schema import ControlScenario
 from txlab.experiments.reference_numbers import control as reference
+from txlab.experiments.tabular.bands import band, growing
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
@@ -249,7 +249,7 @@ def test_a_killed_run_resumes_to_what_it_would_have_been(tmp_path: Path) -> None
 
 def test_torch_on_the_cpu_is_not_asked_for_and_not_imported() -> None:
     code = (
-        "import sys; from txlab.experiments.control import build; from txlab.runs.scenario import load_scenario\n"
+        "import sys; from txlab.experiments.kinds.control import build; from txlab.runs.scenario import load_scenario\n"
         "x = build(load_scenario('cliff', ['control.runs=2']).scenario); x.step(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

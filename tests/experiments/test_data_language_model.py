@@ -14,12 +14,12 @@ import torch
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.training import count_chunks, trained
 from txlab.errors import LabError
-from txlab.experiments.language_model import data as data_module
-from txlab.experiments.language_model.batch import NOT_SCORED
-from txlab.experiments.language_model.data import TextData, build_data, spread
-from txlab.experiments.language_model.induction import InductionData, alphabet
-from txlab.experiments.language_model.schema import LanguageModelScenario
-from txlab.experiments.language_model.trained_tokenizers import trained_tokenizer
+from txlab.experiments.kinds.language_model import data as data_module
+from txlab.experiments.kinds.language_model.batch import NOT_SCORED
+from txlab.experiments.kinds.language_model.data import TextData, build_data, spread
+from txlab.experiments.kinds.language_model.induction import InductionData, alphabet
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model.trained_tokenizers import trained_tokenizer
 
 
 def scenario(data=None, model=None, train=None, seed: int = 1, **other) -> LanguageModelScenario:  # type: ignore[no-untyped-def]
@@ -72,8 +72,8 @@ def test_a_batch_depends_on_seed_and_step_and_on_nothing_else(text_file: Path) -
 @pytest.mark.parametrize("source", ["python-docs", "induction"])
 def test_another_process_with_another_hash_seed_draws_the_same(source: str, tmp_path: Path) -> None:
     code = (
-        "from txlab.experiments.language_model.schema import LanguageModelScenario as S\n"
-        "from txlab.experiments.language_model.data import build_data\n"
+        "from txlab.experiments.kinds.language_model.schema import LanguageModelScenario as S\n"
+        "from txlab.experiments.kinds.language_model.data import build_data\n"
         "s = {'source': SOURCE, 'vocabulary': 64} if SOURCE == 'induction' else {'tokenizer': 'bpe'}\n"
         "d = build_data(S(data=s, sampling={'prompts': ['The']}))\n"
         "print(d.train_batch(3).targets.tolist(), d.probe, d.fingerprint)\n"
@@ -150,7 +150,7 @@ def test_the_remembered_tokenizer_is_the_learnt_one_and_a_spoilt_memory_is_repla
     text = "the cat sees the mouse that sees the cat " * 3
     learnt, remembered = trained_tokenizer(text, 270), trained_tokenizer(text, 270)
     assert learnt.merges == remembered.merges == BytePairTokenizer.trained([text], 270).merges
-    from txlab.experiments.language_model import trained_tokenizers
+    from txlab.experiments.kinds.language_model import trained_tokenizers
 
     folder = Path(trained_tokenizers.user_cache_dir("txlab")) / "tokenizers"
     for file in folder.glob("*.json"):
@@ -310,8 +310,7 @@ def test_symbols_come_back_and_have_one_sign_each() -> None:
 
 
 def test_the_data_is_known_without_importing_torch() -> None:
-    code = (
-        "import sys, txlab.experiments.language_model.data, txlab.experiments.corpora; sys.exit('torch' in sys.modules)"
-    )
-    assert data_module.__name__ == "txlab.experiments.language_model.data"
+    modules = "txlab.experiments.kinds.language_model.data, txlab.experiments.corpora"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert data_module.__name__ == "txlab.experiments.kinds.language_model.data"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -8,10 +8,10 @@ import pytest
 from txlab.engine.tokenizers.numbers import NumberTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
-from txlab.experiments.language_model.few_shot import FewShotTokenizer
-from txlab.experiments.language_model.induction import SymbolTokenizer
-from txlab.experiments.translation.data import tokenizers_for
-from txlab.experiments.translation.schema import Data
+from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer
+from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
+from txlab.experiments.kinds.translation.data import tokenizers_for
+from txlab.experiments.kinds.translation.schema import Data
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 
 from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
-from txlab.experiments.language_model import build
-from txlab.experiments.language_model.experiment import LanguageModelExperiment
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.schedule import factor
 from txlab.experiments.protocol import NotFinite
 
@@ -198,8 +198,8 @@ def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one(corpus: 
 SECOND_HALF = """
 import json, sys
 from pathlib import Path
-from txlab.experiments.language_model import build
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []

@@ -12,8 +12,8 @@ import pytest
 
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.language_model import build
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.protocol import Frame
 from txlab.experiments.sizes import explain_scenario
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.language_model import build, open_model
-from txlab.experiments.language_model.batch import NOT_SCORED
-from txlab.experiments.language_model.data import build_data
-from txlab.experiments.language_model.few_shot import FewShotData, best_possible
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build, open_model
+from txlab.experiments.kinds.language_model.batch import NOT_SCORED
+from txlab.experiments.kinds.language_model.data import build_data
+from txlab.experiments.kinds.language_model.few_shot import FewShotData, best_possible
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 
 
 def scenario(vocabulary: int = 12, context: int = 17, **changes: Any) -> LanguageModelScenario:
@@ -83,7 +83,7 @@ def test_maps_of_validation_are_never_trained() -> None:
 def test_about_an_eighth_of_all_maps_is_held_out() -> None:
     from itertools import product
 
-    from txlab.experiments.language_model.few_shot import held_out
+    from txlab.experiments.kinds.language_model.few_shot import held_out
 
     everything = np.array(list(product(range(8), repeat=4)))
     assert held_out(everything).mean() == pytest.approx(1 / 8, abs=0.02)
@@ -93,7 +93,7 @@ def test_about_an_eighth_of_all_maps_is_held_out() -> None:
 def test_there_are_maps_of_both_kinds_however_few_symbols(vocabulary: int) -> None:
     from itertools import product
 
-    from txlab.experiments.language_model.few_shot import held_out
+    from txlab.experiments.kinds.language_model.few_shot import held_out
 
     letters = vocabulary // 3
     found = held_out(np.array(list(product(range(vocabulary - letters), repeat=letters))))

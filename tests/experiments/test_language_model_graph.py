@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from txlab.engine.interpret.seeing import see
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.sites import Text
 from txlab.engine.interpret.why import why_pattern
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.scoring import score_text
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain
-from txlab.experiments.language_model import build, open_model
-from txlab.experiments.language_model.batch import NOT_SCORED
-from txlab.experiments.language_model.graph import origins
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build, open_model
+from txlab.experiments.kinds.language_model.batch import NOT_SCORED
+from txlab.experiments.kinds.language_model.graph import origins
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.scenario import load_scenario
 
 GRAPH = ["0>1>2>0", "5>4>3", "3>3"]  # a ring, a chain that runs backwards to a node that sees itself; 5 sees nobody

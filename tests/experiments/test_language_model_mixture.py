@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from txlab.errors import LabError
-from txlab.experiments.language_model import build
-from txlab.experiments.language_model.data import build_data
-from txlab.experiments.language_model.mixture import BLOCK, MixtureData, part_names
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model.data import build_data
+from txlab.experiments.kinds.language_model.mixture import BLOCK, MixtureData, part_names
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 

@@ -166,7 +166,7 @@ SMALL = {
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_every_kind_decides_all_that_is_open_and_leaves_the_generator(kind: str) -> None:
-    from txlab.experiments.learning.probe import reasons
+    from txlab.experiments.learning.autotune import reasons
 
     of_kind = registry.kind_named(kind)
     asked = of_kind.load_schema().model_validate(SMALL[kind] | {"compute": {"device": "cpu"}})
@@ -184,9 +184,9 @@ def test_every_kind_decides_all_that_is_open_and_leaves_the_generator(kind: str)
 @pytest.mark.parametrize("kind", ["masked-language-model", "image-classification"])
 def test_every_large_model_is_timed_in_part(kind: str) -> None:
     if kind == "masked-language-model":
-        from txlab.experiments.masked_language_model.trial import trial_of
+        from txlab.experiments.kinds.masked_language_model.trial import trial_of
     else:
-        from txlab.experiments.vision.trial import trial_of
+        from txlab.experiments.kinds.image_classification.trial import trial_of
     large = {"model": {"layers": 12, "heads": 12, "width": 768}, "train": {"batch": 64}}
     trial: Any = trial_of(registry.kind_named(kind).load_schema().model_validate(large))  # type: ignore[arg-type]
     assert trial.model.shape.layers == 1

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.errors import LabError
-from txlab.experiments.language_model.batch import NOT_SCORED
-from txlab.experiments.masked_language_model import adopt, build, open_model, resolve
-from txlab.experiments.masked_language_model.schema import MaskedLanguageModelScenario
-from txlab.experiments.masked_language_model.tokens import decoded, encoded, special_of
+from txlab.experiments.kinds.language_model.batch import NOT_SCORED
+from txlab.experiments.kinds.masked_language_model import adopt, build, open_model, resolve
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
+from txlab.experiments.kinds.masked_language_model.tokens import decoded, encoded, special_of
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_model as open_run

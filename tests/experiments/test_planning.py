@@ -14,13 +14,13 @@ import pytest
 from txlab.engine.rl.dynamic_programming import backup, settled, sweeps
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.errors import LabError
-from txlab.experiments.decisions.world import WorldSection
 from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.planning import build, resolve
-from txlab.experiments.planning.experiment import PlanningExperiment
-from txlab.experiments.planning.schema import PlanningScenario
+from txlab.experiments.kinds.planning import build, resolve
+from txlab.experiments.kinds.planning.experiment import PlanningExperiment
+from txlab.experiments.kinds.planning.schema import PlanningScenario
 from txlab.experiments.reference_numbers.planning import FIGURES
 from txlab.experiments.registry import kind_named
+from txlab.experiments.tabular.world import WorldSection
 from txlab.runs import checkpoints
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo
@@ -248,8 +248,8 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(
     metrics = ran(whole)
     program = (
         "import sys, numpy as np\n"
-        "from txlab.experiments.planning import build\n"
-        "from txlab.experiments.planning.schema import PlanningScenario\n"
+        "from txlab.experiments.kinds.planning import build\n"
+        "from txlab.experiments.kinds.planning.schema import PlanningScenario\n"
         "experiment = build(PlanningScenario.model_validate_json(sys.argv[1]))\n"
         "[experiment.step() for _ in range(int(sys.argv[3]))]\n"
         "state = experiment.state_dict()\n"
@@ -312,7 +312,7 @@ def test_the_scenarios_of_planning_settle_as_they_say() -> None:
 def test_the_schema_needs_no_torch_and_nothing_is_left_open() -> None:
     assert kind_named("planning").load_schema() is PlanningScenario
     program = (
-        "import sys; import txlab.experiments.planning.experiment, txlab.experiments.decisions.frame_why;"
+        "import sys; import txlab.experiments.kinds.planning.experiment, txlab.experiments.tabular.frame_why;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.prediction import METHODS
+from txlab.engine.rl.rollouts import Lives
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.prediction import build, explain_frame, resolve
-from txlab.experiments.prediction.episodes import EpisodeExperiment, seeds_of
-from txlab.experiments.prediction.schema import PredictionScenario
-from txlab.experiments.prediction.transitions import TransitionExperiment
+from txlab.experiments.kinds.prediction import build, explain_frame, resolve
+from txlab.experiments.kinds.prediction.episodes import EpisodeExperiment, seeds_of
+from txlab.experiments.kinds.prediction.schema import PredictionScenario
+from txlab.experiments.kinds.prediction.transitions import TransitionExperiment
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.registry import kind_named
 from txlab.runs import checkpoints

@@ -17,9 +17,9 @@ from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, save_tokenizer
 from txlab.engine.tokenizers.words import WordTokenizer
 from txlab.errors import LabError
-from txlab.experiments.language_model.data import build_data
-from txlab.experiments.language_model.schema import LanguageModelScenario
-from txlab.experiments.shelf import (
+from txlab.experiments.kinds.language_model.data import build_data
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.tokenizer_store import (
     files_by_name,
     find_tokenizer,
     fingerprint,

@@ -18,12 +18,12 @@ from txlab.engine.games.population import Population
 from txlab.engine.games.settings import RULES, Settings
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.kinds.self_play import build, player_of, resolve
+from txlab.experiments.kinds.self_play.live import Training
+from txlab.experiments.kinds.self_play.schema import Learn, Look, SelfPlayScenario
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import kind_named
 from txlab.experiments.schema import Record
-from txlab.experiments.self_play import build, player_of, resolve
-from txlab.experiments.self_play.live import Training
-from txlab.experiments.self_play.schema import Learn, Look, SelfPlayScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import read_rows

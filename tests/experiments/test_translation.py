@@ -19,13 +19,13 @@ from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.kinds.translation import build, resolve
+from txlab.experiments.kinds.translation.experiment import TranslationExperiment
+from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation.symbols import END, START
+from txlab.experiments.kinds.translation.work import flops_per_pair
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.registry import kind_named
-from txlab.experiments.translation import build, resolve
-from txlab.experiments.translation.experiment import TranslationExperiment
-from txlab.experiments.translation.schema import TranslationScenario
-from txlab.experiments.translation.symbols import END, START
-from txlab.experiments.translation.work import flops_per_pair
 
 
 def scenario(**changes: dict[str, Any]) -> TranslationScenario:
@@ -218,8 +218,8 @@ def test_a_device_that_tells_late_goes_back_to_the_update_before() -> None:
 SECOND_HALF = """
 import json, sys
 from pathlib import Path
-from txlab.experiments.translation import build
-from txlab.experiments.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation import build
+from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []

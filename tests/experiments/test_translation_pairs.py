@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.translation import dates, language, lexicon
-from txlab.experiments.translation.batch import NOT_SCORED
-from txlab.experiments.translation.data import PairData, tokenizers_for
-from txlab.experiments.translation.opening import EXAMPLES
-from txlab.experiments.translation.pairs import Pair, drawn_pairs, is_held_out, split_pairs
-from txlab.experiments.translation.schema import TranslationScenario
-from txlab.experiments.translation.symbols import END, PAD, START
+from txlab.experiments.kinds.translation import dates, language, lexicon
+from txlab.experiments.kinds.translation.batch import NOT_SCORED
+from txlab.experiments.kinds.translation.data import PairData, tokenizers_for
+from txlab.experiments.kinds.translation.opening import EXAMPLES
+from txlab.experiments.kinds.translation.pairs import Pair, drawn_pairs, is_held_out, split_pairs
+from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation.symbols import END, PAD, START
 
 VERBS = lexicon.TRANSITIVE + lexicon.INTRANSITIVE
 NOUNS = lexicon.BEINGS + lexicon.THINGS + lexicon.PLACES

@@ -18,12 +18,12 @@ from pydantic import ValidationError
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain
+from txlab.experiments.kinds.image_classification import build, resolve
+from txlab.experiments.kinds.image_classification.experiment import ImageExperiment
+from txlab.experiments.kinds.image_classification.schema import NAMES, Data, ImageScenario
+from txlab.experiments.kinds.image_classification.shapes import CONTRAST, draw
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.registry import kind_named
-from txlab.experiments.vision import build, resolve
-from txlab.experiments.vision.experiment import ImageExperiment
-from txlab.experiments.vision.schema import NAMES, Data, ImageScenario
-from txlab.experiments.vision.shapes import CONTRAST, draw
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
@@ -154,8 +154,8 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(dropout: float, t
         whole.step()
     program = (
         "import sys, torch\n"
-        "from txlab.experiments.vision import build\n"
-        "from txlab.experiments.vision.schema import ImageScenario\n"
+        "from txlab.experiments.kinds.image_classification import build\n"
+        "from txlab.experiments.kinds.image_classification.schema import ImageScenario\n"
         "experiment = build(ImageScenario.model_validate_json(sys.argv[1]))\n"
         "[experiment.step() for _ in range(4)]\n"
         "experiment.evaluate(), experiment.frame()\n"
@@ -313,7 +313,7 @@ def test_the_probe_decides_all_that_is_open_and_says_why() -> None:
 
 def test_the_registry_knows_the_kind_without_torch() -> None:
     assert kind_named("image-classification").load_schema() is ImageScenario
-    program = "import sys; from txlab.experiments.vision.schema import ImageScenario; assert 'torch' not in sys.modules"
+    program = "import sys, txlab.experiments.kinds.image_classification.schema; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from random_models import randomised, transformers
 
 from txlab.cli.score import scored
-from txlab.engine.interpret.seeing import see
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.sites import run
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.weights import save_model

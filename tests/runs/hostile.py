@@ -194,9 +194,9 @@ def read(run: Path) -> str:
     from txlab.runs.finding import find_run, list_runs
     from txlab.runs.reader import RunReader
     from txlab.runs.recovery import info_of
-    from txlab.tui.glance import RunsUnder
     from txlab.tui.history import history
-    from txlab.tui.watching import Look, snapshot
+    from txlab.tui.run_summary import RunsUnder
+    from txlab.tui.train_snapshot import Look, snapshot
 
     directory = RunDirectory(run)
 

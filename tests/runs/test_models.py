@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.language_model import experiment as language_model
-from txlab.experiments.opened import kept_tokenizer, tokenizer_kept
+from txlab.experiments.kinds.language_model import experiment as language_model
+from txlab.experiments.loaded_model import kept_tokenizer, tokenizer_kept
 from txlab.runs import checkpoints, models
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.models import open_model
@@ -136,7 +136,7 @@ def test_a_mask_takes_the_space_before_it_where_words_begin_with_theirs() -> Non
     from txlab.engine.tokenizers.byte_level import ByteTokenizer
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
     from txlab.engine.transformer.bert import Bert, BertShape
-    from txlab.experiments.opened import Special
+    from txlab.experiments.loaded_model import Special
 
     learnt = BytePairTokenizer.trained(["the cat sees the cat"], 260)
     special = Special(begin=300, end=301, mask=302, names={300: "[CLS]", 301: "[SEP]", 302: "[MASK]"})

@@ -19,8 +19,8 @@ from txlab.engine.rl.worlds.parsing import parse_map
 from txlab.engine.rl.worlds.shipped import folder
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
-from txlab.experiments.decisions.world import world_of
 from txlab.experiments.sizes import explain_scenario
+from txlab.experiments.tabular.world import world_of
 from txlab.runs.scenario import load_scenario, shipped
 
 COUNT = int(os.environ.get("TXLAB_MUTATED", "60"))

@@ -12,15 +12,15 @@ from txlab.cli.progress import PlainLines
 from txlab.cli.runs import facts
 from txlab.drawing.curve import text_chart
 from txlab.drawing.picture import draw_curves, strokes_of
-from txlab.runs import sidecar
-from txlab.runs.coarse import coarse_branch
+from txlab.runs import curve_cache as sidecar
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import live_branch, read_rows
 from txlab.runs.export import live_rows, write_csv, write_tensorboard
 from txlab.runs.reader import RunReader
 from txlab.runs.recovery import info_of
-from txlab.tui.glance import glance
-from txlab.tui.watching import Look, snapshot, value_at
+from txlab.runs.sampled_log import coarse_branch
+from txlab.tui.run_summary import glance
+from txlab.tui.train_snapshot import Look, snapshot, value_at
 
 STEPS, EPOCH, BACK = 3000, 300, 2000
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.errors import LabError
-from txlab.runs import lines as lines_module
-from txlab.runs.branch import Branch
+from txlab.runs import tail as lines_module
 from txlab.runs.events import live_branch
+from txlab.runs.live_rows import Branch
 from txlab.runs.reader import RunReader
 
 KEYS = [("loss", "lr"), ("loss",), ("val_loss",), ("lr", "loss", "grad_norm")]

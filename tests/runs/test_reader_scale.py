@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txlab.runs import coarse, reader, sidecar
-from txlab.runs.coarse import coarse_branch
+from txlab.runs import curve_cache as sidecar
+from txlab.runs import reader
+from txlab.runs import sampled_log as coarse
 from txlab.runs.reader import RunReader
+from txlab.runs.sampled_log import coarse_branch
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.errors import LabError
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.sizes import explain_scenario
 from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
 from txlab.runs.scenario_errors import Complaint

@@ -7,8 +7,8 @@ from typing import Any
 from recorded import settle
 from textual.pilot import Pilot
 
-from txlab.tui.screens.arena import ArenaScreen
-from txlab.tui.screens.arena_learning import Learning
+from txlab.tui.screens.arena.learning import Learning
+from txlab.tui.screens.arena.screen import ArenaScreen
 
 
 async def opened(pilot: Pilot[None]) -> ArenaScreen:

@@ -10,7 +10,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.play import PlayScreen
+from txlab.tui.screens.play.screen import PlayScreen
 from txlab.tui.settings import Settings
 from txlab.tui.widgets.board import Board
 

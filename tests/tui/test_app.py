@@ -11,7 +11,7 @@ from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
-from txlab.tui.rooms import ROOMS
+from txlab.tui.screen_registry import ROOMS
 from txlab.tui.screens.dialogs import AskValue
 from txlab.tui.screens.help import HelpScreen
 from txlab.tui.settings import log_file
@@ -135,7 +135,7 @@ async def test_a_worker_that_fails_does_not_end_the_console(root: Path) -> None:
 
 def test_the_console_imports_no_torch() -> None:
     code = (
-        "import sys, txlab.tui.app, txlab.tui.screens.lab, txlab.tui.screens.train\n"
+        "import sys, txlab.tui.app, txlab.tui.screens.lab.screen, txlab.tui.screens.train.screen\n"
         "from txlab.tui.app import TxlabApp; TxlabApp()\n"
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     )

@@ -12,9 +12,9 @@ from picture import text_of
 from recorded import app_on, settle
 
 from txlab.drawing.world_scene import SHOWS
-from txlab.tui.screens import arena_hands
-from txlab.tui.screens.arena_learning import PACES
-from txlab.tui.screens.bench import NavigationLine
+from txlab.tui.screens.arena import actions as arena_hands
+from txlab.tui.screens.arena.learning import PACES
+from txlab.tui.screens.base_screens import NavigationLine
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]

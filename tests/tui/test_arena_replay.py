@@ -16,10 +16,10 @@ from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.errors import LabError
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
-from txlab.tui.screens.arena import ArenaScreen
-from txlab.tui.screens.arena_learning import expected_return
-from txlab.tui.screens.arena_live import learners_of
-from txlab.tui.screens.arena_memory import CIRCLES, LOST, MOST_FRAMES, MOST_POINTS, Recording, Returns, fate_of
+from txlab.tui.screens.arena.learning import expected_return
+from txlab.tui.screens.arena.live import learners_of
+from txlab.tui.screens.arena.memory import CIRCLES, LOST, MOST_FRAMES, MOST_POINTS, Recording, Returns, fate_of
+from txlab.tui.screens.arena.screen import ArenaScreen
 from txlab.tui.widgets.why import WhyScreen
 from txlab.tui.widgets.world import WorldView
 

@@ -11,8 +11,8 @@ from picture import text_of
 from recorded import app_on, make_run, settle
 
 from txlab.runs.scenario import catalogue
-from txlab.tui.screens.describe import describe_scenario
-from txlab.tui.screens.train_text import one_sample, solid
+from txlab.tui.screens.lab.describe import describe_scenario
+from txlab.tui.screens.train.text import one_sample, solid
 from txlab.tui.theme import glyphs
 
 

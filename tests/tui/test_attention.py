@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 
 from txlab.experiments.protocol import Frame
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.attention import AttentionScreen
-from txlab.tui.screens.attention_frame import attention_of
-from txlab.tui.screens.attention_source import strongest
+from txlab.tui.screens.attention.frame import attention_of
+from txlab.tui.screens.attention.screen import AttentionScreen
+from txlab.tui.screens.attention.source import strongest
 from txlab.tui.settings import Settings
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.heatmap import Heatmap

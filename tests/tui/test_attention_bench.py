@@ -23,11 +23,11 @@ from txlab.experiments.protocol import Frame
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameWriter
 from txlab.tui.app import TxlabApp
-from txlab.tui.lane import Lane
-from txlab.tui.screens.attention import AttentionScreen
-from txlab.tui.screens.attention_bench import BenchSource, Task, Workbench
-from txlab.tui.screens.attention_frame import attention_of
-from txlab.tui.screens.attention_source import Wish, sight
+from txlab.tui.latest_task import Lane
+from txlab.tui.screens.attention.bench import BenchSource, Task, Workbench
+from txlab.tui.screens.attention.frame import attention_of
+from txlab.tui.screens.attention.screen import AttentionScreen
+from txlab.tui.screens.attention.source import Wish, sight
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.thumbnails import Thumbnails
@@ -491,9 +491,8 @@ async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
 
 
 def test_the_screen_and_its_bench_are_imported_without_torch() -> None:
-    code = (
-        "import sys, txlab.tui.screens.attention, txlab.tui.screens.attention_models; assert 'torch' not in sys.modules"
-    )
+    modules = "txlab.tui.screens.attention.screen, txlab.tui.screens.attention.models"
+    code = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 

@@ -11,7 +11,7 @@ from test_attention import app_on, opened, until
 from test_attention_bench import idle, on_bench, translator_frame
 
 from txlab.engine.interpret import circuits as engine
-from txlab.tui.screens.attention_side import TABS
+from txlab.tui.screens.attention.side import TABS
 from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 

@@ -3,7 +3,7 @@
 import pytest
 
 from txlab.runs.scenario import Entry, catalogue
-from txlab.tui.screens.describe import describe_scenario
+from txlab.tui.screens.lab.describe import describe_scenario
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)

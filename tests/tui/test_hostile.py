@@ -8,7 +8,7 @@ from pathlib import Path
 from picture import text_of
 from recorded import app_on, as_ours, make_run, settle
 
-from txlab.tui.screens.train import TrainScreen
+from txlab.tui.screens.train.screen import TrainScreen
 
 
 def with_a_huge_row(run: Path, size: int = 200 << 20) -> Path:

@@ -12,11 +12,11 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.scenario import catalogue
 from txlab.tui.deletion import delete_run
-from txlab.tui.glance import RunsUnder, resampled
-from txlab.tui.screens.describe import describe_scenario, formula_lines
-from txlab.tui.screens.lab import LabScreen
-from txlab.tui.screens.overrides import ChangeFirst, overrides_in
-from txlab.tui.screens.rows import Rows
+from txlab.tui.run_summary import RunsUnder, resampled
+from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
+from txlab.tui.screens.lab.overrides import ChangeFirst, overrides_in
+from txlab.tui.screens.lab.rows import Rows
+from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.front import Front
 from txlab.tui.widgets.page import Page
 

@@ -21,9 +21,9 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.attention import AttentionScreen
-from txlab.tui.screens.attention_bench import Task
-from txlab.tui.screens.play_knobs import Lesson
+from txlab.tui.screens.attention.bench import Task
+from txlab.tui.screens.attention.screen import AttentionScreen
+from txlab.tui.screens.play.knobs import Lesson
 
 EVENTS = 5000
 BATCH = 50  # events between two rests, so that they pile up as they do under a person's hands
@@ -244,8 +244,8 @@ async def test_random_keys_at_the_board_break_nothing(
     """Games, lessons, tournaments and dialogs in any order: every lane comes to rest in the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("txlab.runs.process.start_detached", lambda *_, **__: 1)
-    monkeypatch.setattr("txlab.tui.screens.play_game.ANSWER", 0.01)
-    monkeypatch.setattr("txlab.tui.screens.play_ratings.GAMES", 10)
+    monkeypatch.setattr("txlab.tui.screens.play.game.ANSWER", 0.01)
+    monkeypatch.setattr("txlab.tui.screens.play.ratings.GAMES", 10)
     choice = random.Random(seed)
     app = Caged(root=tmp_path, settings=app_on(tmp_path).settings)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -16,10 +16,10 @@ from txlab.drawing.tictactoe_words import hints
 from txlab.engine.games import tictactoe
 from txlab.engine.games.minimax import explain, solved
 from txlab.engine.games.settings import Settings
-from txlab.experiments.self_play.live import Training
-from txlab.tui.screens import play_learning
-from txlab.tui.screens.play import PlayScreen
-from txlab.tui.screens.play_knobs import LearnDialog, Lesson
+from txlab.experiments.kinds.self_play.live import Training
+from txlab.tui.screens.play import learning as play_learning
+from txlab.tui.screens.play.knobs import LearnDialog, Lesson
+from txlab.tui.screens.play.screen import PlayScreen
 from txlab.tui.widgets.board import Board
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
@@ -31,7 +31,7 @@ SIZES = [(80, 24), (120, 40)]
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Agents answer soon (a timer that is late before it is begun is skipped, so not at once)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("txlab.tui.screens.play_game.ANSWER", 0.02)
+    monkeypatch.setattr("txlab.tui.screens.play.game.ANSWER", 0.02)
 
 
 def notices(screen: PlayScreen) -> str:
@@ -220,7 +220,7 @@ async def test_why_of_a_perfect_value_is_what_may_follow(tmp_path: Path) -> None
 
 
 async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.tui.screens.play_game.PACES", (50.0, 50.0, 50.0, 50.0, 60.0))
+    monkeypatch.setattr("txlab.tui.screens.play.game.PACES", (50.0, 50.0, 50.0, 50.0, 60.0))
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
@@ -319,7 +319,7 @@ async def test_leaving_ends_what_learns_at_once(tmp_path: Path) -> None:
 async def test_a_tournament_rates_everybody_at_hand(
     tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlab.tui.screens.play_ratings.GAMES", 100)
+    monkeypatch.setattr("txlab.tui.screens.play.ratings.GAMES", 100)
     app = app_on(tmp_path)
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)

@@ -12,7 +12,7 @@ from textual.binding import Binding
 
 from txlab.errors import LabError
 from txlab.tui.app import TxlabApp
-from txlab.tui.rooms import ROOMS
+from txlab.tui.screen_registry import ROOMS
 from txlab.tui.settings import Settings, load_settings, settings_file
 
 

@@ -14,16 +14,17 @@ from recorded import settle
 from textual import events
 from tokens_screen import MAIN, app_on, notices, opened, quiet, show
 
-from txlab.drawing.numerals import count
+from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.files import save_tokenizer
 from txlab.errors import LabError
-from txlab.tui.screens import tokens_encoding, tokens_jobs
-from txlab.tui.screens.tokens import TokensScreen
-from txlab.tui.screens.tokens_encoding import Choice
-from txlab.tui.widgets import tokens_lines
+from txlab.tui.screens.tokens import encoding as tokens_encoding
+from txlab.tui.screens.tokens import jobs as tokens_jobs
+from txlab.tui.screens.tokens import lines as tokens_lines
+from txlab.tui.screens.tokens.encoding import Choice
+from txlab.tui.screens.tokens.screen import TokensScreen
+from txlab.tui.screens.tokens.view import TokensView
 from txlab.tui.widgets.table import Table
-from txlab.tui.widgets.tokens_view import TokensView
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 HOSTILE = (

@@ -14,9 +14,9 @@ from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.characters import CharacterTokenizer
 from txlab.engine.tokenizers.pieces import pieces_of_bytes
-from txlab.tui.screens.tokens_encoding import PIECE, Stopped, document_of, lane_of, pieces
-from txlab.tui.widgets.tokens_layout import PARAGRAPH, Lane, index, layout
-from txlab.tui.widgets.tokens_signs import shown_bytes, tints, units
+from txlab.tui.screens.tokens.encoding import PIECE, Stopped, document_of, lane_of, pieces
+from txlab.tui.screens.tokens.layout import PARAGRAPH, Lane, index, layout
+from txlab.tui.screens.tokens.signs import shown_bytes, tints, units
 
 BPE = BytePairTokenizer.trained(["the cat that the mat, naïve 日本 the e\u0301 \r\n\n  def"] * 4, 320)
 KINDS = [BPE, ByteTokenizer(), CharacterTokenizer.of("the cat")]

@@ -10,7 +10,7 @@ from picture import strips_of, text_of
 from recorded import settle
 from tokens_screen import app_on, opened, quiet, show
 
-from txlab.tui.screens.tokens_encoding import Choice
+from txlab.tui.screens.tokens.encoding import Choice
 
 
 @pytest.fixture(autouse=True)

@@ -13,14 +13,14 @@ from recorded import settle
 from textual.pilot import Pilot
 from tokens_screen import app_on, notices, opened, quiet
 
-from txlab.drawing.numerals import count
+from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.tui.screens.dialogs import Confirm
-from txlab.tui.screens.tokens import TokensScreen
-from txlab.tui.screens.tokens_encoding import Choice
+from txlab.tui.screens.tokens.encoding import Choice
+from txlab.tui.screens.tokens.screen import TokensScreen
+from txlab.tui.screens.tokens.signs import shown_bytes
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.table import Table
-from txlab.tui.widgets.tokens_signs import shown_bytes
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 TEXT = "the cat that chased the mice sat on the mat, and the cat was tired of the mice. " * 3
@@ -153,7 +153,7 @@ async def test_vocabularies_are_compared(tmp_path: Path) -> None:
 
 
 async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> None:
-    from txlab.experiments.shelf import saved_tokenizers, tokenizer_named
+    from txlab.experiments.tokenizer_store import saved_tokenizers, tokenizer_named
     from txlab.runs.scenario import load_scenario
 
     app = app_on(tmp_path)
@@ -169,8 +169,8 @@ async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> No
         assert screen.trained is not None
         assert tokenizer_named("mine").encode(TEXT) == screen.trained.encode(TEXT)
         said = ["data.tokenizer=mine", f"data.text={tmp_path / 'text.txt'}"]
-        from txlab.experiments.language_model.data import build_data
-        from txlab.experiments.language_model.schema import LanguageModelScenario
+        from txlab.experiments.kinds.language_model.data import build_data
+        from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 
         scenario = load_scenario("gpt-tiny", [*said, "model.context=8"]).scenario
         assert isinstance(scenario, LanguageModelScenario)

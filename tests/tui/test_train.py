@@ -19,11 +19,11 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, answered, history
-from txlab.tui.screens.train import TrainScreen, parse_setting
-from txlab.tui.screens.train_chart import round_number
-from txlab.tui.screens.train_text import Pending, header, log_lines, nearest_sample, wanted, wrapped
+from txlab.tui.screens.train.chart import round_number
+from txlab.tui.screens.train.screen import TrainScreen, parse_setting
+from txlab.tui.screens.train.text import Pending, header, log_lines, nearest_sample, wanted, wrapped
 from txlab.tui.theme import UNICODE
-from txlab.tui.watching import Look, snapshot, value_at
+from txlab.tui.train_snapshot import Look, snapshot, value_at
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.timeline import TimeLine
 

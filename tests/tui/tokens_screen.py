@@ -10,9 +10,9 @@ from recorded import settle
 from textual.pilot import Pilot
 
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.tokens import TokensScreen
+from txlab.tui.screens.tokens.screen import TokensScreen
+from txlab.tui.screens.tokens.view import TokensView
 from txlab.tui.settings import Settings
-from txlab.tui.widgets.tokens_view import TokensView
 
 MAIN = threading.main_thread()
 

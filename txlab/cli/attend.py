@@ -51,8 +51,8 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     import numpy as np
 
+    from txlab.engine.interpret.activation_cache import Seen
     from txlab.engine.interpret.effects import Effect
-    from txlab.engine.interpret.seeing import Seen
 
 SPAN = re.compile(r"(-?\d{1,9})?(?::(-?\d{1,9})?)?")
 
@@ -160,8 +160,8 @@ def view_of(average: bool, roll: bool, layer: int | None, head: int | None) -> V
 def looked_at(reading: Reading, position: int | None) -> tuple[Seen, Effect | None]:
     """The text as the model sees it under the interventions, and what these change."""
     from txlab.engine.interpret.acting import remarks
+    from txlab.engine.interpret.activation_cache import see
     from txlab.engine.interpret.effects import compared
-    from txlab.engine.interpret.seeing import see
     from txlab.engine.interpret.sites import run
 
     model = reading.model.model

@@ -14,8 +14,8 @@ from txlab.cli.reading import SCORES, Reading
 if TYPE_CHECKING:
     import numpy as np
 
+    from txlab.engine.interpret.activation_cache import Seen
     from txlab.engine.interpret.effects import Effect
-    from txlab.engine.interpret.seeing import Seen
 
 WORTH_A_NOTE = 0.3  # a head with a lower score is not called after it, as on the screen
 STRONGEST = 5  # pairs that are named under a pattern
@@ -44,7 +44,7 @@ def print_heads(reading: Reading, seen: Seen) -> None:
     import numpy as np
 
     from txlab.cli.terminal import Column, shown, table
-    from txlab.drawing.numerals import share
+    from txlab.drawing.formatting import share
 
     site = reading.site
     found = all_scores(reading, seen)
@@ -117,7 +117,7 @@ def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray,
     from txlab.cli.terminal import ascii_only, columns, depth, print_lines
     from txlab.drawing.attention import pattern_lines
     from txlab.drawing.explanation import folded
-    from txlab.drawing.numerals import share
+    from txlab.drawing.formatting import share
 
     queries, keys = reading.queries[spans[0]], reading.keys[spans[1]]
     title = f"{view.title(reading.site.name)}{scores_in_words(seen, reading.site.name, view)}"
@@ -169,7 +169,7 @@ def strongest(weights: np.ndarray) -> list[tuple[int, int, float]]:
 
 def scores_in_words(seen: Seen, site: str, view: View) -> str:
     """ ": induction .98, previous .01, …" """
-    from txlab.drawing.numerals import share
+    from txlab.drawing.formatting import share
 
     if view.name != "head" or view.layer is None:
         return ""

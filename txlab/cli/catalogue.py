@@ -37,7 +37,7 @@ def scenarios(
 def print_catalogue(entries: list[Entry]) -> None:
     from txlab.cli.terminal import Column, shown, table
     from txlab.experiments.schema import CHAPTERS
-    from txlab.tui.words import about
+    from txlab.tui.formatting import about
 
     head = [Column("scenario"), Column("time", "right"), Column("device"), Column("what happens", loose=True)]
     for chapter, title in CHAPTERS.items():
@@ -62,7 +62,7 @@ def print_one(entry: Entry) -> None:
     from txlab.cli.terminal import columns, shown
     from txlab.experiments.schema import CHAPTERS
     from txlab.runs.scenario import dump_scenario
-    from txlab.tui.words import about
+    from txlab.tui.formatting import about
 
     says = entry.scenario.about
     room = min(columns() - 1, 100)

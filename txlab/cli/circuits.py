@@ -205,7 +205,7 @@ def pairs(values: Tensor) -> list[list[float]]:
 
 def largest(found: Circuit, most: int, room: int = 1000) -> str:
     """The eigenvalues of largest |λ|, a conjugate pair once; as many as there is room for."""
-    from txlab.drawing.numerals import complex_number
+    from txlab.drawing.formatting import complex_number
 
     values = [complex_number(value) for value in found.eigenvalues.tolist() if value.imag >= 0][:most]
     while len(values) > 1 and len("  ".join(values)) > room:

@@ -168,7 +168,7 @@ def save_picture(
 ) -> None:
     """The curves as a PNG or SVG; dead branches are drawn faintly behind them."""
     from txlab.cli.terminal import shown
-    from txlab.drawing.numerals import unit_of
+    from txlab.drawing.formatting import unit_of
     from txlab.drawing.picture import draw_curves, strokes_of
 
     strokes: list[Stroke] = []
@@ -224,7 +224,7 @@ def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
 def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     """One curve for each metric of each run that has it; LabError where none has one of them."""
     from txlab.drawing.curve import Curve
-    from txlab.runs.headline import is_validation
+    from txlab.runs.primary_metric import is_validation
 
     found = []
     for metric in metrics:
@@ -243,8 +243,8 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
 
 def foremost(reader: RunReader) -> list[str]:
     """The metrics that a run is about, as far as they share one scale; [] where nothing has been recorded."""
-    from txlab.drawing.numerals import unit_of
-    from txlab.runs.headline import headline, validation_of
+    from txlab.drawing.formatting import unit_of
+    from txlab.runs.primary_metric import headline, validation_of
 
     def scale(name: str) -> str:
         return unit_of(name, reader.info.recorded) or name.rpartition("/")[0]

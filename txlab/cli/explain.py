@@ -284,7 +284,7 @@ def inside(option: str, place: int, length: int) -> int:
 
 
 def seen_of(reading: Reading) -> Any:
-    from txlab.engine.interpret.seeing import see
+    from txlab.engine.interpret.activation_cache import see
 
     return see(reading.model.model, reading.text, reading.given, reading.second)
 

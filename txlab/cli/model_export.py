@@ -31,7 +31,7 @@ def has_form(tokenizer: Any) -> bool:
     from txlab.engine.tokenizers.foreign import ForeignTokenizer
     from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
     from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
-    from txlab.experiments.opened import kept_tokenizer
+    from txlab.experiments.loaded_model import kept_tokenizer
 
     if tokenizer is None or isinstance(tokenizer, ForeignTokenizer | SentencePieceTokenizer | WordPieceTokenizer):
         return tokenizer is not None

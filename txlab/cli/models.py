@@ -159,6 +159,6 @@ def write_text(text: str) -> None:
 def shares(values: Sequence[float]) -> list[str]:
     """Probabilities with their points in one column."""
     from txlab.cli.terminal import numeral
-    from txlab.drawing.numerals import aligned
+    from txlab.drawing.formatting import aligned
 
     return aligned([numeral(value) for value in values])

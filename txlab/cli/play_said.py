@@ -79,7 +79,7 @@ class OnPipe:
 
         if values:
             from txlab.cli.terminal import ascii_only
-            from txlab.drawing.numerals import plain
+            from txlab.drawing.formatting import plain
 
             listed = ", ".join(f"{square + 1} {value_text(value)}" for square, value in values.items())
             self.say(f"values {plain(listed) if ascii_only() else listed}")

@@ -254,7 +254,7 @@ def _plain(number: int | None) -> str:
 
 
 def _grouped(number: float) -> str:
-    from txlab.drawing.numerals import count
+    from txlab.drawing.formatting import count
 
     return count(number)
 

@@ -233,9 +233,9 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.finding import default_root
-    from txlab.runs.headline import headline
+    from txlab.runs.primary_metric import headline
     from txlab.runs.reader import RunReader
-    from txlab.tui.words import duration
+    from txlab.tui.formatting import duration
 
     reader = RunReader(directory)
     reader.poll()
@@ -296,12 +296,12 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
     for byte pairs that have still to be learnt, which takes long: bytes are at least as many as they, so a text too
     short for bytes is too short for them.
     """
-    from txlab.experiments.shelf import KINDS, tokenizer_named
+    from txlab.experiments.tokenizer_store import KINDS, tokenizer_named
     from txlab.runs.scenario_paths import NAMED_TEXTS
 
     world = getattr(loaded.scenario, "world", None)
     if getattr(world, "file", ""):
-        from txlab.experiments.decisions.world import drawn
+        from txlab.experiments.tabular.world import drawn
 
         drawn(world)
     data = getattr(loaded.scenario, "data", None)
@@ -315,11 +315,11 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
         return
     if not detach:
         from txlab.experiments.corpora import load_corpus
-        from txlab.experiments.language_model.mixture import read_parts
+        from txlab.experiments.kinds.language_model.mixture import read_parts
 
         read_parts(data) if mixture else load_corpus(text)
         return
-    from txlab.experiments.language_model.data import build_data
+    from txlab.experiments.kinds.language_model.data import build_data
 
     quick = data.model_copy(update={"tokenizer": "bytes"}) if tokenizer == "bpe" else data
     build_data(loaded.scenario.model_copy(update={"data": quick}))

@@ -42,7 +42,7 @@ def runs(
 def facts(path: Path) -> dict[str, Any]:
     """What a list says of one run; a directory that cannot be read says why."""
     from txlab.runs.directory import ALIVE
-    from txlab.runs.headline import headline
+    from txlab.runs.primary_metric import headline
     from txlab.runs.reader import RunReader
 
     try:
@@ -92,7 +92,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
     from txlab.drawing.spark import spark
     from txlab.drawing.text import cut
-    from txlab.tui.words import duration
+    from txlab.tui.formatting import duration
 
     head = [
         Column("run", loose=True),

@@ -92,7 +92,7 @@ def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
     """
     from txlab.engine.tokenizers.foreign import ForeignTokenizer
     from txlab.engine.tokenizers.numbers import NumberTokenizer
-    from txlab.experiments.language_model.induction import SymbolTokenizer
+    from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
 
     tokenizer = model.target_tokenizer or model.tokenizer
     if model.kind == "bert" or isinstance(tokenizer, SymbolTokenizer | NumberTokenizer):

@@ -64,7 +64,7 @@ def shown(text: str) -> str:
 
 def numeral(value: float) -> str:
     """A number as the screens show it, in ASCII where that is all there is."""
-    from txlab.drawing.numerals import number, plain
+    from txlab.drawing.formatting import number, plain
 
     return plain(number(value)) if ascii_only() else number(value)
 

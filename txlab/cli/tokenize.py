@@ -80,7 +80,7 @@ def tokenize(
     if ids and json:
         raise LabError("--ids and --json are two forms of the same answer; give one of them")
     from txlab.engine.tokenizers.pieces import pieces_of_bytes
-    from txlab.experiments.shelf import tokenizer_named
+    from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
         chosen = tokenizer_named(tokenizer, pattern_named(pattern))
@@ -168,7 +168,7 @@ def as_text(data: bytes) -> str | None:
 def spaced(number: float) -> str:
     """A whole number with its thousands apart."""
     from txlab.cli.terminal import ascii_only
-    from txlab.drawing.numerals import count, plain
+    from txlab.drawing.formatting import count, plain
 
     return plain(count(number)) if ascii_only() else count(number)
 
@@ -217,7 +217,7 @@ def numbers(totals: Statistics) -> dict[str, float | None]:
 def answer(name: str, tokenizer: Tokenizer, ids: Ids, pieces: Sequence[Piece], totals: Statistics) -> dict[str, Any]:
     """All of it as JSON; bytes of a token that are not UTF-8 are \\xe2 in its text."""
     from txlab.engine.tokenizers.tokenizer import legible
-    from txlab.experiments.shelf import kind_of
+    from txlab.experiments.tokenizer_store import kind_of
 
     return {
         "tokenizer": {"name": name, "kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary},
@@ -263,7 +263,7 @@ def print_table(pieces: Sequence[Piece]) -> None:
 
 def print_totals(name: str, tokenizer: Tokenizer, totals: Statistics) -> None:
     from txlab.cli.terminal import numeral, shown
-    from txlab.experiments.shelf import kind_of
+    from txlab.experiments.tokenizer_store import kind_of
 
     print(
         f"{plural(totals.tokens, 'token')}, {plural(totals.bytes, 'byte')}, {plural(totals.characters, 'character')}, "

@@ -117,7 +117,7 @@ def train(
     finally:
         line.close()
     from txlab.engine.tokenizers.files import save_tokenizer
-    from txlab.experiments.shelf import save_named
+    from txlab.experiments.tokenizer_store import save_named
 
     tokenizer = trainer.tokenizer(cut.value, specials)
     if name is not None:
@@ -136,7 +136,7 @@ def place(name: str | None, out: Path | None, replace: bool) -> Path:
     if (name is None) == (out is None):
         raise LabError("give either --name NAME, which scenarios and commands then know, or --out FILE")
     if name is not None:
-        from txlab.experiments.shelf import place_for
+        from txlab.experiments.tokenizer_store import place_for
 
         path = place_for(name, overwrite=replace)
         there = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
@@ -213,7 +213,7 @@ class Line:
 
     def learn(self, trainer: Trainer, vocabulary: int) -> None:
         """Merge until there are so many tokens, or no pair occurs twice."""
-        from txlab.tui.words import duration
+        from txlab.tui.formatting import duration
 
         first, began = trainer.vocabulary, time.monotonic()
         while trainer.vocabulary < vocabulary and trainer.step() is not None:
@@ -259,7 +259,7 @@ def unwritable(path: Path) -> Iterator[None]:
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
     """What was learnt, from what, and what it makes of it."""
     from txlab.cli.terminal import numeral, shown
-    from txlab.tui.words import duration
+    from txlab.tui.formatting import duration
 
     size = sum(len(document.encode()) for corpus in corpora for document in corpus.documents)
     names = ", ".join(corpus.name for corpus in corpora)
@@ -287,7 +287,7 @@ def export(
 ) -> None:
     """Write a tokenizer in a form that other programs read."""
     from txlab.cli.terminal import shown
-    from txlab.experiments.shelf import tokenizer_named
+    from txlab.experiments.tokenizer_store import tokenizer_named
 
     tokenizer = tokenizer_named(name, pattern_named(pattern))
     path = free_place(out, replace)
@@ -304,7 +304,7 @@ def export(
 def listed(json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False) -> None:
     """The saved tokenizers."""
     from txlab.cli.terminal import Column, shown, table
-    from txlab.experiments.shelf import files_by_name, tokenizers_folder
+    from txlab.experiments.tokenizer_store import files_by_name, tokenizers_folder
 
     rows = [described(name, path) for name, path in sorted(files_by_name().items())]
     if json:
@@ -334,7 +334,7 @@ def listed(json: Annotated[bool, typer.Option("--json", help="one JSON object a 
 def described(name: str, path: Path) -> dict[str, Any]:
     """What the list says of one file; of a broken one, why."""
     from txlab.engine.tokenizers.files import load_tokenizer
-    from txlab.experiments.shelf import kind_of
+    from txlab.experiments.tokenizer_store import kind_of
 
     row: dict[str, Any] = {"name": name, "file": str(path)}
     try:

@@ -55,7 +55,7 @@ def compare(
         raise LabError(
             f"compare takes two to {MOST} tokenizers, and {len(names)} {'is' if len(names) == 1 else 'are'} given"
         )
-    from txlab.experiments.shelf import tokenizer_named
+    from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
         tokenizers = [tokenizer_named(name, pattern_named(pattern)) for name in names]
@@ -165,7 +165,7 @@ def answer(
 ) -> dict[str, Any]:
     """All of it as JSON; the parts of a difference are text where they are UTF-8, \\xe2 where not."""
     from txlab.engine.tokenizers.tokenizer import legible
-    from txlab.experiments.shelf import kind_of
+    from txlab.experiments.tokenizer_store import kind_of
 
     said: dict[str, Any] = {
         "tokenizers": [

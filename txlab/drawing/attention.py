@@ -17,7 +17,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from txlab.drawing.numerals import share
+from txlab.drawing.formatting import share
 from txlab.drawing.palette import Colours, Ramp, heat
 from txlab.drawing.picture import COLOURS, GROUNDS, Theme, checked, drawing, save
 from txlab.drawing.text import fit, label, visible, width

@@ -13,7 +13,7 @@ from functools import cache
 from math import cos, hypot, radians, sin
 from typing import Literal
 
-from txlab.drawing.numerals import plain
+from txlab.drawing.formatting import plain
 from txlab.drawing.palette import BLUE, BRIGHT_BLUE, BRIGHT_YELLOW, RED, RGB, Colours, contrast, cube, oklab_to_rgb
 from txlab.drawing.text import fit
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from rich.style import Style
 from rich.text import Text
 
-from txlab.drawing.numerals import aligned, number, plain
+from txlab.drawing.formatting import aligned, number, plain
 from txlab.drawing.text import fit, formula, visible, width
 from txlab.engine.explain import Explanation, Value
 

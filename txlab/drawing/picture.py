@@ -23,7 +23,7 @@ from txlab.drawing.text import label, visible
 from txlab.drawing.thinning import decimate, smooth
 from txlab.errors import LabError, nearest
 from txlab.runs.atomic import atomic_write
-from txlab.runs.headline import is_validation
+from txlab.runs.primary_metric import is_validation
 from txlab.runs.reader import RunReader
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from txlab.drawing.board import Square
-from txlab.drawing.numerals import minus, share
+from txlab.drawing.formatting import minus, share
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Position
 from txlab.engine.games.minimax import Solution, verdict

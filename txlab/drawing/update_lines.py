@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from txlab.drawing.numerals import minus, special
+from txlab.drawing.formatting import minus, special
 from txlab.drawing.text import fit, formula, width
 
 Part = Literal["letters", "number", "sign"]

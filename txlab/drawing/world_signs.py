@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
-from txlab.drawing.numerals import minus
+from txlab.drawing.formatting import minus
 from txlab.drawing.text import cut, visible, width
 
 # (rows down, columns right) of the moves that have an arrow.

@@ -17,19 +17,19 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.decisions.frame_why import explain_value, is_value
-from txlab.experiments.decisions.frames import kind_of
-from txlab.experiments.language_model.measures import (
+from txlab.experiments.kinds.language_model.measures import (
     explain_epochs,
     explain_few_shot,
     explain_mixture_loss,
     explain_part_loss,
 )
+from txlab.experiments.kinds.translation.judging import explain_exact_match
 from txlab.experiments.learning.schedule import clip_factor, factor
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import Frame
 from txlab.experiments.registry import KINDS
-from txlab.experiments.translation.judging import explain_exact_match
+from txlab.experiments.tabular.frame_why import explain_value, is_value
+from txlab.experiments.tabular.frames import kind_of
 
 EXPLAINED = ("attention/pattern", "next/probability")
 
@@ -53,7 +53,9 @@ def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
     0/v, 0/trace        of a prediction (state,): its last update, or how far it is from the true value
     openings, shown     of self-play (move,), (position, move): what the table holds, beside perfect play
     """
-    own = {"prediction": "txlab.experiments.prediction", "self-play": "txlab.experiments.self_play"}.get(kind_of(frame))
+    own = {"prediction": "txlab.experiments.kinds.prediction", "self-play": "txlab.experiments.kinds.self_play"}.get(
+        kind_of(frame)
+    )
     if own is not None:  # a kind that answers for its own frames
         said: Explanation = import_module(own).explain_frame(frame, tensor, index)
         return said

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
-    from txlab.experiments.opened import Opened
+    from txlab.experiments.loaded_model import Opened
     from txlab.experiments.protocol import Experiment, State
     from txlab.experiments.schema import Scenario
 
@@ -82,48 +82,48 @@ KINDS = {
     for kind in [
         Kind(
             "language-model",
-            schema="txlab.experiments.language_model.schema:LanguageModelScenario",
-            module="txlab.experiments.language_model",
+            schema="txlab.experiments.kinds.language_model.schema:LanguageModelScenario",
+            module="txlab.experiments.kinds.language_model",
         ),
         Kind(
             "masked-language-model",
-            schema="txlab.experiments.masked_language_model.schema:MaskedLanguageModelScenario",
-            module="txlab.experiments.masked_language_model",
+            schema="txlab.experiments.kinds.masked_language_model.schema:MaskedLanguageModelScenario",
+            module="txlab.experiments.kinds.masked_language_model",
         ),
         Kind(
             "translation",
-            schema="txlab.experiments.translation.schema:TranslationScenario",
-            module="txlab.experiments.translation",
+            schema="txlab.experiments.kinds.translation.schema:TranslationScenario",
+            module="txlab.experiments.kinds.translation",
         ),
         Kind(
             "image-classification",
-            schema="txlab.experiments.vision.schema:ImageScenario",
-            module="txlab.experiments.vision",
+            schema="txlab.experiments.kinds.image_classification.schema:ImageScenario",
+            module="txlab.experiments.kinds.image_classification",
         ),
         Kind(
             "planning",
-            schema="txlab.experiments.planning.schema:PlanningScenario",
-            module="txlab.experiments.planning",
+            schema="txlab.experiments.kinds.planning.schema:PlanningScenario",
+            module="txlab.experiments.kinds.planning",
         ),
         Kind(
             "self-play",
-            schema="txlab.experiments.self_play.schema:SelfPlayScenario",
-            module="txlab.experiments.self_play",
+            schema="txlab.experiments.kinds.self_play.schema:SelfPlayScenario",
+            module="txlab.experiments.kinds.self_play",
         ),
         Kind(
             "control",
-            schema="txlab.experiments.control.schema:ControlScenario",
-            module="txlab.experiments.control",
+            schema="txlab.experiments.kinds.control.schema:ControlScenario",
+            module="txlab.experiments.kinds.control",
         ),
         Kind(
             "bandits",
-            schema="txlab.experiments.bandits:BanditScenario",
-            module="txlab.experiments.bandits",
+            schema="txlab.experiments.kinds.bandits:BanditScenario",
+            module="txlab.experiments.kinds.bandits",
         ),
         Kind(
             "prediction",
-            schema="txlab.experiments.prediction.schema:PredictionScenario",
-            module="txlab.experiments.prediction",
+            schema="txlab.experiments.kinds.prediction.schema:PredictionScenario",
+            module="txlab.experiments.kinds.prediction",
         ),
     ]
 }

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.image_classification.schema import ImageScenario
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
+from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.experiments.learning.schema import Train
-from txlab.experiments.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.schema import Scenario, Start
-from txlab.experiments.shelf import tokenizer_named
-from txlab.experiments.translation.schema import TranslationScenario
-from txlab.experiments.vision.schema import ImageScenario
+from txlab.experiments.tokenizer_store import tokenizer_named
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import Costs
@@ -57,7 +57,7 @@ def vocabulary_of(tokenizer: str, learnt: int) -> int:
 def explain_decoder(scenario: LanguageModelScenario, seconds: float) -> Explanation:
     """The decoder of a language model, with every matrix counted."""
     from txlab.engine.transformer.costs import costs
-    from txlab.experiments.language_model.shape import shape_of
+    from txlab.experiments.kinds.language_model.shape import shape_of
 
     refuse_unknown(scenario.start)
     data = scenario.data
@@ -96,7 +96,7 @@ def explain_decoder(scenario: LanguageModelScenario, seconds: float) -> Explanat
 def explain_encoder(scenario: MaskedLanguageModelScenario, seconds: float) -> Explanation:
     """An encoder that fills gaps."""
     from txlab.engine.transformer.costs import costs
-    from txlab.experiments.masked_language_model.shape import shape_of
+    from txlab.experiments.kinds.masked_language_model.shape import shape_of
 
     refuse_unknown(scenario.start)
     data = scenario.data
@@ -122,7 +122,7 @@ def explain_encoder(scenario: MaskedLanguageModelScenario, seconds: float) -> Ex
 def explain_translator(scenario: TranslationScenario, seconds: float) -> Explanation:
     """An encoder–decoder, at its full context: real pairs are shorter, and cost less."""
     from txlab.engine.transformer.costs import costs
-    from txlab.experiments.translation.shape import shape_of
+    from txlab.experiments.kinds.translation.shape import shape_of
 
     shape = shape_of(scenario)
     E, N, D, F, T = shape.encoder_layers, shape.decoder_layers, shape.width, shape.inner, shape.context
@@ -148,7 +148,7 @@ def explain_translator(scenario: TranslationScenario, seconds: float) -> Explana
 def explain_vision(scenario: ImageScenario, seconds: float) -> Explanation:
     """A vision transformer."""
     from txlab.engine.transformer.costs import costs
-    from txlab.experiments.vision.shape import shape_of
+    from txlab.experiments.kinds.image_classification.shape import shape_of
 
     shape = shape_of(scenario)
     N, D, F, T = shape.layers, shape.width, shape.inner, shape.context

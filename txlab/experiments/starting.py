@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from txlab.errors import LabError
 from txlab.experiments.schema import Scenario
-from txlab.experiments.shelf import KINDS, fingerprint, kind_of, tokenizer_named
+from txlab.experiments.tokenizer_store import KINDS, fingerprint, kind_of, tokenizer_named
 
 if TYPE_CHECKING:
-    from txlab.experiments.opened import ModelKind, Opened
+    from txlab.experiments.loaded_model import ModelKind, Opened
 
 S = TypeVar("S", bound=Scenario)
 
@@ -93,7 +93,7 @@ def agreeing_tokenizer(data: Any, opened: Opened, where: str) -> None:
 
     A kind that is learnt from the text agrees with any of that kind: a model that has learnt cannot learn new tokens.
     """
-    from txlab.experiments.opened import kept_tokenizer
+    from txlab.experiments.loaded_model import kept_tokenizer
 
     theirs = kind_of(opened.tokenizer)
     if kept_tokenizer(opened.tokenizer) is None:

@@ -18,12 +18,12 @@ from typing import Any, TextIO
 
 from txlab.errors import LabError, nearest
 from txlab.files import open_regular
-from txlab.runs.branch import MEASURED, parse
 from txlab.runs.columns import number
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import Row, place_of
 from txlab.runs.frames import FrameIndex
-from txlab.runs.lines import LineCursor, Replaced
+from txlab.runs.live_rows import MEASURED, parse
+from txlab.runs.tail import LineCursor, Replaced
 
 
 def every_row(run: str | Path) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
-from txlab.experiments.opened import ModelKind, Opened, Special
+from txlab.experiments.loaded_model import ModelKind, Opened, Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, state_of
 from txlab.runs.finding import find_run, is_run

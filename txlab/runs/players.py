@@ -27,6 +27,6 @@ def player_of_run(path: Path) -> MaskPlayer:
     frames.refresh()
     if not len(frames.steps):
         raise LabError(f"{path.name} has no frame yet: it has not played")
-    from txlab.experiments.self_play import player_of
+    from txlab.experiments.kinds.self_play import player_of
 
     return player_of(frames.read(int(frames.steps[-1])))

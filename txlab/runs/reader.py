@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from txlab.errors import LabError
-from txlab.runs import sidecar
-from txlab.runs.branch import Branch, Series
-from txlab.runs.coarse import BLOCK, SAMPLES, TAIL, coarse_branch
+from txlab.runs import curve_cache as sidecar
 from txlab.runs.directory import RunDirectory, RunInfo, State, state_of
 from txlab.runs.events import Row
 from txlab.runs.finding import is_run
 from txlab.runs.frames import FrameIndex
-from txlab.runs.lines import LineCursor, Replaced
+from txlab.runs.live_rows import Branch, Series
 from txlab.runs.recovery import tables_of
+from txlab.runs.sampled_log import BLOCK, SAMPLES, TAIL, coarse_branch
+from txlab.runs.tail import LineCursor, Replaced
 
 AT_ONCE = 4 * 1024 * 1024  # a log up to this size is read whole by the first poll (about 90 ms)
 EACH_POLL = 1024 * 1024  # of what has been added since, a poll reads no more than this (about 25 ms)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from txlab.errors import LabError, nearest
 from txlab.experiments.schema import Scenario, Start
-from txlab.experiments.shelf import BUILT_IN, KINDS, files_by_name
+from txlab.experiments.tokenizer_store import BUILT_IN, KINDS, files_by_name
 from txlab.runs.scenario_errors import escaped, quoted
 
 NAMED_TEXTS = ("python-docs", "python-source", "-")

@@ -31,9 +31,9 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
-from txlab.tui import garbage
-from txlab.tui.kept import put_in_front
-from txlab.tui.rooms import ROOMS, room_of
+from txlab.tui import idle_gc as garbage
+from txlab.tui.dialog_cache import put_in_front
+from txlab.tui.screen_registry import ROOMS, room_of
 from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.theme import DARK, THEMES
 
@@ -151,7 +151,7 @@ class TxlabApp(App[None]):
             self.notify(visible(self.complaint), severity="warning", markup=False, timeout=10)
 
     def warm_up(self) -> None:
-        from txlab.tui.warming import warm
+        from txlab.tui.preload import warm
 
         self.run_worker(warm(self), group="warming", exit_on_error=False)
         if not self.is_headless:

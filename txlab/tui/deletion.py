@@ -12,7 +12,7 @@ from txlab.errors import LabError
 from txlab.runs.directory import state_of
 from txlab.runs.finding import is_run
 from txlab.runs.folder import Folder
-from txlab.tui.glance import ENDED
+from txlab.tui.run_summary import ENDED
 
 
 def delete_run(path: Path, root: Path) -> None:

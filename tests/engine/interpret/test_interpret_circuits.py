@@ -7,8 +7,8 @@ import torch
 from interpret_models import TEXT, model_named, text_for
 from torch import Tensor
 
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.circuits import circuit, composition, copying_scores, layer_weights, virtual_head
-from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Model, attention_at, run, site_named
 from txlab.engine.transformer.bilinear import head_weights, output_value_form, query_key_form
 from txlab.engine.transformer.gpt import GPT, GPTShape

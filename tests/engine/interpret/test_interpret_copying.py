@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.circuits import composition
 from txlab.engine.interpret.effects import effect
 from txlab.engine.interpret.interventions import Edge, Intervention, ScaleHead
-from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.language_model import build
-from txlab.experiments.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.scenario import load_scenario
 
 FIXED = {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False}

@@ -8,11 +8,11 @@ from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import nn
 
 from txlab.engine.interpret.acting import intervening
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.direct import direct_effects, neurons
 from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention, Patch, ScaleBlock, ScaleHead
 from txlab.engine.interpret.lens import lens, lens_at
 from txlab.engine.interpret.rollout import rollout
-from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Text, run
 from txlab.engine.transformer.blocks import LayerNorm
 from txlab.engine.transformer.gpt import GPT, GPTShape

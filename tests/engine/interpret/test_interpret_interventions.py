@@ -11,6 +11,7 @@ from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import nn
 
 from txlab.engine.interpret.acting import edited, intervening, places, remarks, together
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.effects import compare, divergences, effect
 from txlab.engine.interpret.interventions import (
     Edge,
@@ -23,7 +24,6 @@ from txlab.engine.interpret.interventions import (
     from_json,
     to_json,
 )
-from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Model, Text, attention_at, run, sites
 from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.masks import Graph

@@ -8,8 +8,8 @@ import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import Tensor
 
+from txlab.engine.interpret.activation_cache import Seen, see
 from txlab.engine.interpret.interventions import Edge, Erratum, Intervention, Patch, ScaleHead
-from txlab.engine.interpret.seeing import Seen, see
 from txlab.engine.interpret.sites import Model, Text, run, sites
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping

@@ -9,13 +9,13 @@ import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 
 from txlab.engine.explain import Explanation
+from txlab.engine.interpret.activation_cache import see
 from txlab.engine.interpret.circuits import circuit
 from txlab.engine.interpret.direct import direct_effects
 from txlab.engine.interpret.effects import effect
 from txlab.engine.interpret.interventions import Edge, Erratum, Patch, ScaleHead
 from txlab.engine.interpret.lens import lens
 from txlab.engine.interpret.rollout import rollout
-from txlab.engine.interpret.seeing import see
 from txlab.engine.interpret.sites import Text
 from txlab.engine.interpret.why import (
     why_copying,

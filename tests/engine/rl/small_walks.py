@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from txlab.engine.rl.lives import Episode, Lives
 from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rollouts import Episode, Lives
 
 
 def walk(states: int, left: float, right: float, limit: int = 0, discount: float = 1.0) -> Process:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from small_walks import walk
 
-from txlab.engine.rl import lives as lives_module
+from txlab.engine.rl import rollouts as lives_module
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rollouts import Lives
 from txlab.errors import LabError
 
 

@@ -7,11 +7,11 @@ from small_walks import some_episodes, walk
 from torch import Tensor, nn
 
 from txlab.engine.rl.features import radial, tabular
-from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.network import NetworkSweep, NetworkTD, perceptron
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
 from txlab.engine.rl.returns import returns
+from txlab.engine.rl.rollouts import Lives
 
 SETTINGS = Settings(np.array([0.1, 0.3, 0.05]), np.array([0.0, 0.8, 1.0]), 0.9)
 

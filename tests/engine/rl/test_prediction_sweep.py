@@ -11,9 +11,9 @@ from txlab.engine.rl import prediction_sweep
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.features import Features, aggregated, radial, tabular
 from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings, rms_error
+from txlab.engine.rl.rollouts import Lives
 
 SETTINGS = Settings(np.array([0.1, 0.4, 0.9, 0.3]), np.array([0.0, 0.8, 0.5, 1.0]), 1.0)
 RUNS, EPISODES = 7, 3

@@ -14,7 +14,7 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.engine.rl.worlds.compiling import compile_map
 from txlab.errors import LabError
-from txlab.experiments.decisions.match import Match
+from txlab.experiments.tabular.match import Match
 
 PLAN = Settings(rule="value-iteration")
 

@@ -16,9 +16,9 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.seeing import Seen
+from txlab.engine.interpret.activation_cache import Seen
+from txlab.engine.interpret.residual_stream import stream_of, unembedding
 from txlab.engine.interpret.sites import Model, Site, attention_at, block_at, head_of, site_named
-from txlab.engine.interpret.streams import stream_of, unembedding
 from txlab.engine.transformer.blocks import Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.errors import LabError

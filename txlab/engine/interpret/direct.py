@@ -17,8 +17,8 @@ from torch import Tensor
 from txlab.engine.interpret.acting import intervening, together
 from txlab.engine.interpret.interventions import Erratum, Intervention
 from txlab.engine.interpret.lens import check_position
+from txlab.engine.interpret.residual_stream import Stream, stream_of, unembedding
 from txlab.engine.interpret.sites import Model, Text, run
-from txlab.engine.interpret.streams import Stream, stream_of, unembedding
 from txlab.engine.transformer.blocks import Block, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.hooks import keeping

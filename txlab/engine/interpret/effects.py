@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from txlab.engine.interpret.acting import intervening, remarks
+from txlab.engine.interpret.activation_cache import Seen
 from txlab.engine.interpret.interventions import Intervention
-from txlab.engine.interpret.seeing import Seen
 from txlab.engine.interpret.sites import Model, Text, run
 from txlab.errors import LabError
 

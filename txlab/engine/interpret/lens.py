@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from txlab.engine.interpret.acting import intervening
+from txlab.engine.interpret.activation_cache import Seen, see
 from txlab.engine.interpret.effects import divergence
 from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention
-from txlab.engine.interpret.seeing import Seen, see
 from txlab.engine.interpret.sites import Model, Text, looking
 from txlab.errors import LabError
 

@@ -13,7 +13,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.seeing import Seen
+from txlab.engine.interpret.activation_cache import Seen
 from txlab.errors import LabError
 
 

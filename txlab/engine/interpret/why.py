@@ -16,13 +16,13 @@ from torch import Tensor
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.interpret.acting import with_edges
+from txlab.engine.interpret.activation_cache import Seen
 from txlab.engine.interpret.circuits import Circuit
 from txlab.engine.interpret.direct import Direct, Part
 from txlab.engine.interpret.effects import Effect
 from txlab.engine.interpret.interventions import Edge, Erratum, Patch
 from txlab.engine.interpret.lens import Lens
 from txlab.engine.interpret.rollout import rollout, rollouts
-from txlab.engine.interpret.seeing import Seen
 from txlab.engine.interpret.sites import Model, attention_at, block_at, head_of, run
 from txlab.engine.transformer.attention import explain_weight
 from txlab.engine.transformer.bilinear import affine, head_weights, query_key_form

@@ -22,9 +22,9 @@ from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.checking import checked
 from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
-from txlab.engine.rl.rules.model import ENDED, Block, Happening, Model
-from txlab.engine.rl.rules.moment import Moment
+from txlab.engine.rl.rules.step_context import Moment
 from txlab.engine.rl.rules.stepped import SteppedModel, shell
+from txlab.engine.rl.rules.transition_table import ENDED, Block, Happening, Model
 from txlab.engine.rl.settings import TITLES, Rule, Settings
 from txlab.engine.rl.update import Term, Update
 from txlab.errors import LabError, nearest

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.rl.features import Features
-from txlab.engine.rl.lives import Episodes
 from txlab.engine.rl.prediction_sweep import Settings, rms_error
+from txlab.engine.rl.rollouts import Episodes
 
 Parameters = dict[str, Tensor]
 

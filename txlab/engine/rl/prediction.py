@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 
 from txlab.engine.rl.features import Features
-from txlab.engine.rl.lives import Episode
 from txlab.engine.rl.returns import lambda_returns, n_step_returns, returns
+from txlab.engine.rl.rollouts import Episode
 from txlab.engine.rl.traces import accumulating, dutch, replacing
 
 TraceKind = Literal["accumulating", "replacing", "true-online"]

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.features import Features
-from txlab.engine.rl.lives import Episodes
 from txlab.engine.rl.prediction import METHODS, TraceKind
 from txlab.engine.rl.returns import n_step_returns
+from txlab.engine.rl.rollouts import Episodes
 
 BLOCK = 3_000_000
 """Bytes of weights, traces and products of a block. benchmarks/rl_prediction.py with half the runs, on a core with 1 MB

@@ -20,9 +20,9 @@ from torch import Tensor
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, repeat_exactly
 from txlab.engine.transformer.attention import Kernel
 from txlab.errors import LabError, nearest
-from txlab.experiments.learning.crew import Crew
+from txlab.experiments.learning.autotune import reasons
+from txlab.experiments.learning.batch_threads import Crew
 from txlab.experiments.learning.optimizer import LateGuard, LongAdamW, first_not_finite
-from txlab.experiments.learning.probe import reasons
 from txlab.experiments.learning.schedule import factor
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.learning.weights import Model, load_weights, made

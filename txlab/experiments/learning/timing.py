@@ -21,8 +21,8 @@ from txlab.engine.transformer.bert import BertShape
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.vision import VisionShape
+from txlab.experiments.learning.batch_threads import Crew
 from txlab.experiments.learning.compiling import compiled
-from txlab.experiments.learning.crew import Crew
 from txlab.experiments.learning.optimizer import LongAdamW
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.learning.weights import Model

@@ -15,12 +15,12 @@ import numpy as np
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.features import tabular
 from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.lives import Lives
 from txlab.engine.rl.off_policy import Weights, off_policy, semi_gradient_dp
 from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
+from txlab.engine.rl.rollouts import Lives
 from txlab.engine.rl.worlds import baird as counterexample
 from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.experiments.prediction.episodes import seeds_of
+from txlab.experiments.kinds.prediction.episodes import seeds_of
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Say, computed, derived
 
 WALK_19: list[tuple[str, float, float, float, float]] = [

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from txlab.drawing.numerals import count, number
+from txlab.drawing.formatting import count, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
-from txlab.runs.headline import short
-from txlab.tui.glance import Glance
-from txlab.tui.screens.rows import Line, StyleName
+from txlab.runs.primary_metric import short
+from txlab.tui.formatting import STATES, duration
+from txlab.tui.run_summary import Glance
+from txlab.tui.screens.lab.rows import Line, StyleName
 from txlab.tui.theme import Glyphs, glyphs
-from txlab.tui.words import STATES, duration
 
 CURVE_CELLS = 24  # the little curve at its widest
 BESIDE_IT = 24  # cells for the number before it and the time after it

@@ -14,7 +14,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from txlab.drawing.numerals import plain, share
+from txlab.drawing.formatting import plain, share
 from txlab.drawing.text import fit, label, width
 from txlab.tui.widgets.painted import Painted
 

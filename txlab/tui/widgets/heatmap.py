@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 
-from txlab.drawing.numerals import share
+from txlab.drawing.formatting import share
 from txlab.drawing.text import label, width
 from txlab.tui.widgets.heatmap_lines import HeatmapLines
 from txlab.tui.widgets.matrix import Plan, plan

@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from txlab.drawing.numerals import share
+from txlab.drawing.formatting import share
 from txlab.drawing.palette import Ramp, contrast, heat
 from txlab.drawing.text import cut, fit, label, width
 from txlab.tui.theme import plain_signs

@@ -14,7 +14,7 @@ import numpy as np
 
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
-from txlab.drawing.numerals import count, number, plain
+from txlab.drawing.formatting import count, number, plain
 from txlab.drawing.text import cut, fit, visible, width
 
 Role = str | int

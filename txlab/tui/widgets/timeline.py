@@ -14,7 +14,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from txlab.drawing.numerals import count
+from txlab.drawing.formatting import count
 from txlab.drawing.text import fit, width
 from txlab.tui.widgets.painted import Painted
 

@@ -20,7 +20,7 @@ from txlab.drawing.explanation import PARTS, explanation_lines, folded
 from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
-from txlab.tui.kept import put_in_front
+from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.front import Front
 from txlab.tui.widgets.terminal import is_ascii

@@ -15,9 +15,9 @@ import numpy as np
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
-from txlab.engine.rl.rules.model import ENDED, Block
-from txlab.engine.rl.rules.moment import Moment
 from txlab.engine.rl.rules.one_step import OneStep
+from txlab.engine.rl.rules.step_context import Moment
+from txlab.engine.rl.rules.transition_table import ENDED, Block
 from txlab.engine.rl.update import Term, Update
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from txlab.engine.explain import Step
 from txlab.engine.rl.draws import EACH, uniforms
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
-from txlab.engine.rl.rules.model import ENDED, Block, Happening
 from txlab.engine.rl.rules.q_learning import QLearning
+from txlab.engine.rl.rules.transition_table import ENDED, Block, Happening
 from txlab.engine.rl.settings import Rule
 from txlab.engine.rl.update import Update
 

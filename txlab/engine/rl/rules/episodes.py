@@ -14,7 +14,7 @@ import numpy as np
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
-from txlab.engine.rl.rules.model import Block, Happening
+from txlab.engine.rl.rules.transition_table import Block, Happening
 
 Lived = tuple[int, int, Happening]
 """(state, k, what happened) of a step"""

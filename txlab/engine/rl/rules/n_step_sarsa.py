@@ -15,7 +15,7 @@ from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
 from txlab.engine.rl.rules.episodes import Episodic
-from txlab.engine.rl.rules.model import ENDED, Block
+from txlab.engine.rl.rules.transition_table import ENDED, Block
 from txlab.engine.rl.update import Update, terms
 
 

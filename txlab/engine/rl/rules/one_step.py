@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.numerals import bracketed, said
-from txlab.engine.rl.rules.model import ENDED
-from txlab.engine.rl.rules.moment import Moment
+from txlab.engine.rl.rules.step_context import Moment
+from txlab.engine.rl.rules.transition_table import ENDED
 from txlab.engine.rl.settings import TITLES
 from txlab.engine.rl.update import Update, terms
 

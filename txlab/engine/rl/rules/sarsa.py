@@ -10,9 +10,9 @@ from typing import Any
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.rules.choosing import exploring, soft, tied
-from txlab.engine.rl.rules.model import ENDED, Block
-from txlab.engine.rl.rules.moment import Moment
 from txlab.engine.rl.rules.one_step import OneStep
+from txlab.engine.rl.rules.step_context import Moment
+from txlab.engine.rl.rules.transition_table import ENDED, Block
 
 
 class Sarsa(OneStep):

@@ -13,7 +13,7 @@ import numpy as np
 
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.model import CUT_OFF, ENDED, GOES_ON, Block, Happening, Model, Sampler
+from txlab.engine.rl.rules.transition_table import CUT_OFF, ENDED, GOES_ON, Block, Happening, Model, Sampler
 from txlab.errors import LabError
 
 MOST_PAIRS = 2_000_000  # lists of so many numbers and records: 200 MB

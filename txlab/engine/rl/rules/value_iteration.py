@@ -17,7 +17,7 @@ import numpy as np
 from txlab.engine.rl import undiscounted
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.model import Block
+from txlab.engine.rl.rules.transition_table import Block
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.update import Update, terms
 from txlab.engine.rl.why import why_value

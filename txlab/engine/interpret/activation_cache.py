@@ -1,0 +1,248 @@
+"""One text seen by one model: logits, queries, keys, and patterns formed where somebody looks (MATH T1, T2).
+
+Notable: L × H × T² numbers are never held. Twelve layers of twelve heads on 1024 tokens would be 604 MB; their queries
+and keys are 75 MB, the residual stream 41, and a window of a pattern is formed from them when it is asked for, with its
+rows' full softmax. Where an intervention reaches into the scores or the patterns of a layer, that layer is formed
+whole, by the very hooks that acted in the model, and kept until another layer is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from txlab.engine.interpret.acting import intervening, together
+from txlab.engine.interpret.interventions import Intervention
+from txlab.engine.interpret.residual_stream import stream_of
+from txlab.engine.interpret.sites import Model, Site, Text, run, sites
+from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.inspection import repeats
+from txlab.engine.transformer.masks import Causal
+from txlab.errors import LabError
+
+ALL = slice(None)
+BAND = 64  # rows formed at a time where a whole layer is gone through: 3 MB for twelve heads of 1024 keys
+
+
+@dataclass
+class Seen:
+    """What a model did with a text; positions, layers and heads count from 0.
+
+    logits          (T, V) of the stream that predicts
+    sites           by name
+    queries, keys   of each site, (L, H, T, K) and (L, H, S, K), as they enter the product
+    streams         (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
+    interventions   under which it was seen
+    """
+
+    text: Text
+    logits: Tensor = field(repr=False)
+    sites: dict[str, Site] = field(repr=False)
+    queries: dict[str, Tensor] = field(repr=False)
+    keys: dict[str, Tensor] = field(repr=False)
+    streams: Tensor = field(repr=False)
+    interventions: tuple[Intervention, ...] = ()
+    _hooks: Hooks | None = field(default=None, repr=False)
+    _formed: tuple[tuple[str, int], Tensor] | None = field(default=None, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def probabilities(self, position: int = -1) -> Tensor:
+        """softmax of the logits at a position: (V)."""
+        return self.logits[position].softmax(-1)
+
+    def following(self, position: int = -1, most: int = 10) -> tuple[Tensor, Tensor]:
+        """The likeliest tokens at a position, ids (k) and probabilities (k), likeliest first."""
+        probabilities, ids = self.probabilities(position).topk(min(most, self.logits.shape[-1]))
+        return ids, probabilities
+
+    def size(self, site: str) -> tuple[int, int]:
+        """Rows and columns of a site's patterns: (T, S)."""
+        return self.queries[site].shape[-2], self.keys[site].shape[-2]
+
+    def pattern(self, site: str, layer: int, head: int, rows: slice = ALL, columns: slice = ALL) -> Tensor:
+        """A window of α of one head: (t, s), each row normalised over all that it may look at."""
+        return self._alpha(site, layer, head, rows)[0][:, columns]
+
+    def row(self, site: str, layer: int, head: int, i: int) -> Tensor:
+        """α[i] of one head: (S)."""
+        return self._alpha(site, layer, head, slice(i, i + 1) if i != -1 else slice(-1, None))[0][0]
+
+    def row_sums(self, site: str, layer: int, head: int, without_first: bool = False) -> Tensor:
+        """Σⱼ α[i, j] of each row, with `without_first` over j ≥ 1 alone: (T). The first token is often a sink."""
+        sums = [band[0, :, int(without_first) :].sum(-1) for _, band in self.bands(site, layer, head)]
+        return torch.cat(sums)
+
+    def received(self, site: str, layer: int, head: int) -> Tensor:
+        """How much each position is looked at, the mean over rows of α[i, j]: (S)."""
+        total = sum(band[0].sum(0) for _, band in self.bands(site, layer, head))
+        assert isinstance(total, Tensor)
+        return total / self.size(site)[0]
+
+    def average(self, site: str, layer: int | None = None, rows: slice = ALL, columns: slice = ALL) -> Tensor:
+        """The mean α over the heads of a layer, or (None) over all layers too: (t, s)."""
+        layers = range(self.sites[site].layers) if layer is None else [layer]
+        total = sum(self._alpha(site, which, None, rows)[..., columns].mean(0) for which in layers)
+        assert isinstance(total, Tensor)
+        return total / len(layers)
+
+    def thumbnails(self, site: str, layer: int, size: int = 16, pool: str = "max") -> Tensor:
+        """Every head of a layer as a small picture: (H, size, size), or (H, T, S) where the text is shorter.
+
+        pool   "max": the largest α in a tile, so that a thin diagonal stays visible; "mean": the tile's mean
+        """
+        if pool not in ("max", "mean"):
+            raise LabError(f"thumbnails are pooled by max or mean, not by {pool!r}")
+        T, S = self.size(site)
+        tall, wide = min(size, T), min(size, S)
+        tops = [place * T // tall for place in range(tall + 1)]
+        lefts = np.array([place * S // wide for place in range(wide)])
+        lines = []
+        for top, bottom in pairwise(tops):
+            alpha = self._alpha(site, layer, None, slice(top, bottom))  # (H, rows of the tile, S)
+            lines.append(alpha.amax(1) if pool == "max" else alpha.mean(1))
+        pooled = torch.stack(lines, 1).cpu().numpy()  # (H, tall, S)
+        if pool == "max":
+            return torch.from_numpy(np.maximum.reduceat(pooled, lefts, axis=-1))
+        widths = np.diff([*lefts, S])
+        return torch.from_numpy(np.add.reduceat(pooled, lefts, axis=-1) / widths.astype(pooled.dtype))
+
+    def all_thumbnails(self, site: str, size: int = 16, pool: str = "max") -> Iterator[tuple[int, Tensor]]:
+        """(layer, its thumbnails), layer by layer: a screen draws each as it comes."""
+        for layer in range(self.sites[site].layers):
+            yield layer, self.thumbnails(site, layer, size, pool)
+
+    def scores(self, site: str) -> dict[str, Tensor]:
+        """What kind of head each is, a number in [0, 1] for every head: name → (L, H), see `scores_of_layer`."""
+        layers = [self.scores_of_layer(site, layer) for layer in range(self.sites[site].layers)]
+        return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+
+    def scores_of_layer(self, site: str, layer: int) -> dict[str, Tensor]:
+        """Of each head of one layer (H), formed from queries and keys a band of rows at a time. Olsson et al. 2022.
+
+        previous    mean over i ≥ 1 of α[i, i − 1]
+        induction   mean of Σⱼ α[i, j] over j < i with token j−1 = token i, over the rows that have such a j
+        duplicate   mean, over the rows whose token came before, of the attention to where it did
+        first       mean over i ≥ 1 of α[i, 0], the attention that a sink draws
+
+        Without such a j induction is NaN, duplicate where no token comes twice, and on a text of one token all of them.
+        Cross-attention looks at another text, where only `first` means anything.
+        """
+        return {name: looked.mean(-1) for name, (_, looked) in self.counted(site, layer).items()}
+
+    def counted(self, site: str, layer: int, head: int | None = None) -> dict[str, tuple[Tensor, Tensor]]:
+        """What the scores are means of: name → the rows that count (n) and what each looks at so, (H, n) or (1, n)."""
+        device = self.keys[site].device
+        ids = self.sites[site].keys_of(self.text)
+        tokens, places = torch.tensor(ids, device=device), torch.arange(len(ids), device=device)
+        found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+        for rows, alpha in self.bands(site, layer, head):  # (H, t, S)
+            place = torch.arange(rows.start, rows.stop, device=device)
+            late = place[place >= 1]
+            parts = {"first": (late, alpha[:, late - rows.start, 0])}
+            if site != "cross":
+                after, again = (which[rows] for which in repeats(ids, device))  # (t, T), (t)
+                earlier = (tokens[place, None] == tokens) & (places < place[:, None])  # (t, T)
+                came = earlier.any(-1)
+                parts["previous"] = late, alpha[:, late - rows.start, late - 1]
+                parts["induction"] = place[again], (alpha[:, again] * after[again]).sum(-1)
+                parts["duplicate"] = place[came], (alpha[:, came] * earlier[came]).sum(-1)
+            for name, part in parts.items():
+                found.setdefault(name, []).append(part)
+        return {
+            name: (torch.cat([which for which, _ in parts]), torch.cat([looked for _, looked in parts], -1))
+            for name, parts in found.items()
+        }
+
+    def bands(self, site: str, layer: int, head: int | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """The patterns of one layer, of all its heads or of one, some rows at a time: (which rows, α (H, t, S))."""
+        T = self.size(site)[0]
+        for top in range(0, T, BAND):
+            rows = slice(top, min(top + BAND, T))
+            yield rows, self._alpha(site, layer, head, rows)
+
+    def _alpha(self, site: str, layer: int, head: int | None, rows: slice) -> Tensor:
+        """α of some rows of one head, or of all heads of a layer: (1 or H, t, S)."""
+        self._check(site, layer, head)
+        heads = ALL if head is None else slice(head, head + 1)
+        if self._hooks is not None and self._hooks.within(self.sites[site].at(layer)).want("scores", "pattern"):
+            return self._whole(site, layer)[heads, rows]
+        T, S = self.size(site)
+        first, last, _ = rows.indices(T)
+        q, k = self.queries[site][layer, heads, first:last], self.keys[site][layer, heads]  # (h, t, K), (h, S, K)
+        mask = self.sites[site].mask
+        if not isinstance(mask, Causal):
+            allowed = mask.allowed(T, S, q.device)
+            return pattern(scores(q, k), None if allowed is None else allowed[first:last])
+        # Keys after the last row are not even multiplied with: their weight is 0.
+        place = torch.arange(last, device=q.device)
+        alpha = pattern(scores(q, k[:, :last]), place <= place[first:, None])
+        return torch.nn.functional.pad(alpha, (0, S - last))
+
+    def _whole(self, site: str, layer: int) -> Tensor:
+        """All patterns of a layer that an intervention reaches into, formed as the model formed them: (H, T, S)."""
+        with self._lock:
+            if self._formed is None or self._formed[0] != (site, layer):
+                T, S = self.size(site)
+                assert self._hooks is not None
+                inside = self._hooks.within(self.sites[site].at(layer))
+                q, k = self.queries[site][layer, None], self.keys[site][layer, None]  # (1, H, ·, K)
+                allowed = self.sites[site].mask.allowed(T, S, q.device)
+                with torch.no_grad():
+                    alpha = inside("pattern", pattern(inside("scores", scores(q, k)), allowed))
+                self._formed = (site, layer), alpha[0]
+            return self._formed[1]
+
+    def _check(self, site: str, layer: int, head: int | None) -> None:
+        if site not in self.sites:
+            raise LabError(f"this model has no attention called {site!r}; there is: {', '.join(self.sites)}")
+        found = self.sites[site]
+        if not 0 <= layer < found.layers or (head is not None and not 0 <= head < found.heads):
+            asked = f"{layer + 1}" if head is None else f"{layer + 1}.{head + 1}"
+            raise LabError(f"{site} attention has heads 1.1 to {found.layers}.{found.heads}; {asked} is none of them")
+
+
+@torch.no_grad()
+def see(
+    model: Model,
+    text: Text,
+    interventions: Iterable[Intervention] = (),
+    second: Text | None = None,
+    hooks: Hooks | None = None,
+) -> Seen:
+    """Run the model once on a text, under any interventions, and keep what looking needs.
+
+    second   the text that patches come from
+    hooks    further hooks of one's own, that act after the interventions
+
+    LabError where an intervention is not possible here, or the text does not fit.
+    """
+    given = tuple(interventions)
+    there = sites(model)
+    with intervening(model, text, given, second) as reaching:
+        reaching = together(reaching, hooks)
+        stream = stream_of(model)
+        wanted = [site.place.format(layer="*") + name for site in there for name in (".query", ".key")]
+        keep, kept = keeping(*wanted, *stream.places)
+        logits = run(model, text, together(reaching, keep))
+    return Seen(
+        text=text,
+        logits=logits,
+        sites={site.name: site for site in there},
+        queries={site.name: _stack(kept, site, "query") for site in there},
+        keys={site.name: _stack(kept, site, "key") for site in there},
+        streams=torch.cat([kept.pop(place) for place in stream.places]),
+        interventions=given,
+        _hooks=reaching,
+    )
+
+
+def _stack(kept: dict[str, Tensor], site: Site, what: str) -> Tensor:
+    """(L, H, T, K) of what was kept in every layer."""
+    return torch.cat([kept.pop(site.at(layer, what)) for layer in range(site.layers)])

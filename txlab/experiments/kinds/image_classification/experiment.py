@@ -1,0 +1,192 @@
+"""A vision transformer learning to name shapes, as an Experiment (MATH T14).
+
+Notable: there is no data set. The images of update n are a function of (seed, n), those of validation of (seed), so
+every update sees new ones, nothing can be learnt by heart, and a checkpoint holds no data and no random state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.costs import costs
+from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import NO_MASK
+from txlab.engine.transformer.vision import VisionTransformer, patch_names
+from txlab.experiments.kinds.image_classification.loss import summed_loss
+from txlab.experiments.kinds.image_classification.schema import ImageScenario
+from txlab.experiments.kinds.image_classification.shape import shape_of
+from txlab.experiments.kinds.image_classification.shapes import Images, as_tensors, draw
+from txlab.experiments.learning.compiling import as_asked
+from txlab.experiments.learning.learner import Learner, Measured, prepare
+from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+
+
+def build(scenario: ImageScenario) -> ImageExperiment:
+    """The experiment of a scenario without "auto", with its number of threads set for this process."""
+    prepare(scenario.compute)
+    return ImageExperiment(scenario)
+
+
+class ImageExperiment:
+    """See protocol.Experiment; no "auto" is left in the scenario."""
+
+    def __init__(self, scenario: ImageScenario) -> None:
+        self.scenario = scenario
+        self.shape = shape_of(scenario)
+        self.learner = Learner(scenario, lambda generator: VisionTransformer(self.shape, generator))
+        self.model = self.learner.model
+        self.training_loss = as_asked(summed_loss, scenario.compute)
+
+    @property
+    def step_count(self) -> int:
+        return self.learner.updates
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.train.steps
+
+    # Learning
+
+    def step(self) -> Mapping[str, float | Tensor]:
+        """One update of AdamW: {"loss", "lr", "grad_norm", "accuracy"}.
+
+        loss       mean cross-entropy of this batch's classes, in nats, before the update
+        grad_norm  ‖g‖ before clipping
+        accuracy   share of the batch's images whose likeliest class is theirs
+        """
+        return self.learner.step(self.gradients)
+
+    def gradients(self, update: int) -> Measured:
+        """Gradients of the mean loss of a batch; that loss, and the accuracy."""
+        train, how = self.scenario.train, self.learner.how
+        pixels, classes = self.tensors(draw(self.scenario.data, train.batch, self.scenario.seed, "train", update))
+
+        def work(model: VisionTransformer, images: Tensor, wanted: Tensor) -> Measured:
+            summed, logits = self.training_loss(model, images, wanted, *how)
+            loss = summed / train.batch
+            loss.backward()
+            return {"loss": loss.detach(), "accuracy": (logits.argmax(-1) == wanted).sum() / train.batch}
+
+        micro_batches = zip(pixels.chunk(train.accumulate), classes.chunk(train.accumulate), strict=True)
+        return self.learner.gradients(update, work, micro_batches)
+
+    def tensors(self, images: Images) -> tuple[Tensor, Tensor]:
+        return as_tensors(images, self.learner.device)
+
+    def verify(self) -> None:
+        self.learner.verify(self.gradients)
+
+    # Looking
+
+    @torch.no_grad()
+    def evaluate(self) -> Mapping[str, float | Tensor]:
+        """{"val_loss", "val_accuracy"} on images that no update is ever drawn from; without dropout."""
+        total, right, seen = 0.0, 0, 0
+        with self.learner.quiet():
+            for images in self._validation:
+                pixels, classes = self.tensors(images)
+                loss, logits = summed_loss(self.model, pixels, classes, *self.learner.how)
+                total += float(loss)
+                right += int((logits.argmax(-1) == classes).sum())
+                seen += len(classes)
+        return {"val_loss": total / seen, "val_accuracy": right / seen}
+
+    @cached_property
+    def _validation(self) -> list[Images]:
+        scenario = self.scenario
+        return [
+            draw(scenario.data, scenario.train.batch, scenario.seed, "validation", number)
+            for number in range(scenario.train.validation_batches)
+        ]
+
+    @cached_property
+    def _probe(self) -> Images:
+        return draw(self.scenario.data, 1, self.scenario.seed, "probe", self.scenario.look.image)
+
+    @torch.no_grad()
+    def frame(self) -> Frame:
+        """Patterns, queries and keys of one image in every head, the image, and what each position says it is.
+
+        next/probability (T, classes): softmax of the head read at each position. Pooled by the mean, the logits of the
+        image are the mean of the patches' own, so this is their vote; pooled by a class token, its row is the answer.
+        """
+        pixels, classes = self.tensors(self._probe)
+        hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.leave")
+        with self.learner.quiet(), torch.autocast(pixels.device.type, enabled=False):
+            logits = self.model(pixels, "matmul", hooks)[0]  # (classes)
+            last = kept[f"blocks.{self.shape.layers - 1}.leave"][0]  # (T, D)
+            votes = self.model.head(self.model.last_norm(last)).softmax(-1)  # (T, classes)
+        layers = range(self.shape.layers)
+        q, k = (torch.cat([kept[f"blocks.{layer}.attention.{what}"] for layer in layers]) for what in ("query", "key"))
+        probability, order = votes.sort(-1, descending=True)
+        shown = {
+            "attention/pattern": pattern(scores(q, k), None).half(),  # (L, H, T, T)
+            "attention/query": q,  # (L, H, T, K)
+            "attention/key": k,
+            "next/probability": probability,
+            "class/probability": logits.softmax(-1),
+            "image": torch.from_numpy(np.clip(self._probe.pixels[0], 0, 1)),  # (3, Y, X), 0 black to 1 white
+        }
+        names = self.scenario.data.shapes
+        shape, said = names[int(classes[0])], names[int(logits.argmax())]
+        return Frame(
+            step=self.step_count,
+            tensors={name: tensor.cpu() for name, tensor in shown.items()},
+            tokens={
+                "probe": patch_names(self.shape),
+                "next": [names[number] for number in order.flatten().tolist()],
+                "class": list(names),
+            },
+            texts={"probe": f"an image of a {shape}, taken for a {said}"},
+            facts={
+                "mask": NO_MASK.name,
+                "predicts": "class",
+                "layers": self.shape.layers,
+                "heads": self.shape.heads,
+                "head_width": self.shape.head_width,
+                "patches": [self.shape.side, self.shape.side],
+                "class_token": self.shape.pooling == "class",
+                "is": shape,
+                "said": said,
+            },
+        )
+
+    def samples(self) -> Sequence[Sample]:
+        return ()
+
+    def facts(self) -> Mapping[str, Any]:
+        cost, batch = costs(self.shape), self.scenario.train.batch
+        return {
+            "parameters": cost.parameters,
+            "unit": "images",
+            "units_per_step": batch,
+            "flops_per_step": cost.flops_per_token * self.shape.context * batch,
+            **self.learner.facts(),
+            "classes": list(self.scenario.data.shapes),
+            "validation_images": batch * self.scenario.train.validation_batches,
+        }
+
+    # What a person may change
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        """ "lr" is the *peak* learning rate: warm-up and cosine go on, scaled."""
+        return self.learner.adjustable()
+
+    def adjust(self, name: str, value: float) -> None:
+        self.learner.adjust(name, value)
+
+    # Saving and putting back
+
+    def state_dict(self) -> State:
+        return self.learner.state()
+
+    def load_state_dict(self, state: State) -> None:
+        """Go back to a saved state. LabError if it belongs to another model shape."""
+        self.learner.load(state)

@@ -1,0 +1,178 @@
+"""Tasks that are new in every sequence: a few examples, then a question (MATH T13; Brown et al. 2020, §2).
+
+    x₁y₁x₂y₂…x_k y_k q → f(q),   f: one of mⁿ maps from n letters to m capitals, drawn anew for each sequence
+
+Notable: nothing about f is in the weights, so whatever is answered better than one time in m was learnt from the
+examples before the question. Every answer is the question after the examples before it, so one sequence measures all
+numbers of examples at once. An eighth of all maps, chosen by a hash of the map, is never trained on, and validation
+asks for these alone. The best that is possible is known: a question that came before has the answer it had, any other
+has all answers alike, so after k examples  P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m).
+
+Measured (2 layers, 4 heads, width 64): with 4 letters, 8 capitals and 8 examples the step from "an answer that was
+given" to "the answer that was given to this letter" comes after some 400 updates; with 8 letters and 16 examples it had
+not come after 1000, nor sooner with 20 letters, larger steps, examples in rounds, or only answerable questions scored.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import nan
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from txlab.errors import LabError
+from txlab.experiments.kinds.language_model.batch import Batch, Tally, as_batch
+from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
+from txlab.experiments.kinds.language_model.tokenized import probe_from, prompts_of
+from txlab.experiments.randomness import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+
+SMALLEST_VOCABULARY = 6  # two letters, four capitals
+LARGEST_VOCABULARY = 39  # thirteen letters, 26 capitals
+SMALLEST_CONTEXT = 3  # one example and a question
+HELD_OUT = 8  # one map in so many is for validation
+# Odd multipliers of a hash, one a letter, from 2⁶⁴/φ: fixed for ever.
+MULTIPLIERS = (np.arange(1, 27, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+
+
+@dataclass(frozen=True)
+class FewShotTokenizer(SymbolTokenizer):
+    """n = V / 3 letters that are asked about, and capitals that answer, m = V − n.
+
+    >>> FewShotTokenizer(9).signs
+    'abcABCDEF'
+    """
+
+    task: ClassVar[str] = "few-shot"
+
+    @cached_property
+    def signs(self) -> str:
+        letters = self.vocabulary // 3
+        capitals = self.vocabulary - letters
+        return string.ascii_lowercase[:letters] + string.ascii_uppercase[:capitals]
+
+
+def best_possible(examples: int, letters: int, answers: int) -> float:
+    """P(right) of one who knows how the tasks are drawn.
+
+    >>> best_possible(0, 4, 8), round(best_possible(8, 4, 8), 3)
+    (0.125, 0.912)
+    """
+    return 1 - (1 - 1 / letters) ** examples * (1 - 1 / answers)
+
+
+def held_out(maps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(…, n) answers 0 … m − 1 by letter → whether a map is kept for validation: a hash of it (the last steps of
+    splitmix64, Steele et al. 2014) is a multiple of eight."""
+    mixed = ((maps.astype(np.uint64) + np.uint64(1)) * MULTIPLIERS[: maps.shape[-1]]).sum(-1, dtype=np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    chosen: NDArray[np.bool_] = mixed % np.uint64(HELD_OUT) == 0
+    return chosen
+
+
+class FewShotData:
+    """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
+
+    bytes_per_token = nan  # a symbol is not made of bytes
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        self.seed, self.vocabulary = scenario.seed, scenario.data.vocabulary
+        self.batch, self.context = scenario.train.batch, scenario.model.context
+        self.at_once = scenario.train.batch // scenario.train.accumulate
+        self.validation_count = scenario.train.validation_batches
+        if not SMALLEST_VOCABULARY <= self.vocabulary <= LARGEST_VOCABULARY:
+            raise LabError(
+                f"data.vocabulary = {self.vocabulary} does not suit the few-shot task; "
+                f"allowed: {SMALLEST_VOCABULARY} … {LARGEST_VOCABULARY} symbols"
+            )
+        if self.context < SMALLEST_CONTEXT:
+            raise LabError(
+                f"model.context = {self.context} is too short for an example and a question; at least "
+                f"{SMALLEST_CONTEXT}"
+            )
+        self.letters = self.vocabulary // 3
+        self.answers = self.vocabulary - self.letters
+        self.pairs = (self.context + 1) // 2  # "aXbYcZ" is 2 · 3 tokens, the last of which is no input
+        self.counted = [k for k in (0, *(1 << n for n in range(16))) if k < self.pairs]
+        self.tokenizer = FewShotTokenizer(self.vocabulary)
+        self.fingerprint = f"few-shot/1/{self.vocabulary}/{self.context}"
+        self.tokenizer_fingerprint = f"few-shot/{self.vocabulary}"
+        look = scenario.look
+        rows, _ = self.sequences(generator(self.seed, "probe", 0), 1, unseen=True)
+        shown = self.tokenizer.encode(look.text) if look.text else rows[0, :-1].tolist()
+        self.probe = probe_from(look, shown, self.context)
+        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
+
+    def maps(self, random: np.random.Generator, count: int, unseen: bool) -> NDArray[np.int64]:
+        """(count, n) maps, all of them held out or none."""
+        maps = random.integers(0, self.answers, size=(count, self.letters))
+        while (wrong := np.flatnonzero(held_out(maps) != unseen)).size:
+            maps[wrong] = random.integers(0, self.answers, size=(wrong.size, self.letters))
+        return maps
+
+    def sequences(
+        self, random: np.random.Generator, count: int, unseen: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(count, T + 1) symbols, and which of the T targets are answers."""
+        maps = self.maps(random, count, unseen)
+        asked = random.integers(0, self.letters, size=(count, self.pairs))  # with replacement, as in best_possible
+        # An even context ends with one letter more, of which nobody asks.
+        rows = np.zeros((count, max(self.context + 1, 2 * self.pairs)), np.int64)
+        rows[:, 0 : 2 * self.pairs : 2] = asked
+        rows[:, 1 : 2 * self.pairs : 2] = self.letters + np.take_along_axis(maps, asked, axis=1)
+        scored = np.zeros((count, self.context), np.bool_)
+        scored[:, : 2 * self.pairs : 2] = True
+        scored[:, 2 * self.pairs - 1 :] = False
+        return rows[:, : self.context + 1], scored
+
+    def train_batch(self, step: int) -> Batch:
+        return as_batch(*self.sequences(generator(self.seed, "batch", step), self.batch, unseen=False))
+
+    def validation_batches(self) -> list[Batch]:
+        found = []
+        for number in range(self.validation_count):
+            rows, scored = self.sequences(generator(self.seed, "validation", number), self.batch, unseen=True)
+            found += [
+                as_batch(rows[i : i + self.at_once], scored[i : i + self.at_once])
+                for i in range(0, len(rows), self.at_once)
+            ]
+        return found
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        """accuracy_k: share of right answers after k examples, k = 0, 1, 2, 4, 8 …, on maps that were never trained."""
+        right = logits.argmax(-1) == targets  # (B, T)
+        return {f"accuracy_{k}": (float(right[:, 2 * k].sum()), len(right)) for k in self.counted}
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        return {}
+
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "corpus": {
+                "name": "few-shot",
+                "fingerprint": self.fingerprint,
+                "letters": self.letters,
+                "answers": self.answers,
+                "examples": self.pairs - 1,
+                "tasks": self.answers**self.letters,
+                "best_possible": {f"accuracy_{k}": best_possible(k, self.letters, self.answers) for k in self.counted},
+            },
+            "tokenizer": {"kind": "symbols", "vocabulary": self.vocabulary},
+        }

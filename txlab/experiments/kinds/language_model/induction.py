@@ -1,0 +1,174 @@
+"""A task that only an induction head solves: random symbols in which one segment comes twice (MATH T1, T9).
+
+    prefix │ segment │ filler │ the segment again │ rest   (Olsson et al. 2022, In-context learning and induction heads)
+
+Prefix and filler have random lengths, so the place of the answer must be found by looking for the current symbol
+further up and reading what came after it. Notable: the segment's symbols are all different and occur nowhere else in
+the sequence, so the answer is determined, and only these answers are scored: the segment again, after its first symbol.
+
+Measured (2 layers, 4 heads, width 64, T = 32, V = 64): scoring every token instead is slower, accuracy .01 after 800
+steps against .08; segments of up to a half of the sequence rather than a third bring .95 after about 500 steps where it
+was not reached in 800; with learned positions the loss can rest for 1500 steps on a head that only guesses the
+distance, with rotary ones it took 500.
+"""
+
+from __future__ import annotations
+
+import string
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import nan
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from txlab.engine.tokenizers.labelled import Labelled
+from txlab.engine.tokenizers.tokenizer import unknown_token
+from txlab.errors import LabError
+from txlab.experiments.kinds.language_model.batch import Batch, Tally, as_batch
+from txlab.experiments.kinds.language_model.tokenized import probe_from, prompts_of
+from txlab.experiments.randomness import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+
+SMALLEST_CONTEXT = 8
+SMALLEST_VOCABULARY = 8
+
+
+@cache
+def alphabet() -> str:
+    """The signs for symbols: letters, digits, space and full stop first, then Latin, Greek and Cyrillic letters."""
+    further = "".join(chr(point) for point in (*range(0x00C0, 0x0530), *range(0x1E00, 0x1F00)) if chr(point).isalpha())
+    return string.ascii_letters + string.digits + " ." + further
+
+
+@dataclass(frozen=True)
+class SymbolTokenizer(Labelled):
+    """One token for each of the first V signs of the alphabet."""
+
+    vocabulary: int
+    task: ClassVar[str] = "induction"
+
+    @cached_property
+    def signs(self) -> str:
+        return alphabet()[: self.vocabulary]
+
+    def encode(self, text: str) -> list[int]:
+        """Raises LabError for a sign that is not a symbol of the task."""
+        for sign in text:
+            if sign not in self.signs:
+                raise LabError(f"{sign!r} is not a symbol of the {self.task} task; allowed: {self.signs}")
+        return [self.signs.index(sign) for sign in text]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return "".join(map(self.label, ids))
+
+    def label(self, token: int) -> str:
+        if not 0 <= token < self.vocabulary:
+            raise unknown_token(token, self.vocabulary)
+        return self.signs[token]
+
+
+class SymbolData(ABC):
+    """What a generated task over symbols has whatever it asks: its tokenizer, a probe, prompts and facts."""
+
+    bytes_per_token = nan  # a symbol is not made of bytes
+    task: ClassVar[str]
+
+    def __init__(self, scenario: LanguageModelScenario, version: str) -> None:
+        self.seed = scenario.seed
+        self.batch, self.context = scenario.train.batch, scenario.model.context
+        self.validation_count = scenario.train.validation_batches
+        self.vocabulary = scenario.data.vocabulary
+        if not SMALLEST_VOCABULARY <= self.vocabulary <= len(alphabet()):
+            raise LabError(
+                f"data.vocabulary = {self.vocabulary} does not suit the {self.task} task; "
+                f"allowed: {SMALLEST_VOCABULARY} … {len(alphabet())} symbols"
+            )
+        self.tokenizer = SymbolTokenizer(self.vocabulary)
+        self.fingerprint = f"{self.task}/{version}/{self.vocabulary}/{self.context}"
+        self.tokenizer_fingerprint = f"symbols/{self.vocabulary}"
+        look = scenario.look
+        shown = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
+        self.probe = probe_from(look, shown, self.context)
+        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
+
+    @abstractmethod
+    def example(self, length: int) -> list[int]:
+        """The probe."""
+
+    @abstractmethod
+    def made(self, random: np.random.Generator) -> Batch:
+        """A batch of what a generator draws."""
+
+    def train_batch(self, step: int) -> Batch:
+        return self.made(generator(self.seed, "batch", step))
+
+    def validation_batches(self) -> list[Batch]:
+        return [self.made(generator(self.seed, "validation", i)) for i in range(self.validation_count)]
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        return {}
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        return {}
+
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "corpus": {"name": self.task, "fingerprint": self.fingerprint, "symbols": self.vocabulary},
+            "tokenizer": {"kind": "symbols", "vocabulary": self.vocabulary},
+        }
+
+
+class InductionData(SymbolData):
+    """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
+
+    task = "induction"
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        super().__init__(scenario, "1")
+        if self.context < SMALLEST_CONTEXT:
+            raise LabError(
+                f"model.context = {self.context} is too short for a segment to come twice; at least {SMALLEST_CONTEXT}"
+            )
+
+    def sequences(self, random: np.random.Generator, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(count, T + 1) symbols, and which of the T targets are determined."""
+        length = self.context + 1
+        # Each row is a shuffled vocabulary: its first n symbols are the segment, the others fill the rest.
+        order = random.permuted(np.tile(np.arange(self.vocabulary), (count, 1)), axis=1)
+        longest = min((length - 2) // 2, self.vocabulary // 2)
+        n = random.integers(max(2, longest // 3), longest + 1, size=(count, 1))
+        free = length - 2 * n
+        prefix = random.integers(0, free // 2 + 1)
+        filler = random.integers(0, free - prefix + 1)
+        fill = n + random.integers(0, 1 << 32, size=(count, length)) % (self.vocabulary - n)
+        place = np.arange(length)[None, :]
+        first, second = place - prefix, place - prefix - n - filler
+        in_first, in_second = (first >= 0) & (first < n), (second >= 0) & (second < n)
+        index = np.where(in_first, first, np.where(in_second, second, fill))
+        return np.take_along_axis(order, index, axis=1), (in_second & (second >= 1))[:, 1:]
+
+    def example(self, length: int) -> list[int]:
+        """The probe: a segment twice with different symbols around it, so that only the segment repeats."""
+        n = max(1, min(length // 3, self.vocabulary // 2))
+        around = length - 2 * n
+        symbols = generator(self.seed, "probe", 0).permutation(self.vocabulary)
+        segment, other = symbols[:n], np.resize(symbols[n:], around)
+        prefix = around // 3
+        return [*other[:prefix].tolist(), *segment.tolist(), *other[prefix:].tolist(), *segment.tolist()]
+
+    def made(self, random: np.random.Generator) -> Batch:
+        return as_batch(*self.sequences(random, self.batch))

@@ -1,0 +1,194 @@
+"""Several texts read in given shares, and how often each has been read by then (MATH T12).
+
+Notable: which text a sequence comes from is drawn for whole blocks of steps at once, so that what every text has had
+after n steps is counted without drawing n batches, and neither has anything to remember. The validation loss is that of
+the mixture, Σ wᵢ Lᵢ over texts, with each Lᵢ beside it. One tokenizer serves all: one that is learnt here is learnt
+from all training shares together, however they are weighted.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.experiments.corpora import BETWEEN, Corpus, Split, load_corpus, refuse_too_much
+from txlab.experiments.kinds.language_model.batch import Batch, Tally, as_batch
+from txlab.experiments.kinds.language_model.data import tokenizer_facts
+from txlab.experiments.kinds.language_model.tokenized import (
+    TokenizedText,
+    bytes_a_token,
+    probe_of,
+    prompts_of,
+    spread,
+    windows,
+)
+from txlab.experiments.kinds.language_model.trained_tokenizers import tokenizer_for
+from txlab.experiments.randomness import generator
+from txlab.experiments.tokenizer_store import fingerprint
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from txlab.experiments.kinds.language_model.schema import Data, LanguageModelScenario
+
+BLOCK = 1024  # steps whose texts are drawn together
+
+
+@dataclass(frozen=True)
+class ReadPart:
+    """A text of the mixture; `share` is its weight over the sum of all."""
+
+    name: str
+    share: float
+    corpus: Corpus
+    split: Split
+
+
+def read_parts(data: Data) -> list[ReadPart]:
+    """The texts of data.mixture. LabError names one that cannot be read."""
+    total = sum(part.weight for part in data.mixture)
+    names = part_names([part.text for part in data.mixture])
+    corpora = []
+    for number, part in enumerate(data.mixture):
+        said = f"data.mixture[{number}].text ="
+        corpora.append(load_corpus(part.text, said))
+        refuse_too_much(corpora, said)
+    return [
+        ReadPart(name, part.weight / total, corpus, corpus.split(data.validation))
+        for name, part, corpus in zip(names, data.mixture, corpora, strict=True)
+    ]
+
+
+def part_names(texts: Sequence[str]) -> list[str]:
+    """A short name a text, for metrics, none twice.
+
+    >>> part_names(["python-docs", "/home/ann/notes.txt", "/home/bob/notes.txt"])
+    ['python-docs', 'notes', 'notes-2']
+    """
+    names: list[str] = []
+    for text in texts:
+        last = text.rstrip("/").rpartition("/")[2]
+        plain = re.sub(r"[^\w.-]+", "-", last.rpartition(".")[0] or last).strip("-.")[:40] or "text"
+        name, number = plain, 1
+        while name in names:
+            number += 1
+            name = f"{plain}-{number}"
+        names.append(name)
+    return names
+
+
+def joined(parts: Sequence[ReadPart]) -> str:
+    """What a tokenizer is learnt from."""
+    return BETWEEN.join(part.split.train for part in parts)
+
+
+class MixtureData:
+    """Windows of T + 1 tokens of several texts; with weights wᵢ a sequence comes from text i with probability wᵢ."""
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        started = time.perf_counter()
+        train = scenario.train
+        self.seed, self.batch, self.context = scenario.seed, train.batch, scenario.model.context
+        self.at_once = train.batch // train.accumulate
+        parts = read_parts(scenario.data)
+        self.names = [part.name for part in parts]
+        self.shares = np.array([part.share for part in parts])
+        self.tokenizer: Tokenizer = tokenizer_for(scenario.data, joined(parts))
+        self.tokenizer_fingerprint = fingerprint(self.tokenizer)
+        self.tokenizer_name, self.vocabulary = scenario.data.tokenizer, self.tokenizer.vocabulary
+        self.texts = [
+            TokenizedText.of(part.corpus, part.split, self.tokenizer, self.context + 1, f"data.mixture[{n}].text")
+            for n, part in enumerate(parts)
+        ]
+        named = "\n".join(f"{part.share!r} {part.corpus.fingerprint}" for part in parts)
+        self.fingerprint = sha256(named.encode()).hexdigest()
+        self.starts = [
+            spread(len(text.validation), self.context, train.validation_batches, train.batch) for text in self.texts
+        ]
+        per_token = [
+            bytes_a_token(self.tokenizer, windows(text.validation, starts, self.context + 1)[:, 1:])
+            for text, starts in zip(self.texts, self.starts, strict=True)
+        ]
+        self.bytes_per_token = float(self.shares @ np.array(per_token))  # of the mixture, as the validation loss is
+        first = max(parts, key=lambda part: part.share)
+        self.probe = probe_of(scenario.look, self.tokenizer, first.split.validation, self.context)
+        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
+        self.drawn: tuple[int, NDArray[np.int64]] = (-1, np.zeros((0, 0), np.int64))
+        self.seconds = time.perf_counter() - started
+
+    def sources(self, block: int) -> NDArray[np.int64]:
+        """(BLOCK, B): which text each sequence of these steps comes from."""
+        if self.drawn[0] != block:
+            random = generator(self.seed, "sources", block)
+            self.drawn = block, random.choice(len(self.shares), size=(BLOCK, self.batch), p=self.shares)
+        return self.drawn[1]
+
+    def train_batch(self, step: int) -> Batch:
+        sources = self.sources(step // BLOCK)[step % BLOCK]
+        places = generator(self.seed, "batch", step).random(self.batch)
+        rows = np.empty((self.batch, self.context + 1), np.int64)
+        for number, text in enumerate(self.texts):
+            chosen = np.flatnonzero(sources == number)
+            starts = (places[chosen] * (len(text.train) - self.context)).astype(np.int64)
+            rows[chosen] = windows(text.train, starts, self.context + 1)
+        return as_batch(rows)
+
+    def validation_batches(self) -> list[Batch]:
+        """As many batches of each text; weighted so that the mean over all is Σ wᵢ Lᵢ."""
+        found = []
+        for name, share, text, starts in zip(self.names, self.shares, self.texts, self.starts, strict=True):
+            rows = windows(text.validation, starts, self.context + 1)
+            for i in range(0, len(rows), self.at_once):
+                batch = as_batch(rows[i : i + self.at_once])
+                found.append(Batch(batch.inputs, batch.targets, float(share) / len(rows), name))
+        return found
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        return {}
+
+    def sequences_drawn(self, updates: int) -> NDArray[np.int64]:
+        """How many sequences each text has given in the first `updates` steps."""
+        counts = np.zeros(len(self.texts), np.int64)
+        for block in range(-(-updates // BLOCK)):
+            upto = self.sources(block)[: updates - block * BLOCK]
+            counts += np.bincount(upto.flatten(), minlength=len(counts))
+        return counts
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        """epochs/<name>: tokens drawn from a text over tokens there are in its training share."""
+        drawn = self.sequences_drawn(updates) * self.context
+        return {
+            f"epochs/{name}": float(tokens) / len(text.train)
+            for name, tokens, text in zip(self.names, drawn, self.texts, strict=True)
+        }
+
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        parts: list[Mapping[str, Any]] = [
+            {**text.facts(), "name": name, "share": float(share), "validation_scored": len(starts) * self.context}
+            for name, share, text, starts in zip(self.names, self.shares, self.texts, self.starts, strict=True)
+        ]
+        sums = ["documents", "left_out", "bytes", "train_bytes", "train_tokens", "validation_bytes"]
+        sums += ["validation_tokens", "validation_scored"]
+        return {
+            "corpus": {
+                "name": " + ".join(self.names),
+                "fingerprint": self.fingerprint,
+                **{key: sum(part[key] for part in parts) for key in sums},
+                "parts": parts,
+            },
+            "tokenizer": tokenizer_facts(self.tokenizer, self.tokenizer_name, self.bytes_per_token, self.seconds),
+        }

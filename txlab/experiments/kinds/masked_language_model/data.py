@@ -1,0 +1,127 @@
+"""A text with hidden tokens, as batches: windows and what is hidden in them are functions of (seed, step) (MATH T10).
+
+Notable: what is hidden changes every time a window is drawn (the first BERT masked its text once and for all); for
+validation it is fixed, so that two evaluations of the same weights are the same number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from math import nan
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from txlab.engine.transformer.bert import mask_tokens
+from txlab.errors import LabError
+from txlab.experiments.corpora import load_corpus
+from txlab.experiments.kinds.language_model.batch import NOT_SCORED, Batch, Tally
+from txlab.experiments.kinds.language_model.data import tokenizer_facts
+from txlab.experiments.kinds.language_model.tokenized import TokenizedText, spread, windows
+from txlab.experiments.kinds.language_model.trained_tokenizers import tokenizer_for
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
+from txlab.experiments.kinds.masked_language_model.tokens import MASK, SPECIAL, decoded, encoded, label, special_of
+from txlab.experiments.randomness import derived_seed, generator
+from txlab.experiments.tokenizer_store import fingerprint
+
+
+class MaskedData:
+    """Windows [CLS] T − 2 tokens [SEP]; see language_model.data.Data for what the experiment asks of it.
+
+    vocabulary  V + 3: the tokenizer's, and [CLS], [SEP], [MASK]
+    """
+
+    bytes_per_token = nan  # the loss is that of some tokens, seen from both sides: no code length of the text
+
+    def __init__(self, scenario: MaskedLanguageModelScenario) -> None:
+        started = time.perf_counter()
+        train, data = scenario.train, scenario.data
+        self.seed, self.share = scenario.seed, data.masked
+        self.batch, self.inside = train.batch, scenario.model.context - 2
+        self.at_once = train.batch // train.accumulate
+        corpus = load_corpus(data.text)
+        split = corpus.split(data.validation)
+        self.tokenizer = tokenizer_for(data, split.train)
+        self.tokenizer_name = data.tokenizer
+        self.tokenizer_fingerprint = fingerprint(self.tokenizer)
+        self.fingerprint = corpus.fingerprint
+        self.special = special_of(self.tokenizer)
+        self.vocabulary = self.tokenizer.vocabulary + len(SPECIAL)
+        self.text = TokenizedText.of(corpus, split, self.tokenizer, self.inside, f"data.text = {data.text!r}")
+        self.starts = spread(len(self.text.validation) + 1, self.inside, train.validation_batches, train.batch)
+        beginning = split.validation[: 64 * scenario.look.positions]
+        most = min(scenario.look.positions, scenario.model.context) - 2
+        if most < 1:
+            raise LabError(f"look.positions = {scenario.look.positions} leaves no token between [CLS] and [SEP]")
+        self.probe = encoded(self.tokenizer, scenario.look.text or beginning, most)
+        if len(self.probe) < 3:
+            raise LabError(f"look.text = {scenario.look.text!r} has no token; a probe needs at least 1")
+        self.prompts = [self.gaps(prompt) for prompt in scenario.sampling.prompts]
+        self.seconds = time.perf_counter() - started
+
+    def gaps(self, prompt: str) -> list[int]:
+        """A text with [MASK] as ids. LabError for one without, or too long."""
+        ids = encoded(self.tokenizer, prompt)
+        if self.special.mask not in ids:
+            raise LabError(f"sampling.prompts has {prompt!r}, in which no {MASK} is to be filled")
+        if len(ids) > self.inside + 2:
+            raise LabError(
+                f"sampling.prompts has {prompt!r}, which is {len(ids)} tokens with [CLS] and [SEP]; "
+                f"model.context = {self.inside + 2} is the most"
+            )
+        return ids
+
+    def hidden(self, rows: NDArray[np.int64], purpose: str, number: int) -> Batch:
+        """(n, T − 2) tokens → inputs and targets (n, T), what is hidden drawn for (seed, purpose, number)."""
+        begin, end, mask = self.tokenizer.vocabulary + np.arange(3)
+        ids = np.pad(rows, ((0, 0), (1, 1)), constant_values=begin)
+        ids[:, -1] = end
+        inputs, targets = mask_tokens(
+            torch.from_numpy(ids),
+            torch.Generator().manual_seed(derived_seed(self.seed, purpose, number)),
+            self.share,
+            mask_id=int(mask),
+            vocabulary=self.tokenizer.vocabulary,
+            never=(int(begin), int(end)),
+        )
+        return Batch(inputs, targets)
+
+    def train_batch(self, step: int) -> Batch:
+        tokens = self.text.train
+        starts = generator(self.seed, "batch", step).integers(0, len(tokens) - self.inside + 1, size=self.batch)
+        return self.hidden(windows(tokens, starts, self.inside), "mask", step)
+
+    def validation_batches(self) -> list[Batch]:
+        rows = windows(self.text.validation, self.starts, self.inside)
+        whole = self.hidden(rows, "validation mask", 0)
+        return [
+            Batch(inputs, targets)
+            for inputs, targets in zip(
+                torch.split(whole.inputs, self.at_once), torch.split(whole.targets, self.at_once), strict=True
+            )
+        ]
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        """masked_accuracy: share of the tokens to be guessed that are the likeliest."""
+        asked = targets != NOT_SCORED
+        right = (logits.argmax(-1) == targets) & asked
+        return {"masked_accuracy": (float(right.sum()), int(asked.sum()))}
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        return {}
+
+    def label(self, token: int) -> str:
+        return label(self.tokenizer, token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return decoded(self.tokenizer, ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "corpus": {**self.text.facts(), "validation_scored": len(self.starts) * self.inside},
+            "tokenizer": tokenizer_facts(self.tokenizer, self.tokenizer_name, self.bytes_per_token, self.seconds),
+        }

@@ -1,0 +1,93 @@
+"""What a masked-language-model scenario may say: data, masking, model, training, fillings, and what is looked at.
+
+Defaults live here. Letters in the descriptions are MATH.md's. No torch at import time.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from txlab.experiments.kinds.language_model import schema as language_model
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
+
+
+class Data(Section):
+    """What is learned from."""
+
+    source: Literal["text"] = "text"
+    text: str = Field(
+        "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
+    )
+    tokenizer: str = Field(
+        "bpe",
+        description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
+    )
+    vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(1024, description="tokens of bpe, words of words")
+    ties: Literal["first", "greatest"] = Field(
+        "first",
+        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
+    )
+    validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
+    masked: Annotated[float, Field(gt=0, le=0.9)] = Field(
+        0.15, description="share of the tokens to be guessed; of these 80 % are hidden, 10 % another token, 10 % stay"
+    )
+
+
+class Model(Section):
+    """The shape of the encoder (MATH T10); positions are learnt."""
+
+    layers: PositiveInt = Field(4, description="N, blocks")
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
+    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
+    context: Annotated[int, Field(ge=4, le=65_536)] = Field(64, description="T, positions, [CLS] and [SEP] among them")
+    norm: Literal["post", "pre"] = Field("post", description="post: as published")
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    tied: bool = Field(True, description="W_U = W_Eᵀ")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        return self
+
+
+class Sampling(Section):
+    """Gaps that the model fills while it trains."""
+
+    prompts: list[str] = Field(default_factory=list, max_length=16, description="texts with [MASK] in them")
+    fillings: Annotated[int, Field(ge=1, le=20)] = Field(3, description="likeliest tokens told for each [MASK]")
+
+
+class Look(language_model.Look):
+    """What a frame shows: the attention patterns of one short text, and what each position takes its token to be."""
+
+    text: str = Field("", description="the probe text, with [MASK] or without; empty = the beginning of validation")
+    next_tokens: Annotated[int, Field(ge=1, le=50)] = Field(8, description="likeliest tokens kept a position")
+
+
+class MaskedLanguageModelScenario(Scenario):
+    """An encoder that learns to guess tokens that were hidden, from both sides."""
+
+    kind: Literal["masked-language-model"] = "masked-language-model"
+    data: Data = Field(default_factory=Data)
+    model: Model = Field(default_factory=Model)
+    train: language_model.Train = Field(default_factory=language_model.Train)
+    sampling: Sampling = Field(default_factory=Sampling)
+    look: Look = Field(default_factory=Look)
+    start: Start = Field(default_factory=Start)
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
+        if self.start.run and not model.model_fields_set:  # taken over from there, and not known before
+            shape, long = f"that of {self.start.run}", "T"
+        tokens = told_tokens(data.tokenizer, data.vocabulary)
+        return [
+            ("Model", shape),
+            ("Text", f"{data.text}, {tokens}; {round(100 * data.masked)} % asked for"),
+            *([("Begins", f"with the weights of {self.start.run}")] if self.start.run else []),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} × {long} tokens"),
+        ]

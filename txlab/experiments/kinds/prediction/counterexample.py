@@ -1,0 +1,161 @@
+"""Baird's counterexample as an Experiment: a step is a sweep over all states, or one step of a life (MATH M4).
+
+Notable: every true value is 0 and the features can say so, yet bootstrapping off-policy makes the weights grow for
+ever; the rules with a gradient correction stay. Their error in the values need not fall to 0: what they bring to 0 is
+the projected Bellman error, and both are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.rl.off_policy import (
+    RULES,
+    TITLES,
+    OffPolicy,
+    Weights,
+    off_policy,
+    projected_error,
+    sampled_td,
+    value_error,
+)
+from txlab.engine.rl.worlds import baird
+from txlab.errors import LabError, nearest
+from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of
+from txlab.experiments.kinds.prediction.schema import PredictionScenario
+from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.randomness import generator
+from txlab.experiments.tabular.frames import facts_of
+from txlab.experiments.tabular.world import world_of
+
+SHOWN = (1, 7, 8)  # w₁ … w₆ are alike in the sweeps
+
+
+def problem_of(scenario: PredictionScenario) -> OffPolicy:
+    """Baird's world with its features, and how often the behaviour is in each state: always the same."""
+    process = world_of(scenario.world).process
+    S = process.size
+    weighting = np.full(S, 1 / S)
+    target, behaviour = np.tile(baird.TARGET, (S, 1)), np.tile(baird.BEHAVIOUR, (S, 1))
+    return off_policy(process, baird.features(), target, behaviour, weighting, process.discount)
+
+
+class CounterexampleExperiment:
+    """See protocol.Experiment; `at`: the weights of each curve; `stands`: the state of those that live step by step."""
+
+    def __init__(self, scenario: PredictionScenario) -> None:
+        self.scenario = scenario
+        self.world = world_of(scenario.world)
+        self.problem = problem_of(scenario)
+        self.curves = scenario.drawn()
+        self.true = np.zeros(self.problem.process.size)
+        D = self.problem.features.shape[1]
+        self.at = [Weights(baird.WEIGHTS.copy(), np.zeros(D)) for _ in self.curves]
+        self.alpha = [curve.alpha for curve in self.curves]
+        self.beta = scenario.predict.beta
+        self.seed = int(seeds_of(scenario.seed, 1)[0])
+        first = int(generator(scenario.seed, "baird", 0).integers(self.problem.process.size))
+        self.stands = [first] * len(self.curves)
+        self.step_count = 0
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.predict.episodes
+
+    def step(self) -> Mapping[str, float]:
+        """One sweep, or one step: rms/… the value error √ Σ d V², projected/… the root of the projected Bellman error,
+        w1/…, w7/…, w8/… the weights."""
+        found = {}
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, curve in enumerate(self.curves):
+                if curve.method == "semi-gradient-td":
+                    w, self.stands[i] = sampled_td(
+                        self.problem, self.at[i].w, self.stands[i], self.seed, self.step_count, 1, self.alpha[i]
+                    )
+                    self.at[i] = Weights(w, self.at[i].v)
+                else:
+                    self.at[i] = RULES[curve.method](self.problem, self.at[i], self.alpha[i], self.beta)
+                w = self.at[i].w
+                found[f"rms/{curve.name}"] = value_error(self.problem, w, self.true)
+                found[f"projected/{curve.name}"] = projected_error(self.problem, w)
+                found |= {f"w{k}/{curve.name}": float(w[k - 1]) for k in SHOWN}
+        self.step_count += 1
+        return found
+
+    def verify(self) -> None:
+        return
+
+    def evaluate(self) -> Mapping[str, float]:
+        return {}
+
+    def frame(self) -> Frame:
+        """true/v (S) = 0; of each side i/v (S) and i/weights (D)."""
+        tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, at in enumerate(self.at):
+                tensors[f"{i}/v"] = (self.problem.features @ at.w).astype(np.float32)
+                tensors[f"{i}/weights"] = at.w.astype(np.float32)
+        sides = [
+            curve_side(curve, self.problem.gamma, TITLES[curve.method], alpha=alpha, beta=self.beta)
+            for curve, alpha in zip(self.curves, self.alpha, strict=True)
+        ]
+        lives = [curve.method == "semi-gradient-td" for curve in self.curves]
+        states = [state if alive else -1 for state, alive in zip(self.stands, lives, strict=True)]
+        facts = facts_of(self.scenario.world.model_dump(), sides, states, updates=[self.step_count] * len(sides))
+        return Frame(self.step_count, tensors, facts=facts | {"values": "w · x(s)"})
+
+    def samples(self) -> Sequence[Sample]:
+        return ()
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "unit": "sweeps",
+            "units_per_step": 1,
+            "states": self.problem.process.size,
+            "world": self.world.title,
+            "notes": list(self.world.notes),
+            "headline": [f"rms/{curve.name}" for curve in self.curves],
+            "compute": {"device": "cpu", "dtype": "float64"},
+        }
+
+    # What a person may change
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        found = {
+            f"alpha/{curve.name}": Adjustable(f"alpha/{curve.name}", alpha, 0.0, 1.0)
+            for curve, alpha in zip(self.curves, self.alpha, strict=True)
+        }
+        return found | {"beta": Adjustable("beta", self.beta, 0.0, 1.0)}
+
+    def adjust(self, name: str, value: float) -> None:
+        known = self.adjustable()
+        if name not in known:
+            raise LabError(f"{name!r} cannot be changed{nearest(name, known)}; allowed: {', '.join(known)}")
+        if name == "beta":
+            self.beta = value
+        else:
+            self.alpha[list(known).index(name)] = value
+
+    # Being put back
+
+    def state_dict(self) -> State:
+        return {
+            "step": self.step_count,
+            "w": np.stack([at.w for at in self.at]),
+            "v": np.stack([at.v for at in self.at]),
+            "stands": list(self.stands),
+            "alpha": list(self.alpha),
+            "beta": self.beta,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        w, v = (np.array(state[name], dtype=np.float64) for name in ("w", "v"))
+        if w.shape != (len(self.at), len(self.at[0].w)):
+            raise LabError(f"the checkpoint does not fit this scenario: it has {len(w)} curves, not {len(self.at)}")
+        self.at = [Weights(one.copy(), other.copy()) for one, other in zip(w, v, strict=True)]
+        self.stands = [int(each) for each in state["stands"]]
+        self.alpha, self.beta = [float(each) for each in state["alpha"]], float(state["beta"])
+        self.step_count = state["step"]

@@ -1,0 +1,230 @@
+"""Prediction as an Experiment: a step is one more episode of every run, learnt by every method, λ and α (MATH M3, M4).
+
+Notable: all settings learn from the same episodes, so they differ by what they do and not by their luck. What a run
+lives through is a function of its seed and of how far it came; a checkpoint has the weights, the errors summed up so
+far, and for each run two numbers. A setting whose values run away is kept: its error is then infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.engine.rl.dynamic_programming import even
+from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.prediction import METHODS
+from txlab.engine.rl.prediction_sweep import PredictionSweep
+from txlab.engine.rl.rollouts import Lives
+from txlab.errors import LabError
+from txlab.experiments.kinds.prediction.schema import Curve, Method, PredictionScenario, depth_of
+from txlab.experiments.kinds.prediction.settings import check_size, features_of, learnt
+from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.randomness import derived_seed
+from txlab.experiments.tabular.frames import facts_of, side_of
+from txlab.experiments.tabular.world import world_of
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.network import NetworkSweep
+
+
+def seeds_of(seed: int, runs: int) -> np.ndarray:
+    """(M) one seed a run; the first runs stay the same when there are more."""
+    return np.array([derived_seed(seed, "prediction", run) for run in range(runs)], dtype=np.uint64)
+
+
+def title_of(method: Method) -> str:
+    return METHODS[method].title if method in METHODS else "TD(λ) with a network"
+
+
+class EpisodeExperiment:
+    """See protocol.Experiment; in `scenario` nothing is "auto".
+
+    error, total   method → (M, K): RMS error of the last episode, and summed over the episodes so far
+    """
+
+    def __init__(self, scenario: PredictionScenario) -> None:
+        self.scenario = scenario
+        predict = scenario.predict
+        self.world = world_of(scenario.world)
+        self.process = self.world.process
+        self.gamma = self.process.discount
+        self.true = solved(self.process, even(self.process), self.gamma)
+        self.counted = np.flatnonzero(~self.process.terminal)
+        self.features = features_of(predict, self.process.size)
+        check_size(scenario, self.features.size)
+        self.learnt = learnt(scenario)
+        seeds = seeds_of(scenario.seed, predict.runs)
+        self.lives = Lives(self.process, seeds)
+        self.sweeps = {method: self.sweep_of(method, seeds) for method in self.learnt}
+        self.error = {method: sweep.rms_error(self.true, self.counted) for method, sweep in self.sweeps.items()}
+        self.total = {method: np.zeros_like(error) for method, error in self.error.items()}
+        self.step_count = 0
+
+    def sweep_of(self, method: Method, seeds: np.ndarray) -> PredictionSweep | NetworkSweep:
+        predict, settings = self.scenario.predict, self.learnt[method].settings(self.gamma)
+        if method == "network":
+            import torch
+
+            from txlab.engine.rl.network import NetworkSweep
+
+            torch.set_num_threads(self.scenario.compute.threads or 1)
+            return NetworkSweep(self.features, seeds, settings, predict.hidden)
+        return PredictionSweep(method, self.features, predict.runs, settings, predict.initial)
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.predict.episodes
+
+    # Learning
+
+    def step(self) -> Mapping[str, float]:
+        """The next episode of every run.
+
+        rms/…                the RMS error of the values over the states, after this episode; mean over the runs
+        rms_low/…, rms_high/…   one standard error below and above
+        score/METHOD         what the grid shows at the method's best setting: the mean over the episodes so far, or the
+                             last error (predict.score)
+        """
+        episodes = self.lives.episodes()
+        for method, sweep in self.sweeps.items():
+            sweep.learn(episodes)
+            self.error[method] = sweep.rms_error(self.true, self.counted)
+            with np.errstate(over="ignore"):
+                self.total[method] = self.total[method] + self.error[method]
+        self.step_count += 1
+        gridded = [method for method, each in self.learnt.items() if each.grid is not None]
+        found = {f"score/{method}": float(self.scores(method)[0].min()) for method in gridded}
+        band: dict[str, float] = {}
+        for curve in self.curves():
+            mean, error = over_runs(self.error[curve.method][:, self.place(curve)])
+            found[f"rms/{curve.name}"] = float(mean)
+            if np.isfinite(error):
+                band[f"rms_low/{curve.name}"] = float(mean - error)
+                band[f"rms_high/{curve.name}"] = float(mean + error)
+        return found | band  # the order is that of the lists on the screens
+
+    def verify(self) -> None:
+        return
+
+    def scores(self, method: Method) -> tuple[np.ndarray, np.ndarray]:
+        """(K), (K): the score of every setting, mean over the runs, and its standard error."""
+        whole = self.scenario.predict.score == "mean" and self.step_count > 0
+        return over_runs(self.total[method] / self.step_count if whole else self.error[method])
+
+    def curves(self) -> list[Curve]:
+        """What is drawn: what the scenario says, else every method at its best setting so far, by its own name."""
+        said = self.scenario.drawn()
+        if said:
+            return said
+        found = []
+        for method, each in self.learnt.items():
+            depth, alpha = each.pairs[int(self.scores(method)[0].argmin())]
+            best: dict[str, Any] = {depth_of(method) or "lam": depth, "alpha": alpha}
+            found.append(Curve(method=method, label=method, **best))
+        return found
+
+    def place(self, curve: Curve) -> int:
+        """Which of its method's settings it is."""
+        return self.learnt[curve.method].pairs.index((curve.depth, curve.alpha))
+
+    # Looking
+
+    def evaluate(self) -> Mapping[str, float]:
+        return {}
+
+    def frame(self) -> Frame:
+        """true/v; of each curve i/v, mean over the runs, and i/spread, their deviation; the grid as a sweep."""
+        curves = self.curves()
+        tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, curve in enumerate(curves):
+                values = self.sweeps[curve.method].values()[:, :, self.place(curve)]  # (M, S)
+                values = np.where(self.process.terminal, 0.0, values)
+                tensors[f"{i}/v"] = values.mean(axis=0).astype(np.float32)
+                tensors[f"{i}/spread"] = values.std(axis=0).astype(np.float32)
+        sides = [curve_side(curve, self.gamma, title_of(curve.method)) for curve in curves]
+        lived, many = int(self.lives.begin.sum()), len(curves)
+        world = self.scenario.world.model_dump()
+        facts = facts_of(world, sides, episodes=[self.step_count] * many, updates=[lived] * many)
+        facts["values"] = f"mean over {self.scenario.predict.runs} runs"
+        gridded = [method for method, each in self.learnt.items() if each.grid is not None]
+        if gridded:
+            scores = {method: self.scores(method) for method in gridded}
+            grids = {method: self.learnt[method].grid for method in gridded}
+            tensors["sweep/score"] = np.stack([scores[method][0][grids[method]] for method in gridded])
+            tensors["sweep/error"] = np.stack([scores[method][1][grids[method]] for method in gridded])
+            predict, axis = self.scenario.predict, self.scenario.axis
+            facts["sweep"] = {
+                "axes": [
+                    ["method", list(gridded)],
+                    [axis, list(getattr(predict, axis))],
+                    ["alpha", list(predict.alpha)],
+                ],
+                "score": "RMS error",
+                "better": "low",
+            }
+        return Frame(self.step_count, tensors, facts=facts)
+
+    def samples(self) -> Sequence[Sample]:
+        return ()
+
+    def facts(self) -> Mapping[str, Any]:
+        settings = sum(len(each.pairs) for each in self.learnt.values())
+        return {
+            "unit": "episodes",
+            "units_per_step": self.scenario.predict.runs * settings,
+            "states": self.process.size,
+            "world": self.world.title,
+            "notes": list(self.world.notes),
+            "settings": settings,
+            "runs": self.scenario.predict.runs,
+            "headline": [f"{'rms' if self.scenario.drawn() else 'score'}/{curve.name}" for curve in self.curves()],
+            "compute": {"device": "cpu", "dtype": "float64"},
+        }
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        return {}
+
+    def adjust(self, name: str, value: float) -> None:
+        raise LabError(f"{name!r} cannot be changed: what is learnt here is a comparison of settings")
+
+    # Being put back
+
+    def state_dict(self) -> State:
+        return {
+            "step": self.step_count,
+            "lives": self.lives.state(),
+            "weights": {method: sweep.state() for method, sweep in self.sweeps.items()},
+            "error": {method: value.copy() for method, value in self.error.items()},
+            "total": {method: value.copy() for method, value in self.total.items()},
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        shapes = {method: np.shape(state["total"].get(method)) for method in self.total}
+        if any(shapes[method] != self.total[method].shape for method in self.total):
+            raise LabError("the checkpoint does not fit this scenario: it has other methods, runs or settings")
+        self.lives.load(state["lives"])
+        for method, sweep in self.sweeps.items():
+            sweep.load(state["weights"][method])
+        self.error = {method: np.array(state["error"][method], dtype=np.float64) for method in self.error}
+        self.total = {method: np.array(state["total"][method], dtype=np.float64) for method in self.total}
+        self.step_count = state["step"]
+
+
+def over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(M, …) → mean and standard error of the mean; the error is NaN for one run, and where a value is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = values.mean(axis=0)
+        if len(values) < 2:
+            return mean, np.full_like(mean, np.nan)
+        return mean, values.std(axis=0, ddof=1) / np.sqrt(len(values))
+
+
+def curve_side(curve: Curve, gamma: float, title: str, **now: Any) -> dict[str, Any]:
+    """What a frame says of one curve; `now` are the numbers that a person has turned since."""
+    numbers: dict[str, Any] = {"alpha": curve.alpha, "lam": curve.lam, "label": curve.name}
+    if depth_of(curve.method) == "n":
+        numbers |= {"lam": None, "n": curve.n}
+    return side_of(curve.method, title, gamma, **(numbers | now))

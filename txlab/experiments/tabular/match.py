@@ -1,0 +1,185 @@
+"""Learners side by side in one world: what the arena steps, shows and turns (MATH M4–M7).
+
+Notable: each side makes the same number of updates, with the same draws where both do the same. Their returns while
+they learn and what their greedy policies earn are two things (Q-learning on the cliff: −50 and −13), and kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.explain import Explanation, Step
+from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.update import Update
+from txlab.engine.rl.why import why_value
+from txlab.engine.rl.world import World
+from txlab.engine.rl.worlds.maps import carried
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame, State
+from txlab.experiments.tabular.frames import facts_of, last_of, learner_side
+from txlab.experiments.tabular.world import limited
+
+
+class Match:
+    """`agents` learn in `world`, whose [world] table is `table`; `changes` says what was turned, and when."""
+
+    def __init__(
+        self, world: World, sides: Sequence[Settings], seed: int = 0, table: Mapping[str, Any] | None = None
+    ) -> None:
+        if not sides:
+            raise LabError("a match needs a learner at least")
+        self.seed = seed
+        self.world = limited(world)
+        self.table = dict(table or {"name": world.name})
+        self.agents: list[Agent] = [self.agent(each) for each in sides]
+        self.asked = list(sides)  # as a person said it: a rule may have a policy of its own, and another has not
+        self.changes: list[dict[str, Any]] = []
+
+    def agent(self, settings: Settings) -> Agent:
+        """A learner that knows nothing yet, in the world, or in an environment of its own."""
+        make = self.world.environment
+        return make_agent(self.world.process if make is None else make(), settings, self.seed)
+
+    @property
+    def sides(self) -> list[Settings]:
+        return [agent.settings for agent in self.agents]
+
+    @property
+    def updates(self) -> int:
+        """That every side has made since the first of them began."""
+        return max(agent.updates for agent in self.agents)
+
+    # Learning
+
+    def run(self, updates: int) -> None:
+        """So many updates of every side."""
+        for agent in self.agents:
+            agent.run(updates)
+
+    def step(self) -> Mapping[str, float]:
+        """One update of every side: {"delta/…"}."""
+        self.run(1)
+        found = [(agent.rule, agent.last) for agent in self.agents]
+        return {f"delta/{rule}": last.delta for rule, last in found if last is not None}
+
+    def set(self, side: int, **changes: Any) -> None:
+        """Turn numbers of a side while it learns; LabError with what is allowed."""
+        before = self.agents[side].settings
+        self.agents[side].set(**changes)
+        self.asked[side] = replace(self.asked[side], **changes)
+        for name, value in changes.items():
+            self.changes.append(
+                {"update": self.updates, "side": side, "key": name, "from": getattr(before, name), "to": value}
+            )
+
+    def rule(self, side: int, rule: Rule) -> None:
+        """Another rule, which begins with empty tables: those of one rule mean nothing to another."""
+        old = self.agents[side]
+        asked = replace(self.asked[side], rule=rule)
+        if asked.traces == "true-online" and rule != "td-lambda":
+            asked = replace(asked, traces="accumulating")
+        self.agents[side] = self.agent(asked)
+        self.asked[side] = asked
+        self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule, "to": rule})
+
+    def edited(self, world: World) -> None:
+        """Go on in a changed world: what was learnt stays where the cell is still there. LabError, and nothing is
+        changed, where a learner cannot live in it."""
+        world = limited(world)
+        for agent in self.agents:
+            agent.check_adoptable(world.process)
+        states = carried(self.world, world)
+        for agent in self.agents:
+            agent.adopt(world.process, states)
+        self.world = world
+        if world.map is not None:
+            self.table = {"map": world.map.text()}
+
+    # Looking
+
+    def history(self, side: int) -> list[float]:
+        """What its episodes have earned while it learnt, oldest first."""
+        return self.agents[side].returns
+
+    def greedy(self, side: int) -> tuple[list[int], float]:
+        """The states that its best actions lead through, and what that earns: not what it earns while it explores."""
+        return self.agents[side].greedy_path(min(1000, self.world.process.limit or 1000))
+
+    def explain(self, side: int, state: int, action: int | None = None) -> Explanation:
+        """Why the number in that cell is what it is: the last update that made it; where there was none, that it stands
+        at its initial value, and what the Bellman equation says of it. Without an action that of the largest value is
+        meant."""
+        agent = self.agents[side]
+        q = agent.q()
+        if action is None and q is not None and self.world.process.allowed[state].any():
+            action = int(np.nanargmax(q[state]))
+        last = agent.last_at(state, -1 if action is None else action)
+        if last is not None:
+            return last.explanation
+        shown = agent.v() if q is None else q
+        if self.world.environment is not None:
+            raise LabError(
+                f"no update has touched {self.world.process.states[state]} yet: it stands at its first value"
+            )
+        said = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
+        untouched = Step("begins at", "no update has touched it yet", said.result, "its initial value")
+        return replace(said, steps=[untouched, *said.steps])
+
+    def frame(self) -> Frame:
+        """What there is to see now; the names are those of frames.py."""
+        tensors: dict[str, np.ndarray] = {}
+        for i, agent in enumerate(self.agents):
+            q, trace = agent.q(), agent.trace()
+            if q is not None:
+                tensors[f"{i}/q"] = q.astype(np.float32)
+            tensors[f"{i}/policy"] = agent.policy().astype(np.float32)
+            tensors[f"{i}/v"] = agent.v().astype(np.float32)
+            if trace is not None:
+                tensors[f"{i}/trace"] = trace.astype(np.float32)
+        facts = facts_of(
+            self.table,
+            [learner_side(agent.settings, agent.gamma) for agent in self.agents],
+            [agent.state for agent in self.agents],
+            [agent.episode for agent in self.agents],
+            [agent.updates for agent in self.agents],
+            [None if agent.last is None else last_facts(agent.last) for agent in self.agents],
+        )
+        return Frame(step=self.updates, tensors=tensors, facts=facts)
+
+    # Being put back
+
+    def state_dict(self) -> State:
+        return {
+            "table": self.table,
+            "changes": self.changes,
+            "asked": [vars(each) for each in self.asked],
+            "agents": [agent.state_dict() for agent in self.agents],
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go back to a state of a match in the same world."""
+        self.table = dict(state["table"])
+        self.changes = [dict(change) for change in state["changes"]]
+        self.asked = [Settings(**each) for each in state["asked"]]
+        self.agents = [self.agent(each) for each in self.asked]
+        for agent, saved in zip(self.agents, state["agents"], strict=True):
+            agent.load(saved)
+
+
+def last_facts(last: Update) -> dict[str, Any]:
+    """The last update of a learner that steers, as a frame says it."""
+    return last_of(
+        last.state,
+        last.reward,
+        last.next,
+        last.done,
+        last.delta,
+        last.terms,
+        last.action,
+        truncated=last.truncated,
+    )

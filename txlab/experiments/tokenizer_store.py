@@ -1,0 +1,160 @@
+"""The tokenizers that were saved under a name, for scenarios, commands and screens alike (MATH K2).
+
+Notable: a name is the stem of a file in one folder, so what others wrote (a `tokenizer.json`, tiktoken's ranks, a
+folder of GPT-2's two files) can be put there too; and a name of one's own never hides a kind ("bytes", "bpe", …).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txlab.errors import LabError, nearest
+
+if TYPE_CHECKING:
+    from txlab.engine.tokenizers.files import AnyTokenizer
+    from txlab.engine.tokenizers.tokenizer import Tokenizer
+
+# What data.tokenizer may say without a file: learnt from the text, or nothing to learn.
+KINDS = ("bytes", "characters", "words", "bpe")
+KIND_OF_CLASS = {
+    "ByteTokenizer": "bytes",
+    "CharacterTokenizer": "characters",
+    "WordTokenizer": "words",
+    "BytePairTokenizer": "bpe",
+}
+# What needs no file either: no merges at all, or those learnt from Python's documentation (once, and remembered).
+DEFAULT, DEFAULT_VOCABULARY = "python-docs", 4096
+BUILT_IN = ("bytes", DEFAULT)
+SUFFIXES = (".json", ".tiktoken")
+INSIDE = ("tokenizer.json", "vocab.json")  # of a folder that is one tokenizer
+NAME = re.compile(r"[^\W_][\w.+-]{0,63}")
+
+
+def tokenizers_folder() -> Path:
+    """$TXLAB_TOKENIZERS, else ./tokenizers; it need not be there."""
+    return Path(os.environ.get("TXLAB_TOKENIZERS") or "tokenizers").expanduser()
+
+
+def saved_tokenizers() -> list[str]:
+    """The saved names, sorted."""
+    return list(files_by_name())
+
+
+def files_by_name() -> dict[str, Path]:
+    """Name → file or folder of each saved tokenizer, by name; {} where there is no folder. Of one name ours wins."""
+    try:
+        paths = [path for path in tokenizers_folder().iterdir() if not path.name.startswith(".")]
+    except OSError:
+        return {}
+    found = {path.name: path for path in paths if holds_tokenizer(path)}
+    beside = {path.name + ".json" for path in paths if path.suffix == ".tiktoken"}  # the patterns of our rank files
+    for suffix in reversed(SUFFIXES):
+        named = [path for path in paths if path.suffix == suffix and path.name not in beside]
+        found |= {path.stem: path for path in named if not path.is_dir()}
+    return dict(sorted(found.items()))
+
+
+def holds_tokenizer(folder: Path) -> bool:
+    """Whether it is a folder with the files of a tokenizer; reading them says whether they are one."""
+    try:
+        return any((folder / name).is_file() for name in INSIDE)
+    except OSError:  # one that may not be entered
+        return False
+
+
+def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
+    """The file that is meant: a saved name, else a path. LabError with the nearest saved name."""
+    given = os.fspath(name_or_path)
+    saved = files_by_name()
+    if given in saved:
+        return saved[given]
+    try:
+        path = Path(given).expanduser()
+        if given and path.exists():
+            return path
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, a folder that may not be entered, nobody's home
+        pass
+    names = ", ".join(saved) or f"(none is in {str(tokenizers_folder())!r})"
+    raise LabError(
+        f"no tokenizer is called {given!r}{nearest(given, [*BUILT_IN, *saved])}; "
+        f"allowed: {', '.join(BUILT_IN)}, a file, or a saved one: {names}"
+    )
+
+
+def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) -> AnyTokenizer:
+    """ "bytes", "python-docs", a saved name, or a path to a file of ours or of others. LabError for anything else.
+
+    `pattern`: how text is split, for the files of others that do not say.
+    python-docs: byte pairs learnt from Python's documentation, 4096 tokens; here at once, with nothing downloaded.
+    """
+    from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    from txlab.engine.tokenizers.files import load_tokenizer
+
+    if name == "bytes":
+        return ByteTokenizer()
+    if name == DEFAULT:
+        from txlab.experiments.corpora import python_docs
+        from txlab.experiments.kinds.language_model.trained_tokenizers import trained_tokenizer
+
+        return trained_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
+    return load_tokenizer(find_tokenizer(name), pattern)
+
+
+def kind_of(tokenizer: Tokenizer) -> str:
+    """ "bytes", "characters", "words", "bpe", or what the file of others calls it, e.g. "WordPiece".
+
+    >>> from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    >>> kind_of(ByteTokenizer())
+    'bytes'
+    """
+    name = type(tokenizer).__name__
+    return KIND_OF_CLASS.get(name) or str(getattr(tokenizer, "kind", name))
+
+
+def fingerprint(tokenizer: Tokenizer) -> str:
+    """Names what a tokenizer does: every token, and the rules by which a text becomes them.
+
+    Counts that a file keeps beside its merges do not enter, nor how it is written.
+    """
+    digest = sha256(f"{kind_of(tokenizer)}/{type(getattr(tokenizer, 'base', None)).__name__}".encode())
+    for token in range(tokenizer.vocabulary):
+        data = tokenizer.token_bytes(token)
+        digest.update(b"%d:%b" % (len(data), data))
+    for rule in ("pattern", "merges", "made", "special_of", "whole"):
+        digest.update(repr(getattr(tokenizer, rule, None)).encode())
+    if kind_of(tokenizer) == "bpe" and (added := getattr(tokenizer, "added", ())):
+        digest.update(repr(added).encode())
+    if (of_library := getattr(tokenizer, "inner", None)) is not None:
+        digest.update(of_library.to_str().encode())
+    return digest.hexdigest()
+
+
+def place_for(name: str, overwrite: bool = False) -> Path:
+    """The file that a tokenizer of this name is saved in. LabError for no plain name, or one that is taken."""
+    if not NAME.fullmatch(name) or name.endswith(SUFFIXES):
+        raise LabError(
+            f"{name!r} is no name for a tokenizer; allowed: up to 64 letters, digits, _ . + -, the first of them a "
+            f"letter or digit, and none of {', '.join(SUFFIXES)} at the end"
+        )
+    if name in (*KINDS, *BUILT_IN):
+        raise LabError(f"{name!r} is always there and cannot be the name of a saved tokenizer; choose another name")
+    if name in files_by_name() and not overwrite:
+        raise LabError(f"a tokenizer called {name!r} is saved already, in {str(files_by_name()[name])!r}")
+    return tokenizers_folder() / f"{name}.json"
+
+
+def save_named(tokenizer: AnyTokenizer, name: str, overwrite: bool = False) -> Path:
+    """Save it on the shelf, complete or not at all; returns the file. `overwrite`: the one of that name goes."""
+    from txlab.engine.tokenizers.files import save_tokenizer
+
+    path = place_for(name, overwrite)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_tokenizer(tokenizer, path)
+    except OSError as error:
+        raise LabError(f"the tokenizer cannot be saved as {str(path)!r}: {error.strerror or error}") from None
+    return path

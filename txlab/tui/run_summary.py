@@ -1,0 +1,167 @@
+"""What a run looks like at a glance, for the list in the Lab: its state, how far it is, its loss as a little curve.
+
+Notable: no run is read in full (a light reader takes a tail and some samples of the log), one that has ended is read
+once, and of those that go on only the ones that one sees are. A thousand runs are a thousand names.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txlab.errors import LabError
+from txlab.runs.directory import RunDirectory
+from txlab.runs.finding import list_runs
+from txlab.runs.primary_metric import headline
+from txlab.runs.reader import RunReader
+
+POINTS = 64  # of the little curve
+FIRST_LOOK = 24  # runs read before the list has said which ones are on the screen
+ENDED = ("done", "stopped", "interrupted", "failed", "unreadable")
+GOING = ("created", "running", "paused")
+
+
+@dataclass(frozen=True)
+class Glance:
+    """A run as the list shows it. `metric` is the name of `value` and `curve` (that of the headline)."""
+
+    path: Path
+    name: str
+    scenario: str
+    title: str = ""
+    status: str = "created"
+    reason: str = ""
+    step: int = 0
+    steps: int = 0
+    metric: str = ""
+    value: float | None = None
+    curve: tuple[float, ...] = ()
+    first: int = 0
+    """The step of the first point of the curve; its points lie evenly from there to `step`."""
+    created: float = 0.0
+    seconds: int = 0
+    seconds_left: float | None = None
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+    recorded: bool = False
+
+    @property
+    def going(self) -> bool:
+        return self.status in GOING
+
+
+def glance(reader: RunReader) -> Glance:
+    """What a reader that has just polled knows, in a few words."""
+    path, info, state = reader.directory.path, reader.info, reader.state
+    names = reader.names("metrics")
+    metric = next(iter(headline(info.facts, names)), "")
+    series = reader.series(metric) if metric else None
+    until = info.ended or time.time()
+    left = reader.latest("seconds_left")
+    return Glance(
+        path,
+        path.name,
+        scenario_name(path, info.scenario),
+        info.title,
+        "unreadable" if reader.problem else state.status,
+        reader.problem or state.reason,
+        max(state.step, int(series.steps[-1]) if series is not None and len(series) else 0),
+        state.steps,
+        metric,
+        float(series.values[-1]) if series is not None and len(series) else None,
+        resampled(series.steps, series.values) if series is not None else (),
+        int(series.steps[0]) if series is not None and len(series) else 0,
+        info.created,
+        int(max(0.0, until - info.started)) if info.started else 0,
+        left if left is not None and math.isfinite(left) else None,
+        info.facts,
+        info.recorded,
+    )
+
+
+def resampled(steps: np.ndarray[Any, Any], values: np.ndarray[Any, Any], points: int = POINTS) -> tuple[float, ...]:
+    """The curve at evenly spaced steps: what a light reader knows is dense at the end and sparse before."""
+    keep = np.isfinite(values)
+    steps, values = steps[keep], values[keep]
+    if len(steps) < 2:
+        return tuple(float(value) for value in values)
+    at = np.linspace(steps[0], steps[-1], min(points, len(steps)))
+    return tuple(float(value) for value in np.interp(at, steps, values))
+
+
+def scenario_name(path: Path, scenario: str) -> str:
+    """What the list calls a run: its scenario, or its folder without the date."""
+    if scenario:
+        return scenario
+    head, _, rest = path.name.partition("_")
+    return rest.partition("_")[2] or rest if head[:2] == "20" and rest else path.name
+
+
+class RunsUnder:
+    """The runs under a folder, looked at again and again from one worker thread at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.paths: list[Path] = []
+        self.known: dict[Path, Glance] = {}
+        self.readers: dict[Path, RunReader] = {}  # of runs that go on
+        self.stamps: dict[Path, int] = {}  # when run.json or heartbeat were last replaced, of runs that have ended
+        self.scanned = self.changed = 0.0
+        self.stamp = -1
+
+    def look(self, seen: set[str], force: bool = False) -> tuple[list[Path], dict[Path, Glance]]:
+        """(runs, newest first; glances that are new or differ) where `seen` names the runs on the screen."""
+        now = time.monotonic()
+        try:
+            stamp = self.root.stat().st_mtime_ns
+        except OSError:
+            stamp = 0
+        if stamp != self.stamp:
+            self.stamp, self.changed = stamp, now
+        # A folder appears before its run.json, and times of network disks lag: look again a while after a change.
+        due = now - self.scanned > 10 or (now - self.changed < 3 and now - self.scanned > 0.5)
+        if force or due or not self.scanned:
+            self.paths, self.scanned = list_runs(self.root), now
+            for gone in self.known.keys() - set(self.paths):
+                self.known.pop(gone)
+                self.readers.pop(gone, None)
+        seen = seen or {path.name for path in self.paths[:FIRST_LOOK]}
+        news = {}
+        for path in self.paths:
+            if path.name in seen and (fresh := self.fresh(path)) is not None:
+                self.known[path] = news[path] = fresh
+        return list(self.paths), news
+
+    def fresh(self, path: Path) -> Glance | None:
+        """A glance at one run if there is anything new about it; one that cannot be read says so."""
+        known = self.known.get(path)
+        if known is not None and path not in self.readers and not self.restarted(path, known):
+            return None
+        try:
+            reader = self.readers.get(path) or RunReader(path, light=True)
+            reader.poll()
+            now = glance(reader)
+        except LabError as error:
+            return Glance(path, path.name, scenario_name(path, ""), status="unreadable", reason=str(error))
+        if now.going:
+            self.readers[path] = reader
+        else:
+            self.readers.pop(path, None)
+        return now if now != known else None
+
+    def restarted(self, path: Path, known: Glance) -> bool:
+        """Whether a run that had ended, or could not be read, goes on: its run.json or heartbeat was replaced."""
+        run = RunDirectory(path)
+        newest = 0
+        for file in (run.run_file, run.heartbeat):
+            try:
+                newest = max(newest, file.stat(follow_symlinks=False).st_mtime_ns)
+            except OSError:
+                continue
+        before = self.stamps.get(path)
+        self.stamps[path] = newest
+        return before is not None and newest != before

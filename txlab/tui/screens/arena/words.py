@@ -1,0 +1,228 @@
+"""What the arena says in words: the line above the worlds, the line of each side, the update, the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from textual.content import Content
+
+from txlab.drawing.formatting import count
+from txlab.drawing.text import visible, width
+from txlab.drawing.update_lines import compact, term_lines
+from txlab.engine.rl.world import World
+from txlab.tui.formatting import STATES
+from txlab.tui.screens.arena.learning import PACES, told_of
+from txlab.tui.screens.arena.memory import Curves
+from txlab.tui.screens.arena.parameters import PLANNED, parameters
+from txlab.tui.theme import glyphs
+
+BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
+Parts = list[tuple[str, str]]
+
+NAMES = {
+    "epsilon-greedy": "ε-greedy", "softmax": "softmax", "greedy": "greedy",
+    "exploring-starts": "exploring starts",
+    "values": "values", "actions": "Q in four directions", "visits": "visits", "policy": "policy",
+}  # fmt: skip
+
+
+def styled(parts: Parts) -> Content:
+    return Content.assemble(*(Content.styled(text, style) if style else Content(text) for text, style in parts))
+
+
+def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
+    """`left` at the left, as many of the groups as fit at the right edge; the first ones are left out first."""
+    used = sum(width(text) for text, _ in left)
+    kept = list(groups)
+    while kept and used + 1 + sum(width(text) for group in kept for text, _ in group) > cells:
+        kept = kept[1:]
+    right = [part for group in kept for part in group]
+    gap = cells - used - sum(width(text) for text, _ in right)
+    return styled([*left, (" " * max(0, gap), ""), *right])
+
+
+def pace_words(pace: float) -> str:
+    if pace == float("inf"):
+        return "as fast as it goes"
+    return f"{count(pace)} updates/s" if pace else "one update a key"
+
+
+def header(world: World | None, where: str, groups: Sequence[Parts], cells: int, ascii: bool) -> Content:
+    """Cliff walking   Sutton and Barto 2018, example 6.6          ● 1 204 000 updates/s   speed ▁▂▃▄▅▆▇█ as fast…"""
+    title = visible(world.title or world.name, ascii) if world is not None else "Arena"
+    left: Parts = [(title, "bold")]
+    if where:
+        left.append((f"   {visible(where, ascii)}", "$accent"))
+    taken = sum(width(text) for text, _ in [*left, *(part for group in groups for part in group)])
+    if world is not None and world.source and not where and cells - taken - width(visible(world.source, ascii)) > 8:
+        left.append((f"   {visible(world.source, ascii)}", "$quiet"))
+    return spread(left, groups, cells)
+
+
+def live_groups(pace: float, running: bool, speed: float, ascii: bool) -> list[Parts]:
+    """Whether it runs, how fast that is, and how fast it may: what can be done without comes first."""
+    signs = glyphs(ascii)
+    live = f"{signs.live} {count(speed)} updates/s" if running and speed else f"{signs.live} learning"
+    at = PACES.index(pace)
+    bars = ASCII_BARS if ascii else BARS
+    return [
+        [(f"  {pace_words(pace)}", "$quiet")],
+        [("  speed ", "$quiet"), (bars[: at + 1], "$accent"), (bars[at + 1 :], "$rule")],
+        [(f"   {live}" if running else f"   {signs.paused} paused", "bold $accent" if running else "$quiet")],
+    ]
+
+
+def run_groups(status: str, step: int, total: int, ascii: bool) -> list[Parts]:
+    """How a recorded run stands."""
+    signs = glyphs(ascii)
+    sign = {"running": signs.live, "paused": signs.paused, "done": signs.done, "failed": signs.failed}.get(status, "")
+    words = f"{sign} {STATES.get(status, status)}".strip()
+    steps = f" at step {count(step)}" + (f" of {count(total)}" if total > step else "")
+    return [[(steps, "$quiet")], [(f"   {words}", "bold $accent" if status == "running" else "")]]
+
+
+def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: bool) -> Parts:
+    """▸ SARSA   α .5  ε .1  γ 1, the chosen number between ‹ and ›."""
+    signs = glyphs(ascii)
+    parts: Parts = [
+        (f"{signs.cursor} " if here else "  ", "bold $accent"),
+        (visible(str(told.get("title") or told.get("rule") or ""), ascii), "bold $accent" if here else "bold"),
+        (" ", ""),
+    ]
+    for place, parameter in enumerate(parameters(told)):
+        letter = parameter.ascii if ascii else parameter.letter
+        value = told.get(parameter.name)
+        text = compact(float(value)) if isinstance(value, (int, float)) else "?"
+        if chosen == place:
+            parts += [(f" {signs.left}{letter} {text}{signs.right}", "bold $accent reverse")]
+        else:
+            parts += [(f"  {letter} ", "$quiet"), (text, "")]
+    policy = str(told.get("policy", "epsilon-greedy"))
+    chosen_by = told.get("rule") not in PLANNED or told.get("rule") == "evaluation"  # else it is only where it begins
+    if policy != "epsilon-greedy" and chosen_by:
+        parts.append((f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet"))
+    return parts
+
+
+def score_groups(facts: Mapping[str, Any], side: int, curves: Curves | None, ascii: bool) -> list[Parts]:
+    """episode 214   on-line −24.1   greedy −17: the returns, whose difference is what exploring costs."""
+    episodes = episodes_of(facts, side)
+    groups: list[Parts] = []
+    if episodes:
+        groups.append([("  episode ", "$quiet"), (count(episodes), "")])
+    if curves is not None and len(curves.returns):
+        name = visible(curves.label, ascii) or "on-line"
+        groups.append([(f"  {name} ", "$quiet"), (compact(float(curves.returns[-1])), "")])
+    if curves is not None and curves.fate and episodes_of(facts, side):
+        groups.append([("  greedy ", "$quiet"), (curves.fate, "bold")])
+    elif curves is not None and len(curves.greedy_returns):
+        groups.append([("  greedy ", "$quiet"), (compact(float(curves.greedy_returns[-1])), "bold")])
+    return groups
+
+
+def episodes_of(facts: Mapping[str, Any], side: int) -> int:
+    """How many episodes it has ended; 0 where that is not known."""
+    episodes = facts.get("episodes")
+    known = isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], int)
+    return episodes[side] if known else 0  # type: ignore[index]
+
+
+def side_head(
+    facts: Mapping[str, Any], side: int, curves: Curves | None, chosen: int | None, here: bool,
+    lines: int, cells: int, ascii: bool,
+) -> Content:  # fmt: skip
+    """The line of a side, or its two."""
+    names = side_parts(told_of(facts, side), chosen, here, ascii)
+    scores = score_groups(facts, side, curves, ascii)
+    if lines < 2:
+        return spread(names, scores, cells)
+    while len(scores) > 1 and sum(width(text) for group in scores for text, _ in group) > cells:
+        scores = scores[1:]  # the greedy return is what one looks for
+    return Content("\n").join([styled(names), styled([part for group in scores for part in group])])
+
+
+def update_lines(
+    facts: Mapping[str, Any], side: int, world: World, cells: int, lines: int, ascii: bool, recorded: bool = False
+) -> Content:
+    """What was updated, and the rule with the numbers under its letters."""
+    told, last = told_of(facts, side), facts.get("last")
+    title = visible(str(told.get("title", "")), ascii)
+    update = last[side] if isinstance(last, (list, tuple)) and side < len(last) else None
+    if not isinstance(update, Mapping):
+        words = f"{title}: nothing learnt yet; space runs, . makes one update"
+        if recorded:
+            words = f"{title}: a recording keeps values, not updates; w says what a value is made of"
+        return Content("\n").join([Content.styled(words, "$quiet"), *[Content("")] * (lines - 1)])
+    rows = [where_from(update, title, world, ascii)]
+    terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]
+    for above, below in term_lines(terms, cells, ascii):
+        rows.append(styled([(text, "$quiet" if part == "sign" else "$secondary") for text, part in above]))
+        rows.append(styled([(text, "$quiet" if part == "sign" else "bold") for text, part in below]))
+    rows += [Content("")] * (lines - len(rows))
+    return Content("\n").join(rows[: max(1, lines)])
+
+
+def pairs_of(terms: Any) -> list[tuple[str, float | None]]:
+    """Terms as a frame has them; what is not one is left out."""
+    found: list[tuple[str, float | None]] = []
+    for term in terms if isinstance(terms, (list, tuple)) else ():
+        if isinstance(term, (list, tuple)) and len(term) == 2:
+            value = term[1]
+            found.append((str(term[0]), float(value) if isinstance(value, (int, float)) else None))
+    return found
+
+
+def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool) -> Content:
+    """SARSA   s (2,4)  a right  r −1  s′ (2,5)"""
+    process = world.process
+    parts: Parts = [(title, "bold")]
+
+    def state(number: Any) -> str:
+        return process.states[number] if isinstance(number, int) and 0 <= number < process.size else "?"
+
+    action = update.get("action")
+    parts += [("   s ", "$quiet"), (visible(state(update.get("state")), ascii), "")]
+    if isinstance(action, int) and 0 <= action < process.choices:
+        parts += [("   a ", "$quiet"), (visible(process.actions[action], ascii), "")]
+    reward = update.get("reward")
+    if isinstance(reward, (int, float)) and isfinite(reward):
+        parts += [("   r ", "$quiet"), (compact(float(reward)), "")]
+    parts += [("   s' " if ascii else "   s′ ", "$quiet"), (visible(state(update.get("next")), ascii), "")]
+    if update.get("done"):
+        parts.append(("   the episode ends", "$accent"))
+    delta = update.get("delta")
+    if isinstance(delta, (int, float)) and isfinite(delta):
+        parts += [("   delta " if ascii else "   δ ", "$quiet"), (compact(float(delta)), "bold")]
+    return styled(parts)
+
+
+def facts_panel(facts: Mapping[str, Any], curves: Sequence[Curves], speed: float, lines: int, ascii: bool) -> Content:
+    """Numbers of each side, one below the other."""
+    rows: list[Parts] = []
+    for side, each in enumerate(curves):
+        told = told_of(facts, side)
+        updates = facts.get("updates")
+        rows.append([(visible(str(told.get("title", "")), ascii), "bold")])
+        if isinstance(updates, (list, tuple)) and side < len(updates):
+            rows.append([("updates        ", "$quiet"), (count(updates[side]), "")])
+        if len(each.returns):
+            over = f", mean of {each.block}" if each.block > 1 else ""
+            name = f"{visible(each.label)[:13]:<15}" if each.label else "on-line return "
+            rows.append([(name, "$quiet"), (compact(float(each.returns[-1])), ""), (over, "$quiet")])
+        if each.latest:
+            rows.append([("latest         ", "$quiet"), (" ".join(compact(value) for value in each.latest), "")])
+        if each.fate and episodes_of(facts, side):
+            rows.append([("greedy         ", "$quiet"), (each.fate, "bold")])
+        elif not each.fate and len(each.greedy_returns):
+            steps = f" in {count(each.path)} steps" if each.path else ""
+            rows.append(
+                [
+                    ("greedy return  ", "$quiet"),
+                    (compact(float(each.greedy_returns[-1])), "bold"),
+                    (steps, "$quiet"),
+                ]
+            )
+        rows.append([])
+    return Content("\n").join([styled(row) for row in rows[: max(0, lines)]])

@@ -1,0 +1,187 @@
+"""What the Lab says about a scenario or a run, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from textual.content import Content
+
+from txlab.drawing import curve
+from txlab.drawing.curve import Curve
+from txlab.drawing.explanation import folded
+from txlab.drawing.formatting import count, number, unit_of
+from txlab.drawing.text import formula, visible, width
+from txlab.experiments.schema import CHAPTERS, Scenario
+from txlab.tui.formatting import STATES, about, calendar, duration
+from txlab.tui.run_summary import Glance
+from txlab.tui.theme import glyphs
+from txlab.tui.widgets.plot import Furniture, margin, plot_lines
+
+if TYPE_CHECKING:
+    from txlab.runs.scenario import Entry
+
+
+def paragraph(text: str, ascii: bool = False) -> str:
+    """Text of a file made fit to be shown: its own line breaks are only those of the file."""
+    return "\n\n".join(formula(" ".join(part.split()), ascii) for part in text.strip().split("\n\n"))
+
+
+def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
+    """A text folded to `cells`, each line but the first moved in by `indent`; `first` stands before the first one.
+
+    >>> print(hanging("one two three", 9, 2))
+    one two
+      three
+    """
+    room = max(8, cells - indent)
+    lines = folded(text, room)
+    if not first and len(lines) > 1 and width(lines[0]) <= room:
+        whole = folded(text, max(8, cells))  # without anything before it the first line has all the room
+        rest = text[len(whole[0]) :].strip()
+        lines = [whole[0], *(folded(rest, room) if rest else [])]
+    return first + f"\n{' ' * indent}".join(lines)
+
+
+def formula_lines(equation: str, cells: int) -> list[str]:
+    """A formula, broken between its equations if it does not fit, and only then inside one, moved in.
+
+    >>> formula_lines("x ← x + Attn(LN x);  x ← x + W₂ h", 24)
+    ['x ← x + Attn(LN x);', 'x ← x + W₂ h']
+    """
+    whole = " ".join(equation.split())
+    if width(equation) <= cells:
+        return [equation]
+    if width(whole) <= cells:
+        return [whole]
+    parts = [part.strip() for part in equation.split("  ") if part.strip()]
+    return [line for part in parts for line in hanging(part, cells, 4).split("\n")]
+
+
+def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Content:
+    """Title, what it shows, the formulas, where they are from, what one will see, how long it takes; `cells` wide."""
+    said = entry.scenario.about
+    dot = glyphs(ascii).dot
+    parts = [Content.styled(formula(said.title or entry.name, ascii), "bold"), Content("\n\n")]
+    if said.shows:
+        parts.append(Content(paragraph(said.shows, ascii) + "\n\n"))
+    for equation in said.formulas:
+        for line in formula_lines(formula(equation, ascii), cells - 2):
+            parts.append(Content.styled(f"  {line}\n", "$accent"))
+    where = [
+        *([formula(said.source, ascii)] if said.source else []),
+        *([f"MATH {', '.join(said.math)}"] if said.math else []),
+    ]
+    for part in where:
+        parts.append(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet"))
+    if said.formulas or where:
+        parts.append(Content("\n"))
+    takes = about(said.minutes)
+    length = f"about {takes} on two CPU cores" if takes else ""
+    length = dot.join(part for part in (length, " needs a GPU" if said.device == "gpu" else "") if part).strip()
+    if said.expect:
+        parts += [Content.styled("You will see\n", "$quiet")]
+        parts.append(Content(f"  {hanging(paragraph(said.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
+    rows = [(name, text) for name, text in [*outline(entry.scenario, ascii), ("Takes", length)] if text]
+    for name, text in rows:
+        parts.append(Content.styled(f"{name:<10}", "$quiet"))
+        parts.append(Content(hanging(text, cells, 10, " ")[1:] + "\n"))
+    parts.append(Content.styled(f"\n{visible(entry.name)}.toml {dot} ", "$quiet"))
+    for key, does in (("enter", " starts it, "), ("e", " changes it first, "), ("w", " says how large it is")):
+        parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
+    return Content.assemble(*parts)
+
+
+def outline(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
+    """What is trained, on what and how, each in a line that can be shown."""
+    return [(name, formula(visible(text), ascii)) for name, text in scenario.outline()]
+
+
+def describe_run(run: Glance, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
+    """What a run is, how far it came, why it ended, what one can do about that, and its curve in `lines` lines."""
+    parts = [Content.styled(visible(run.title or run.scenario), "bold"), Content("\n\n")]
+    state = STATES.get(run.status, run.status)
+    steps = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
+    bad = run.status in ("failed", "lost", "unreadable")
+    parts.append(Content.styled(state, "bold $error" if bad else "bold"))
+    parts.append(Content(f"  {steps}\n"))
+    if run.reason:
+        parts.append(Content.styled(visible(run.reason) + "\n", "$error" if bad else ""))
+    if advice := what_to_do(run):
+        parts.append(Content.styled(advice + "\n", "$quiet"))
+    rows = [
+        ("scenario", visible(run.scenario)),
+        ("started", calendar(run.created) if run.created else ""),
+        ("took" if not run.going else "runs for", duration(run.seconds) if run.seconds else ""),
+        ("to go", duration(run.seconds_left) if run.going and run.seconds_left is not None else ""),
+        (visible(run.metric), number(run.value) if run.value is not None else ""),
+        ("parameters", count(run.facts["parameters"]) if isinstance(run.facts.get("parameters"), int) else ""),
+    ]
+    parts.append(Content("\n"))
+    for name, value in rows:
+        if value:
+            parts += [Content.styled(f"{name:<12}", "$quiet"), Content(f"{value}\n")]
+    parts.append(Content.styled(f"\n{visible(str(run.path))}", "$quiet"))
+    parts.append(Content("\n\n"))
+    for key, does in (("enter", " opens it, "), ("w", " says why it is where it is")):
+        parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
+    if lines > 5:
+        parts += [Content("\n\n"), *small_chart(run, cells, lines - 2, ascii)]
+    return Content.assemble(*parts)
+
+
+def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> list[Content]:
+    """The curve of the list, with axes; [] if there is none."""
+    if len(run.curve) < 3:
+        return []
+    values = np.array(run.curve)
+    steps = np.linspace(run.first, run.step, len(values))
+    size = max(2, lines - 3)
+    drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - 8), size, ascii=ascii)
+    if drawn is not None:  # the labels of the y axis decide how many columns are left
+        drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
+    if drawn is None:
+        return []
+    unit = unit_of(run.metric, run.recorded)
+    named = visible(run.metric) + (f", {unit}" if unit else "")
+    role = {"axis": "$quiet", "unit": "$quiet"}
+    return [
+        Content.styled(text, role.get(str(piece), "" if piece == "empty" else "$accent"))
+        for line in plot_lines(drawn, Furniture(named), ascii)
+        for text, piece in [*line, ("\n", "empty")]
+    ]
+
+
+def what_to_do(run: Glance) -> str:
+    """What one can do about the state of a run, in a sentence; "" if nothing needs doing."""
+    if run.recorded:
+        return "Its process is gone without a word." if run.status == "lost" else ""
+    if run.status == "lost":
+        return "Its process is gone without a word; r resumes it from its last checkpoint."
+    if run.status in ("interrupted", "stopped"):
+        return "r resumes it where it was."
+    if run.status == "failed":
+        return "r goes on from the last checkpoint; log.txt in its folder has the details."
+    if run.status == "created":
+        return "The process starts; the first step comes after the probe has chosen how to compute."
+    if run.status == "paused":
+        return "r lets it go on."
+    return ""
+
+
+def no_runs() -> str:
+    return "no runs yet: enter starts the scenario at the left"
+
+
+def welcome() -> Content:
+    return Content.assemble(
+        Content.styled("Nothing of that name\n\n", "bold"),
+        Content.styled("esc clears the filter; a scenario file of your own is started with\n", "$quiet"),
+        Content("txlab run FILE.toml"),
+    )
+
+
+def place_of(entry: Entry) -> tuple[int, bool, float]:
+    """By chapter; what needs a GPU last; the quick ones first, those of unknown length after them."""
+    said = entry.scenario.about
+    return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")

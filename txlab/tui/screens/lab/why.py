@@ -1,0 +1,86 @@
+"""What `w` answers in the Lab: how large a scenario is, or why a run is where it is. Called in a thread.
+
+Notable: a run that ended by itself is explained by its last loss, all others by their state, with the numbers that
+stand nearest to it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txlab.drawing.formatting import count, number
+from txlab.runs.primary_metric import headline, is_validation
+from txlab.tui.formatting import STATES, calendar, duration
+from txlab.tui.run_summary import glance
+from txlab.tui.screens.lab.describe import what_to_do
+
+if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
+    from txlab.runs.reader import RunReader
+    from txlab.runs.scenario import Entry
+
+LAST = 4  # steps whose values are shown before the end
+NAMES = 6  # metrics that are told
+
+
+def why_scenario(entry: Entry) -> Explanation | str:
+    """Parameters and FLOPs from the shape."""
+    from txlab.experiments.sizes import explain_scenario
+
+    answer = explain_scenario(entry.scenario, 60 * entry.scenario.about.minutes)
+    return answer or f"{entry.name}: nothing is known about its size before it has run."
+
+
+def why_run(path: Path) -> Explanation | str:
+    """A run that is done or going on: its last loss. Any other: what happened to it."""
+    from txlab.experiments.explanations import explain_metric
+    from txlab.runs.reader import RunReader
+
+    reader = RunReader(path, light=True)
+    reader.poll()
+    run = glance(reader)
+    if run.status in ("done", "running") and run.value is not None and math.isfinite(run.value):
+        values = {name: value for name in reader.names() if (value := reader.latest(name)) is not None}
+        answer = explain_metric(dict(reader.scenario), run.metric, run.step, values, dict(run.facts))
+        if answer is not None:
+            return answer
+    return in_words(reader)
+
+
+def in_words(reader: RunReader) -> str:
+    """The state, why, the last values, what one can go back to, and what one can do."""
+    run = glance(reader)
+    far = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
+    lines = [f"{run.name}: {STATES.get(run.status, run.status)} at {far}."]
+    if run.created:
+        took = f" and took {duration(run.seconds)}" if run.seconds else ""
+        lines.append(f"It was started {calendar(run.created)}{took}.")
+    if run.reason:
+        lines += ["", f"Why: {run.reason}"]
+    if told := last_values(reader):
+        lines += ["", *told]
+    saved = [int(row["step"]) for row in reader.checkpoints]
+    if saved and run.status != "done":
+        lines += ["", f"Its last checkpoint is that of step {count(saved[-1])}."]
+    if advice := what_to_do(run):
+        lines += ["", advice]
+    return "\n".join(lines)
+
+
+def last_values(reader: RunReader) -> list[str]:
+    """A small table: the last steps, each metric a column."""
+    known = [name for name in reader.names("metrics") if not is_validation(name)]
+    first = [*headline(reader.info.facts, known), "grad_norm", "lr"]
+    names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]
+    if not names:
+        return []
+    series = [reader.series(name) for name in names]
+    steps = sorted({int(step) for each in series for step in each.steps[-LAST:]})[-LAST:]
+    rows = [["step", *names]]
+    for step in steps:
+        found = [dict(zip(each.steps[-LAST:].tolist(), each.values[-LAST:].tolist(), strict=True)) for each in series]
+        rows.append([count(step), *(number(each[step]) if step in each else "" for each in found)])
+    sizes = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)) for row in rows]

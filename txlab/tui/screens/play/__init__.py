@@ -1,0 +1,1 @@
+"""The board games, within the Arena."""

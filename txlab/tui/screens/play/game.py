@@ -1,0 +1,244 @@
+"""The game on the Play screen: its moves, who sits where, whose turn it is, undo, hints, and agents that play on.
+
+Notable: a game is the list of its moves; everything else about it is looked up in the solved game. An agent answers a
+moment later, so that one sees what it answers to; a key that comes in between belongs to what is seen.
+"""
+
+from __future__ import annotations
+
+import random
+
+from textual import events, on
+from textual.timer import Timer
+
+from txlab.drawing.tictactoe_words import hints, note_of, position_of
+from txlab.engine.games import tictactoe
+from txlab.engine.games.game import FIRST, SECOND, Position
+from txlab.engine.games.minimax import Solution, solved
+from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
+from txlab.tui.latest_task import Lane
+from txlab.tui.screens.base_screens import BenchScreen
+from txlab.tui.screens.play.players import PERSON, Seat
+from txlab.tui.screens.play.words import title_of
+from txlab.tui.widgets.board import Board
+
+ANSWER = 0.3  # seconds until an agent answers a person
+PACES = (0.5, 1.0, 2.0, 5.0, 20.0)  # moves a second of agents among themselves
+SEEN = 2.0  # moves that an ended game is looked at for, among agents
+VIEWS = ("agent", "perfect", "nothing")
+
+
+class GameScreen(BenchScreen):
+    """A screen with a Board `#board` and one game at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.solution: Solution | None = None
+        self.perfect: MaskPlayer | None = None
+        self.agents: list[Seat] = []  # who needs no learning
+        self.moves: list[int] = []
+        self.seats: dict[int, Seat] = {FIRST: PERSON, SECOND: PERSON}
+        self.tally: dict[int, int] = {}  # how games between these two ended: outcome → how often
+        self.counted: int | None = None  # the outcome of this game, once it is in the tally
+        self.hinted: list[int] = []
+        self.view = "agent"
+        self.running = True  # agents among themselves play on
+        self.pace = 1
+        self.clock: Timer | None = None
+        self.chance = random.Random(0)
+        self.preparing = Lane(self, "solving", lambda sentence: self.tell(sentence, "error"))
+
+    # The game as it stands.
+
+    @property
+    def position(self) -> Position:
+        return position_of(self.moves)
+
+    @property
+    def ended(self) -> bool:
+        return tictactoe.outcome(self.position) is not None
+
+    @property
+    def mover(self) -> int:
+        return tictactoe.mover(self.position)
+
+    @property
+    def watching(self) -> bool:
+        """Whether nobody plays but agents."""
+        return not any(seat.person for seat in self.seats.values())
+
+    @property
+    def you(self) -> int | None:
+        """The side at which the only person sits; None with two of them, or none."""
+        sides = [side for side, seat in self.seats.items() if seat.person]
+        return sides[0] if len(sides) == 1 else None
+
+    @property
+    def your_move(self) -> bool:
+        return self.solution is not None and not self.ended and self.seats[self.mover].person
+
+    def prepare(self) -> None:
+        """Search the whole game once, in a thread: 0.1 s that the first paint does not wait for."""
+
+        def search(lane: Lane) -> tuple[Solution, MaskPlayer, MaskPlayer]:
+            return solved(tictactoe), perfect_player(tictactoe), random_player(tictactoe)
+
+        self.preparing.want(search, lambda found: self.prepared(*found))
+
+    def prepared(self, solution: Solution, perfect: MaskPlayer, at_random: MaskPlayer) -> None:
+        self.solution, self.perfect = solution, perfect
+        self.agents = [
+            Seat("perfect", "perfect", "never loses; evenly among the best moves", perfect),
+            Seat("random", "random", "any free square", at_random),
+        ]
+        self.seats = {FIRST: PERSON, SECOND: self.agents[0]}
+        self.proceed()
+
+    # What comes next.
+
+    def proceed(self) -> None:
+        """After anything that changed the game: count it if it has ended, let an agent move if it is its turn."""
+        if self.clock is not None:
+            self.clock.stop()
+            self.clock = None
+        if self.ended and self.counted is None:
+            outcome = tictactoe.outcome(self.position)
+            assert outcome is not None
+            self.counted = outcome
+            self.tally[outcome] = self.tally.get(outcome, 0) + 1
+        if self.solution is not None and not (self.watching and not self.running):
+            pause = 1 / PACES[self.pace] if self.watching else ANSWER
+            if not self.ended and not self.your_move:
+                self.clock = self.set_timer(pause, self.let_agent_move)
+            elif self.ended and self.watching:
+                self.clock = self.set_timer(max(0.2, SEEN * pause), self.begin_again)
+        self.show_game()
+
+    @on(events.ScreenResume)
+    def seen_again(self) -> None:
+        if self in self.app.screen_stack:  # else it is only made ready
+            self.proceed()
+
+    @on(events.ScreenSuspend)
+    def unseen(self) -> None:
+        """Nobody moves while one looks at something else."""
+        if self.clock is not None:
+            self.clock.stop()
+            self.clock = None
+
+    def let_agent_move(self) -> None:
+        """The agent whose turn it is moves."""
+        player = None if self.ended else self.seats[self.mover].player
+        if player is not None:
+            self.move(player.move(self.position, self.chance.random()))
+
+    def move(self, square: int) -> None:
+        self.moves.append(square)
+        self.hinted = []
+        self.proceed()
+
+    def begin_again(self) -> None:
+        """The next game, from the empty board."""
+        self.moves, self.hinted, self.counted = [], [], None
+        self.proceed()
+
+    def sit(self, seats: dict[int, Seat], afresh: bool) -> None:
+        """Others play from now on: the count of games begins anew, and the game if `afresh`."""
+        if {side: seat.key for side, seat in seats.items()} != {side: seat.key for side, seat in self.seats.items()}:
+            self.tally = {}
+        self.seats = seats
+        if afresh or self.ended:
+            self.begin_again()
+        else:
+            self.proceed()
+        self.refresh_bindings()
+
+    def show_game(self) -> None:
+        """Put the game on the screen."""
+        raise NotImplementedError
+
+    # Keys.
+
+    @on(Board.Chosen)
+    def chosen(self, event: Board.Chosen) -> None:
+        """A person's move; in an ended game, the next one."""
+        event.stop()
+        if self.solution is None:
+            return
+        if self.ended:
+            self.action_new()
+        elif not self.your_move:
+            words = "a makes you one of them" if self.watching else "one moment"
+            self.tell(f"{title_of(self.seats, self.mover)} is to move; {words}")
+        elif self.position[event.square]:
+            free = ", ".join(tictactoe.MOVES[square] for square in tictactoe.legal(self.position))
+            self.tell(f"{tictactoe.MOVES[event.square]} is taken; free are {free}")
+        else:
+            self.move(event.square)
+
+    def action_undo(self) -> None:
+        """Take back what was moved since the person's last move, and that move."""
+        kept = len(self.moves) - 1
+        if not self.watching:
+            while kept >= 0 and not self.seats[FIRST if kept % 2 == 0 else SECOND].person:
+                kept -= 1
+        if kept < 0:
+            self.tell("there is no move of yours to take back" if self.moves else "nobody has moved yet")
+            return
+        if self.counted is not None:
+            self.tally[self.counted] -= 1
+            self.counted = None
+        self.moves, self.hinted = self.moves[:kept], []
+        self.running = self.running and not self.watching
+        self.proceed()
+
+    def action_hint(self) -> None:
+        """The moves of best play, and what they lead to."""
+        if self.solution is None or self.ended:
+            self.tell("the game is over; n begins another one" if self.ended else "one moment")
+            return
+        self.hinted = [] if self.hinted else hints(self.solution, self.position)
+        if self.hinted and self.query_one("#board", Board).cursor not in self.hinted:
+            self.query_one("#board", Board).go(self.hinted[0])
+        self.show_game()
+
+    def hint_words(self) -> str:
+        """`centre: wins in 2`, of the moves that are hinted at."""
+        if not self.hinted or self.solution is None:
+            return ""
+        what = note_of(self.solution, self.position, self.hinted[0])
+        squares = ", ".join(tictactoe.MOVES[square] for square in self.hinted)
+        if len(self.hinted) == len(tictactoe.legal(self.position)) > 1:
+            squares = "any square"
+        return f"{squares}: {what}"
+
+    def action_new(self) -> None:
+        self.begin_again()
+
+    def action_sides(self) -> None:
+        """The two change places, and a new game begins."""
+        self.sit({FIRST: self.seats[SECOND], SECOND: self.seats[FIRST]}, afresh=True)
+
+    def action_values(self) -> None:
+        """What stands on the free squares: what the agent sees, what is true, nothing."""
+        self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+        self.show_game()
+
+    def action_run(self) -> None:
+        """Agents play on, or rest."""
+        self.running = not self.running
+        self.proceed()
+        self.refresh_bindings()
+
+    def action_one(self) -> None:
+        """One move of the agents, or the next game."""
+        self.running = False
+        if self.ended:
+            self.begin_again()
+        else:
+            self.let_agent_move()
+        self.refresh_bindings()
+
+    def action_pace(self, by: int) -> None:
+        self.pace = max(0, min(self.pace + by, len(PACES) - 1))
+        self.proceed()

@@ -1,0 +1,143 @@
+"""Choosing who sits at the board: the opponent, both sides where agents play each other, the player of a run.
+
+Notable: runs are looked for only when somebody asks for one, in a thread; a folder of a thousand runs takes a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from txlab.drawing.text import visible
+from txlab.engine.games.game import FIRST, SECOND
+from txlab.tui.latest_task import Lane
+from txlab.tui.screens.dialogs import Choose
+from txlab.tui.screens.play.game import GameScreen
+from txlab.tui.screens.play.players import PERSON, Seat
+
+ANOTHER = "another person"
+A_RUN = "of a run…"
+
+
+class SeatingScreen(GameScreen):
+    """A screen where the sides can be given to others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.learners: list[Seat] = []  # what has learnt here, the newest first
+        self.recorded: list[Seat] = []  # players of runs that were chosen once
+        self.finding = Lane(self, "finding runs", lambda sentence: self.tell(sentence, "error"))
+
+    def at_hand(self) -> list[Seat]:
+        """Every agent that can play now."""
+        return [*self.agents, *self.learners, *self.recorded]
+
+    def ask_who(self, question: str, side: int, then: Callable[[Seat], None], people: bool) -> None:
+        """One of those at hand, the player of a run, or (with `people`) another person."""
+        seats = {seat.title: seat for seat in self.at_hand()}
+        now = self.seats[side].title
+        rows = [(seat.title, seat.about, seat.title == now) for seat in seats.values()]
+        rows.append((A_RUN, "a recorded run of self-play", False))
+        if people:
+            rows.append((ANOTHER, "in turn, at the same keys", self.seats[side].person))
+
+        def chosen(title: str | None) -> None:
+            if title == ANOTHER:
+                then(PERSON)
+            elif title == A_RUN:
+                self.find_runs(question, then)
+            elif title in seats:
+                then(seats[title])
+
+        self.app.push_screen(Choose(question, rows), chosen)
+
+    def action_opponent(self) -> None:
+        """Who plays against you; among agents, who plays O."""
+        if self.solution is None:
+            return
+        side = SECOND if self.you is None else -self.you
+
+        def sit(seat: Seat) -> None:
+            self.sit({**self.seats, side: seat}, afresh=False)
+
+        question = "Who plays O?" if self.watching else "Whom do you play against?"
+        self.ask_who(question, side, sit, people=not self.watching)
+
+    def action_watch(self) -> None:
+        """Two agents play each other; asked again, a person takes the place of X."""
+        if self.solution is None:
+            return
+        if self.watching:
+            self.sit({FIRST: PERSON, SECOND: self.seats[SECOND]}, afresh=True)
+            return
+
+        def first(seat: Seat) -> None:
+            self.ask_who("Who plays O?", SECOND, lambda other: both(seat, other), people=False)
+
+        def both(one: Seat, other: Seat) -> None:
+            self.running = True
+            self.sit({FIRST: one, SECOND: other}, afresh=True)
+
+        self.ask_who("Who plays X?", FIRST, first, people=False)
+
+    # The players of runs.
+
+    def find_runs(self, question: str, then: Callable[[Seat], None]) -> None:
+        """Which runs have a player, and which of them is meant."""
+        root: Path = self.app.root  # type: ignore[attr-defined]
+
+        def look(lane: Lane) -> list[tuple[str, Path, str]]:
+            return self_play_runs(root, lambda: lane.late)
+
+        def ask(found: list[tuple[str, Path, str]]) -> None:
+            paths = {name: path for name, path, _ in found}
+            if not found:
+                self.tell(f"there is no run of self-play in {root}; start one in the Lab: tictactoe")
+                return
+            rows = [(name, about, False) for name, _, about in found]
+
+            def chosen(name: str | None) -> None:
+                if name in paths:
+                    self.open_run(paths[name], then)
+
+            self.app.push_screen(Choose(question, rows), chosen)
+
+        self.finding.want(look, ask)
+
+    def open_run(self, path: Path, then: Callable[[Seat], None]) -> None:
+        """The player of a run as it is now, and then what it is wanted for."""
+
+        def read(lane: Lane) -> Seat:
+            return seat_of_run(path)
+
+        def take(seat: Seat) -> None:
+            self.recorded = [seat, *(each for each in self.recorded if each.key != seat.key)]
+            then(seat)
+
+        self.finding.want(read, take)
+
+
+def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path, str]]:
+    """(name, path, what it learns) of the runs of self-play, the newest first."""
+    from txlab.runs.directory import RunDirectory, RunInfo
+    from txlab.runs.finding import list_runs
+
+    found = []
+    for path in list_runs(root):
+        if stop():
+            break
+        try:
+            info = RunInfo.load(RunDirectory(path))
+        except (OSError, ValueError):
+            continue
+        if info.kind == "self-play":
+            found.append((path.name, path, info.title))
+    return found
+
+
+def seat_of_run(path: Path) -> Seat:
+    """The player that a run has come to. LabError where it has none yet."""
+    from txlab.runs.players import player_of_run
+
+    player = player_of_run(path)
+    return Seat(f"run {path}", visible(f"run {path.name}"), player.name, player)

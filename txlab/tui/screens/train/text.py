@@ -1,0 +1,254 @@
+"""The sentences of the Train screen: its header, the log, the samples side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from txlab.drawing.formatting import count
+from txlab.drawing.text import cut, fit, visible, visible_lines, width
+from txlab.tui.formatting import STATES, clock, duration
+from txlab.tui.history import Entry
+from txlab.tui.theme import Glyphs
+from txlab.tui.train_snapshot import Snapshot
+
+FEW = 3  # lines of the log on a low or narrow screen
+ROUTINE = ("checkpoint", "val")
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A request that has not been answered: what was asked, and when (Unix seconds)."""
+
+    words: str
+    asked: float
+
+
+def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
+    """gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go — or what is wrong, and what one can do about it."""
+    state, dot = snap.state, f" {signs.dot} "
+    name = Content.styled(visible(snap.called), "bold")
+    step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
+    took = duration(snap.seconds) if snap.seconds else ""
+    live = state.status in ("running", "paused", "created")
+    looking = Content.styled(f"{dot}looking at step {count(at)}", "bold $accent") if at is not None else Content("")
+    if state.status == "created":
+        words = [Content.styled(f" {signs.waiting} ", "bold $accent"), Content("starting… the first step comes soon")]
+    elif live:
+        glyph = signs.live if state.status == "running" else signs.paused
+        left = f", {duration(snap.seconds_left)} to go" if snap.seconds_left is not None else ""
+        words = [Content.styled(f" {glyph} ", "bold $accent"), Content(f"{step}{dot}{took}{left}")]
+        if state.status == "paused":
+            words.append(Content.styled(f"{dot}paused: space goes on, . makes one step", "$quiet"))
+    else:
+        glyph = {"done": signs.done, "failed": signs.failed, "lost": signs.lost}.get(state.status, signs.stopped)
+        style = (
+            "bold $success"
+            if state.status == "done"
+            else "bold $error"
+            if state.status in ("failed", "lost")
+            else "bold"
+        )
+        words = [Content.styled(f" {glyph} {STATES.get(state.status, visible(state.status))} ", style)]
+        words.append(Content(f"at {step}{dot}{took}" if took else f"at {step}"))
+        if state.reason and state.status != "done":
+            words.append(
+                Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
+            )
+        if state.status not in ("done", "unreadable") and not snap.recorded:
+            words.append(Content.styled(f"{dot}r resumes it", "$quiet"))
+    if not snap.complete:
+        looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
+    return Content.assemble(name, *words, looking)
+
+
+def brief(snap: Snapshot, cells: int) -> Content:
+    """As many of the numbers as fit whole into one line, where there is no room for the column of facts."""
+    parts = []
+    for fact in snap.facts:
+        if (cells := cells - width(fact.name) - width(fact.value) - 1) < 0:
+            break
+        cells -= 3
+        parts += [Content.styled(f"{fact.name} ", "$quiet"), Content.styled(fact.value, "bold"), Content("   ")]
+    return Content.assemble(*parts)
+
+
+def log_lines(
+    entries: Sequence[Entry], pending: Mapping[str, Pending], at: int | None, lines: int, now: float, gone: str
+) -> Content:
+    """The newest entries (or those up to the step that is looked at), what was asked and not yet answered last."""
+    asked = [
+        Content.assemble(
+            Content.styled(f"{clock(p.asked)} ", "$quiet"),
+            Content.styled(p.words, "$accent"),
+            answer(now - p.asked, gone),
+        )
+        for p in list(pending.values())[-lines:]
+    ]
+    shown = wanted(entries, at, lines - len(asked))
+    if at is not None:
+        upto = sum(entry.step <= at for entry in shown)
+        shown = shown[: max(upto, min(len(shown), lines - len(asked)))]
+    room = max(0, lines - len(asked))
+    rows = []
+    for entry in loudest(shown, room, at):
+        later = at is not None and entry.step > at
+        style = (
+            "$quiet 60%" if later else {"quiet": "$quiet", "bad": "$error", "accent": "$accent"}.get(entry.level, "")
+        )
+        rows.append(
+            Content.assemble(Content.styled(f"{clock(entry.time)} ", "$quiet"), Content.styled(entry.text, style))
+        )
+    rows += asked
+    if not rows:
+        return Content.styled("nothing has happened yet", "$quiet")
+    return Content("\n").join(rows)
+
+
+def loudest(entries: Sequence[Entry], room: int, at: int | None) -> list[Entry]:
+    """The newest `room` entries; where there are only a few lines, checkpoints and validations that were no better
+    give way to what people did, what the run said, the best validation and the end."""
+    newest = list(entries)[::-1]
+    if room <= FEW:
+        newest.sort(key=lambda entry: (at is not None and entry.step > at, entry.regular in ROUTINE))
+    kept = newest[:room]
+    return [entry for entry in entries if entry in kept]
+
+
+def wanted(entries: Sequence[Entry], at: int | None, lines: int = 0) -> list[Entry]:
+    """All that people and the run did; of what happens again and again (checkpoints, validations) the newest, and as
+    many of those before it as there are lines for."""
+    newest: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        if entry.regular and (at is None or entry.step <= at or entry.regular not in newest):
+            newest[entry.regular] = index
+    kept = {index for index, entry in enumerate(entries) if not entry.regular or newest[entry.regular] == index}
+    before = [i for i, entry in enumerate(entries) if i not in kept and (at is None or entry.step <= at)]
+    kept.update(before[::-1][: max(0, lines - len(kept))])
+    return [entries[index] for index in sorted(kept)]
+
+
+def answer(age: float, gone: str) -> Content:
+    """What there is to say about a request that is not answered yet."""
+    if gone:
+        return Content.styled(f"  no answer: {gone}", "$error")
+    if age > 8:
+        return Content.styled(f"  asked {age:.0f} s ago; the run answers at its next step", "$quiet")
+    return Content.styled("  asked…", "$quiet")
+
+
+def wrapped(text: str, cells: int) -> list[str]:
+    """The lines of a text made visible and folded at words; as few characters as possible are lost."""
+    cells = max(cells, 1)
+    found: list[str] = []
+    for line in visible_lines(text):
+        while width(line) > cells:
+            head = cut(line, cells)
+            space = head.rfind(" ")
+            head = head[:space] if space > cells // 2 else head or line[:1]
+            found.append(head)
+            line = line[len(head) :].lstrip(" ")
+        found.append(line)
+    return found
+
+
+def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
+    """The last sample at or before a step (the first one if all are later); None if there is none."""
+    if not steps:
+        return None
+    if at is None:
+        return steps[-1]
+    return max((step for step in steps if step <= at), default=steps[0])
+
+
+NO_TEXTS = {
+    "": "no samples yet: texts that the model writes while it learns appear here",
+    **dict.fromkeys(("planning", "prediction", "control"), "its world, and what is known of it by now: 6 Arena"),
+    "bandits": "no texts here: the curves say it all; txlab plot RUN --sweep draws a sweep",
+    "self-play": "the board, and players to play against: 6 Arena, then tic-tac-toe",
+}
+"""kind of experiment → what stands where its samples would; the first where none is named."""
+
+
+def samples_text(
+    samples: Mapping[int, tuple[tuple[str, str], ...]],
+    at: int | None,
+    beside: int | None,
+    cells: int,
+    signs: Glyphs,
+    lines: int = 0,
+    kind: str = "",
+) -> Content:
+    """What the model wrote at the step looked at, and at another one: stacked, or side by side where there is room.
+
+    Where `lines` are left under it, they show what it wrote before, as often as it fits."""
+    steps = list(samples)
+    now = nearest_sample(steps, at)
+    if now is None:
+        return Content.styled(NO_TEXTS.get(kind, NO_TEXTS[""]), "$quiet")
+    hint = "< > compare" if len(steps) > 1 else ""
+    if beside is None or beside not in samples:
+        title = f"sample at {count(now)}"
+        gap = max(1, cells - width(title) - width(hint))
+        head = Content.assemble(Content.styled(title, "bold"), Content(" " * gap), Content.styled(hint, "$quiet"))
+        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells, signs))]
+        spare = lines - len(shown[0].plain.split("\n"))
+        for step in steps[: steps.index(now)][::-1]:
+            text = one_sample(samples[step], cells, signs)
+            if (spare := spare - len(text.plain.split("\n")) - 2) < 0:
+                break
+            shown.append(Content.assemble(Content.styled(f"\nsample at {count(step)}\n", "bold $quiet"), text))
+        return Content("\n").join(shown)
+    if cells < 64:
+        parts = []
+        for step in (beside, now):
+            parts += [
+                Content.styled(f"sample at {count(step)}\n", "bold"),
+                one_sample(samples[step], cells, signs),
+                Content("\n"),
+            ]
+        return Content.assemble(*parts)
+    half = (cells - 3) // 2
+    left, right = (one_sample(samples[step], half, signs).split("\n") for step in (beside, now))
+    rows = [
+        Content.assemble(
+            Content.styled(fit(f"sample at {count(beside)}", half), "bold"),
+            "   ",
+            Content.styled(f"sample at {count(now)}", "bold"),
+        )
+    ]
+    for index in range(max(len(left), len(right))):
+        a = left[index] if index < len(left) else Content("")
+        b = right[index] if index < len(right) else Content("")
+        rows.append(
+            Content.assemble(a, " " * max(0, half - a.cell_length), Content.styled(f" {signs.wall} ", "$rule"), b)
+        )
+    return Content("\n").join(rows)
+
+
+def one_sample(texts: Sequence[tuple[str, str]], cells: int, signs: Glyphs) -> Content:
+    """Each text with its prompt quiet in front, and a sign where the prompt ends and the model begins."""
+    parts: list[Content] = []
+    for prompt, text in texts:
+        body = "\n".join(wrapped(f"{prompt}{signs.prompt}{text}" if prompt else text, cells))
+        known = after_solid(body, solid(prompt)) if prompt else 0
+        parts += [Content.styled(body[:known], "$quiet"), Content.styled(body[known : known + bool(prompt)], "$accent")]
+        parts += [Content(body[known + bool(prompt) :]), Content("\n\n")]
+    return Content.assemble(*parts[:-1])
+
+
+def solid(text: str) -> int:
+    """Characters of a text, as it is shown, that are no space: folding moves and drops nothing else."""
+    return sum(not character.isspace() for line in visible_lines(text) for character in line)
+
+
+def after_solid(text: str, count: int) -> int:
+    """Where the first character that is no space stands after `count` of them.
+
+    >>> after_solid("The cat\n|sat", 6)
+    8
+    """
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    return places[count] if count < len(places) else len(text)

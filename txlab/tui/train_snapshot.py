@@ -1,0 +1,325 @@
+"""What the Train screen shows of a run, gathered in a worker thread into one frozen snapshot.
+
+Notable: curves are handed on as the reader's own read-only arrays, however long; the chart thins them. Facts at an
+earlier step are those of the last row at or before it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txlab.drawing.formatting import count, number, unit_of
+from txlab.drawing.text import visible
+from txlab.runs.directory import State
+from txlab.runs.live_rows import Series
+from txlab.runs.primary_metric import UNSEEN, headline, validation_of
+from txlab.runs.reader import RunReader
+from txlab.tui.formatting import megabytes, significant
+from txlab.tui.history import Entry, history
+from txlab.tui.run_summary import scenario_name
+from txlab.tui.widgets.facts import Fact
+
+OTHERS_SHOWN = 8  # metrics that a recorded run named itself
+DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
+SPARK = 64  # values behind a small curve
+FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy")
+MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # asked for last
+
+
+# Metrics of one beginning, which are drawn together: what the chart is then called, and their name in the column.
+TOGETHER = {
+    "val_loss/": ("nats, validation of each text", "val"),
+    "epochs/": ("epochs of each text", "epochs"),
+    "accuracy_": ("accuracy after so many examples", "accuracy"),
+}
+
+
+PARTS = tuple(f"{part}/" for part in ("train", *UNSEEN))
+
+
+def family(name: str) -> str:
+    """What a metric shares with those that it is drawn with.
+
+    >>> family("epochs/python-docs"), family("return/sarsa"), family("accuracy_16"), family("copy_accuracy")
+    ('epochs/', 'return/', 'accuracy_', '')
+    """
+    group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
+    alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
+    alone |= group in PARTS  # train/loss belongs to val/loss, not to train/lr
+    return group if (group in TOGETHER or "/" in name) and not alone else ""
+
+
+def machines(name: str) -> bool:
+    """Whether a metric is of the machine, and not of what is learnt on it."""
+    return name in MACHINE or name.endswith("_per_second")
+
+
+def relatives(name: str, names: Sequence[str]) -> list[str]:
+    """The metrics that are drawn together with this one, itself among them, accuracy_8 before accuracy_16."""
+    group = family(name)
+    found = [other for other in names if group and family(other) == group]
+    return sorted(found, key=lambda other: (len(other), other) if group == "accuracy_" else (0, "")) or [name]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the person looks at: the metric, the step (None = live), other runs beside this one."""
+
+    metric: str = ""
+    at: int | None = None
+    overlays: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve of the chart: `role` is "train", "val", "dead" or "other"."""
+
+    label: str
+    role: str
+    steps: np.ndarray[Any, Any]
+    values: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that the screen shows, as of one reading."""
+
+    called: str
+    state: State
+    title: str
+    metric: str
+    metrics: tuple[str, ...]
+    unit: str
+    lines: tuple[Line, ...]
+    facts: tuple[Fact, ...]
+    samples: Mapping[int, tuple[tuple[str, str], ...]]
+    entries: tuple[Entry, ...]
+    frames: np.ndarray[Any, Any]
+    checkpoints: np.ndarray[Any, Any]
+    step: int
+    steps: int
+    seconds: float
+    seconds_left: float | None
+    complete: bool
+    values: Mapping[str, float] = field(default_factory=dict)
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    recorded: bool = False  # by another program, which takes no requests
+
+
+def value_at(series: Series, at: int | None) -> float | None:
+    """The last value at or before a step; None if there is none."""
+    if not len(series):
+        return None
+    index = len(series) - 1 if at is None else int(np.searchsorted(series.steps, at, "right")) - 1
+    return float(series.values[index]) if index >= 0 else None
+
+
+def recent(series: Series, at: int | None) -> tuple[float, ...] | None:
+    """The values before a step, for a small curve."""
+    end = len(series) if at is None else int(np.searchsorted(series.steps, at, "right"))
+    values = series.values[max(0, end - SPARK) : end]
+    return tuple(float(value) for value in values) if len(values) > 1 else None
+
+
+def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) -> Snapshot:
+    """Gather it all. `other` gives the reader of an overlaid run."""
+    info, state = reader.info, reader.state
+    if reader.problem:
+        state = replace(state, status="unreadable", reason=reader.problem)
+    names = reader.names()
+    hidden = {validation_of(name, names) for name in names}  # drawn with what was measured in training
+    first = list(dict.fromkeys([*headline(info.facts, names), *FIRST]))
+    metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
+    metrics.sort(key=machines)
+    metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
+    asked = relatives(look.metric, names)[0]
+    metric = asked if asked in metrics else metrics[0] if metrics else ""
+    step = max(
+        state.step, info.step, max((int(s.steps[-1]) for n in metrics[:1] if len(s := reader.series(n))), default=0)
+    )
+    values = {name: value for name in names if (value := value_at(reader.series(name), look.at)) is not None}
+    steps = reader.frames.steps
+    until = info.ended or time.time()
+    left = values.get("seconds_left") if look.at is None else None
+    return Snapshot(
+        scenario_name(reader.directory.path, info.scenario),
+        state,
+        info.title,
+        metric,
+        tuple(metrics),
+        unit_of(metric, info.recorded) or ("" if info.recorded else TOGETHER.get(family(metric), ("", ""))[0]),
+        lines_of(reader, metric, look, other),
+        facts_of(reader, look.at, values),
+        samples_of(reader),
+        history(reader),
+        steps,
+        np.array([row["step"] for row in reader.checkpoints], np.int64),
+        step,
+        state.steps,
+        max(0.0, until - info.started) if info.started else 0.0,
+        left if left is not None and math.isfinite(left) else None,
+        reader.complete,
+        values,
+        reader.scenario,
+        info.facts,
+        info.recorded,
+    )
+
+
+def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path], RunReader]) -> tuple[Line, ...]:
+    """The curve, its validation, the same curve of other runs, and what rewinds took from it."""
+    if not metric:
+        return ()
+    together = relatives(metric, reader.names())
+    if len(together) > 1:
+        roles = ["train"] + ["other"] * (len(together) - 1)
+        members = zip(together, roles, strict=True)
+        return tuple(line(name.removeprefix(family(name)), role, reader.series(name)) for name, role in members)
+    validation = validation_of(metric, reader.names())
+    has_validation = bool(validation) and len(reader.series(validation)) > 0
+    found = [line("train" if has_validation else metric, "train", reader.series(metric))]
+    if has_validation:
+        called = re.split(r"[/_]", validation)[0]  # val, eval, …: as whoever recorded it says
+        found.append(line(called, "val", reader.series(validation)))
+    for path in look.overlays:
+        beside = other(path)
+        beside.poll()
+        series = beside.series(metric)
+        if len(series):
+            found.append(line(beside.info.name, "other", series))
+    found += [line("", "dead", dead) for dead in reader.dead_series(metric)[-DEAD_SHOWN:]]
+    return tuple(found)
+
+
+def line(label: str, role: str, series: Series) -> Line:
+    return Line(label, role, series.steps, series.values)
+
+
+def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
+    """step → (prompt, text) of the texts that the model wrote then, in order of the steps."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for row in reader.samples:
+        prompt, text = row.get("prompt"), row.get("text")
+        if isinstance(text, str):
+            found.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", text))
+    return {step: tuple(found[step]) for step in sorted(found)}
+
+
+def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> tuple[Fact, ...]:
+    """The column of numbers beside the curve, most wanted first; what a run does not have is not there."""
+    facts: list[Fact] = []
+    about, scenario = reader.info.facts, reader.scenario
+    told, named = about.get("compute"), about.get("unit")
+    compute: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    unit = named if isinstance(named, str) else "tokens"
+    recorded = reader.info.recorded
+    nats = "" if recorded else "nats"
+
+    def add(name: str, key: str, note: str = "", spark: bool = False, text: str | None = None) -> None:
+        if key in values:
+            value = values[key]
+            bad = not math.isfinite(value)
+            curve = recent(reader.series(key), at) if spark else None
+            facts.append(Fact(name, text or significant(value), note, key, curve, "bad" if bad else "plain"))
+
+    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "lr", "grad_norm"}
+    known |= set() if recorded else {"copy_accuracy", "exact_match", "token_accuracy"}
+    others = [name for name in values if name not in known and not machines(name) and band_of(name) not in values]
+
+    def add_own(name: str) -> None:
+        group, band = family(name), band_note(name, values)
+        if group and len(relatives(name, list(values))) > 1:
+            said = TOGETHER[group][1] if group in TOGETHER and not recorded else group.rstrip("/_")
+            add(visible(f"{said} {name.removeprefix(group)}".replace("_", " "))[:24], name, band)
+        else:
+            add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
+
+    if isinstance(about.get("headline"), list):  # an experiment that says what one came for
+        for name in (foremost := headline(about, others)[:OTHERS_SHOWN]):
+            add_own(name)
+        others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
+    add("loss", "loss", nats)
+    add("val", "val_loss", best_note(reader, at, nats))
+    add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
+    if not recorded:
+        add("copies", "copy_accuracy", "share of repeated tokens that are right")
+        add("exact", "exact_match", "unseen ones right throughout")
+        add("tokens", "token_accuracy", "right, the ones before given")
+    add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
+    add("‖grad‖", "grad_norm", spark=True)
+    rates = (f"{unit}_per_second", "tokens_per_second")
+    add(f"{visible(unit)}/s", next((rate for rate in rates if rate in values), ""), spark=True)
+    if "share_of_peak" in values:
+        add("of peak", "share_of_peak", machine_note(compute), text=f"{100 * values['share_of_peak']:.0f} %")
+    elif compute:
+        facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute), "compute"))
+    add("memory", "memory_mb", "MB", text=count(values.get("memory_mb", 0)))
+    frames = len(reader.frames)
+    if frames:
+        facts.append(Fact("frames", count(frames), megabytes(reader.frames.size), "frames"))
+    for name in others[:OTHERS_SHOWN]:
+        add_own(name)
+    return tuple(facts)
+
+
+def band_of(name: str) -> str:
+    """The metric of which this one is an edge of the band, "" if it is none.
+
+    >>> band_of("return_low/sarsa"), band_of("return/sarsa")
+    ('return/sarsa', '')
+    """
+    group, _, label = name.partition("/")
+    edge = next((edge for edge in ("_low", "_high") if group.endswith(edge)), "")
+    return f"{group.removesuffix(edge)}/{label}" if edge and label else ""
+
+
+def band_note(name: str, values: Mapping[str, float]) -> str:
+    """From where to where its band goes, "" if it has none."""
+    group, _, label = name.partition("/")
+    edges = [values.get(f"{group}_{edge}/{label}") for edge in ("low", "high")]
+    return " to ".join(significant(edge) for edge in edges if edge is not None)
+
+
+def best_note(reader: RunReader, at: int | None, unit: str) -> str:
+    series = reader.series("val_loss")
+    end = len(series) if at is None else int(np.searchsorted(series.steps, at, "right"))
+    finite = np.isfinite(series.values[:end])
+    if finite.sum() < 2:
+        return unit
+    best = int(np.where(finite, series.values[:end], np.inf).argmin())
+    said = "best so far" if best == end - 1 else f"best {number(float(series.values[best]))}"
+    return f"{unit}, {said}" if unit else said
+
+
+def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int) -> str:
+    """What the learning rate is doing: "warm-up to step 100", "cosine, warm-up done"."""
+    train = scenario.get("train")
+    if not isinstance(train, dict):
+        return ""
+    warmup, decay = train.get("warmup"), train.get("decay")
+    if isinstance(warmup, int) and step < warmup:
+        return f"warm-up to step {count(warmup)}"
+    if not isinstance(decay, str):
+        return ""
+    return f"{visible(decay)}, warm-up done" if warmup else visible(decay)
+
+
+def machine_note(compute: Mapping[str, Any]) -> str:
+    """bf16, 2 threads, matmul attention"""
+    dtype = {"bfloat16": "bf16", "float32": "fp32"}.get(str(compute.get("dtype", "")), str(compute.get("dtype", "")))
+    threads = compute.get("threads")
+    parts = [dtype]
+    if isinstance(threads, int) and threads > 0:
+        parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
+    if compute.get("attention"):
+        parts.append(f"{compute['attention']} attention")
+    return visible(", ".join(part for part in parts if part))
