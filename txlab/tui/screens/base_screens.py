@@ -1,6 +1,6 @@
 """What every screen of the bench has: the navigation line, the keys at the bottom, and the habits of the house.
 
-`BenchScreen` is for any screen; `RunScreen` adds a run that is looked at, its time line and its controls.
+`BenchScreen` is for any screen; a screen that looks at a run has a `RunPanel` (run_panel.py) among its panels.
 Notable: a RunScreen reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more
 often than is cheap (see `thrift`), only while it is the screen that one sees, and never two reads at once: what comes
 meanwhile is read by the next one.
@@ -26,6 +26,7 @@ from txlab.errors import LabError
 from txlab.tui.cpu_budget import Thrift
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.machine import machine_line
+from txlab.tui.panel import ROUTED, Panel, Panels, with_keys_of
 from txlab.tui.screen_registry import ROOMS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.theme import glyphs
@@ -90,6 +91,12 @@ class BenchScreen(Settled[None]):
     HELP_ABOUT: ClassVar[str] = ""
     """A paragraph for the help overlay: what one does here."""
 
+    PANELS: ClassVar[tuple[type[Panel], ...]] = ()
+    """The panels whose keys work on this screen; `compose_body` yields one of each."""
+
+    KEY_ORDER: ClassVar[tuple[str, ...]] = ()
+    """Ids of bindings in the order of the bottom line; those not named follow."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why", id="screen.why"),
         Binding("s", "picture", "picture", id="screen.picture", show=False),
@@ -97,6 +104,25 @@ class BenchScreen(Settled[None]):
         Binding("q", "back", "back", id="screen.back", show=False),
         Binding("question_mark", "help", "help", id="screen.help", key_display="?"),
     ]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "PANELS" in cls.__dict__:
+            cls.BINDINGS = with_keys_of(cls.PANELS, cls.__dict__.get("BINDINGS", []), cls.KEY_ORDER)
+        super().__init_subclass__(**options)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.panels = Panels(self)
+
+    async def action_panel(self, panel: str, action: str) -> None:
+        """Hand an action to the panel of that class."""
+        found = self.panels.named(panel)
+        if found is not None:
+            await found.run_action(action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether it can be done now; a screen that overrides this asks here in the end."""
+        return self.panels.allows(str(parameters[0]), str(parameters[1])) if action == ROUTED else True
 
     def compose(self) -> ComposeResult:
         yield NavigationLine()
@@ -108,13 +134,25 @@ class BenchScreen(Settled[None]):
         """What is between the navigation and the keys."""
         yield from ()
 
+    @on(events.ScreenResume)
+    def tell_panels_they_are_seen(self) -> None:
+        if self in self.app.screen_stack:  # else it is only made ready
+            for panel in self.query(Panel):
+                panel.seen()
+
+    @on(events.ScreenSuspend)
+    def tell_panels_they_are_not_seen(self) -> None:
+        for panel in self.query(Panel):
+            panel.unseen()
+
     @property
     def ascii(self) -> bool:
         return bool(getattr(self.app, "ascii", False))
 
     def word_for(self, binding: Binding) -> str:
         """What the bottom line says that a key does, now; "" leaves the key out of it."""
-        return binding.description
+        panel = self.panels.of_binding(binding)
+        return binding.description if panel is None else panel.word_for(binding)
 
     def tell(self, sentence: str, severity: str = "information") -> None:
         """One line on the screen; `sentence` is data, never markup."""

@@ -1,0 +1,230 @@
+"""The run that a screen looks at: its time line, requests to its inbox, and reading it as it grows.
+
+Notable: it reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more often
+than is cheap (see `cpu_budget`), only while its screen is the one that is seen, and never two reads at once: what comes
+meanwhile is read by the next one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from txlab.errors import LabError
+from txlab.tui.cpu_budget import Thrift
+from txlab.tui.panel import Panel
+from txlab.tui.widgets.timeline import TimeLine
+
+if TYPE_CHECKING:
+    from txlab.runs.control import Request
+    from txlab.runs.reader import RunReader
+
+CATCH_UP = 0.25  # seconds between two looks whether the person has gone elsewhere
+
+
+class RunViewer(Protocol):
+    """What a screen does with the run of its RunPanel."""
+
+    def run_changed(self) -> None:
+        """Another run is looked at (`panel.path`, possibly None): forget what belongs to the old one."""
+
+    def read_run(self, reader: RunReader, changed: bool) -> Any:
+        """In a worker thread: look at the run and return what `show_run` needs, or None if nothing is new."""
+
+    def show_run(self, snapshot: Any) -> None:
+        """On the event loop: put the snapshot on the screen."""
+
+    def moved(self) -> None:
+        """The step looked at has changed (`panel.at`; None = live)."""
+
+
+class RunPanel(Panel):
+    """Looks at the app's current run for a screen. The step looked at is `at`: None follows the live edge."""
+
+    KEYS: ClassVar = (
+        Binding("space", "pause", "pause", id="run.pause", key_display="space"),
+        Binding("full_stop", "step", "step", id="run.step", key_display="."),
+        Binding("x", "stop", "stop", id="run.stop", show=False),
+        Binding("left_square_bracket", "earlier", "earlier, later", id="time.earlier", key_display="[ ]"),
+        Binding("right_square_bracket", "later", "later", id="time.later", key_display="]", show=False),
+        Binding("left_curly_bracket", "first", "first frame", id="time.first", key_display="{", show=False),
+        Binding("right_curly_bracket", "last", "live", id="time.last", key_display="}", show=False),
+    )
+    DEFAULT_CSS = "RunPanel { height: 1; width: 1fr; }"
+
+    class Asked(Message):
+        """A request was left in the run's inbox."""
+
+        def __init__(self, ident: str, request: Request) -> None:
+            super().__init__()
+            self.ident, self.request = ident, request
+
+    def __init__(self, viewer: RunViewer) -> None:
+        super().__init__()
+        self.viewer = viewer
+        self.path: Path | None = None
+        self.at: int | None = None
+        self.status = ""  # as the screen has shown it last
+        self.recorded = False  # by another program's loop, which takes no requests
+        self.timeline = TimeLine(id="timeline")
+        self.budget = Thrift()
+        self.watching = True  # whether this run is read at all
+        self._seen = self._reading = self._again = self._catching_up = False
+        self._failure = ""
+
+    def compose(self) -> ComposeResult:
+        yield self.timeline
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "current_run", self._run_changed)
+        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self._look_again)
+
+    # Reading.
+
+    def seen(self) -> None:
+        self._seen = True
+        self.wants_read()
+
+    def unseen(self) -> None:
+        self._seen = False
+
+    def _run_changed(self, path: Path | None) -> None:
+        if path != self.path:
+            self.path, self.at, self._failure, self.watching = path, None, "", True
+            self.viewer.run_changed()
+            self.wants_read()
+
+    def _look_again(self) -> None:
+        if self.budget.may_look():
+            self._read_if_idle()
+
+    def wants_read(self) -> None:
+        """Read now, whether or not the run grew."""
+        self._again = True
+        self._read_if_idle()
+
+    def _read_if_idle(self) -> None:
+        if self._reading or self.path is None or not (self.watching and self._seen and self.is_attached):
+            return
+        self._reading = True
+        self.budget.looked()
+        forced, self._again = self._again, False
+        path = self.path
+        self.run_worker(lambda: self._read(path, forced), thread=True, group="read", exit_on_error=False)
+
+    def _read(self, path: Path, forced: bool) -> None:
+        worker = get_current_worker()
+        snapshot = None
+        try:
+            reader = self.app.reader_for(path)  # type: ignore[attr-defined]
+            changed = reader.poll() or forced
+            if not worker.is_cancelled:
+                snapshot = self.viewer.read_run(reader, changed)
+        except LabError as error:  # the folder is gone, or no run (any more): said once, tried again
+            if not worker.is_cancelled and self.is_attached:
+                self.app.call_later(self._read_failed, path, str(error))
+            return
+        finally:
+            self._reading = False
+        if worker.is_cancelled or not self.is_attached:
+            return
+        self.app.call_later(self._show, path, snapshot)
+        if not reader.complete and not self._catching_up:
+            self._catching_up = True
+            self.app.call_later(self._catch_up, reader)
+
+    def _catch_up(self, reader: RunReader) -> None:
+        """Read the whole of a long log beside the polls, until it is known or another run is looked at."""
+
+        def read_on() -> None:
+            worker, path = get_current_worker(), self.path
+            try:
+                while not worker.is_cancelled and path == self.path and not reader.catch_up(CATCH_UP):
+                    continue
+            finally:
+                self._catching_up = False
+            self._again = True  # what is known now is more than what is shown
+
+        self.run_worker(read_on, thread=True, group="catch up", exit_on_error=False)
+
+    def _read_failed(self, path: Path, sentence: str) -> None:
+        """The run cannot be read; the sentence is shown once, however often it is tried."""
+        if path == self.path and sentence != self._failure:
+            self._failure = sentence
+            self.tell(sentence, "error")
+
+    def _show(self, path: Path, snapshot: Any) -> None:
+        if snapshot is not None and path == self.path and self.is_attached:
+            self.viewer.show_run(snapshot)
+        if self._again:
+            self._read_if_idle()
+
+    # Requests.
+
+    def ask(self, request: str, key: str | None = None, value: float | None = None, count: int = 1) -> None:
+        """Leave a request in the inbox of the run; `Asked` comes back with its id."""
+        if self.path is None:
+            self.tell("no run is chosen: press enter on one in the Lab (1)")
+            return
+        path = self.path
+
+        def leave() -> None:
+            from txlab.runs.control import Request, send
+
+            asked = Request(request, key=key, value=value, count=count)
+            self.post_message(self.Asked(send(path, asked), asked))
+
+        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A run that has ended takes no requests, and neither does one that another program recorded."""
+        if action in ("pause", "step", "stop"):
+            return not self.recorded and self.status in ("running", "paused", "created", "")
+        return True
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "run.pause" and self.status == "paused":
+            return "go on"
+        return "" if binding.id == "time.earlier" and not len(self.timeline.steps) else binding.description
+
+    def action_pause(self) -> None:
+        """Pause a running run, resume a paused one."""
+        self.ask("resume" if self.status == "paused" else "pause")
+
+    def action_step(self) -> None:
+        self.ask("step", count=1)
+
+    def action_stop(self) -> None:
+        from txlab.tui.screens.dialogs import Confirm
+
+        name = self.path.name if self.path else "the run"
+        self.app.push_screen(
+            Confirm(f"Stop {name}?", "It saves a checkpoint first and can be resumed.", "stop"),
+            lambda sure: self.ask("stop") if sure else None,
+        )
+
+    # The time line.
+
+    def action_earlier(self) -> None:
+        self.timeline.earlier()
+
+    def action_later(self) -> None:
+        self.timeline.later()
+
+    def action_first(self) -> None:
+        self.timeline.first()
+
+    def action_last(self) -> None:
+        self.timeline.last()
+
+    @on(TimeLine.Moved)
+    def time_moved(self, event: TimeLine.Moved) -> None:
+        event.stop()
+        self.at = None if event.live else event.step
+        self.viewer.moved()
