@@ -95,7 +95,7 @@ class Arena(Console):
 def alone(seconds: float) -> float:
     """Updates a second of the same match without a screen, each of both learners once."""
     from txlab.engine.rl.settings import Settings
-    from txlab.engine.rl.worlds.catalogue import world_named
+    from txlab.engine.rl.worlds import world_named
     from txlab.experiments.tabular.match import Match
 
     match = Match(world_named("cliff"), [Settings("sarsa"), Settings("q-learning")], 0)

@@ -21,7 +21,7 @@ import numpy as np
 
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.settings import RULES, Rule, Settings
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 TURNS, PLAIN_STEPS, GLASS_STEPS = 9, 20_000, 400_000
 SLOW: tuple[Rule, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes of the cliff need not end soon

@@ -17,7 +17,7 @@ from txlab.engine.rl.features import tabular
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
 from txlab.engine.rl.rollouts import Lives
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 METHODS = ("offline-lambda-return", "accumulating", "true-online", "replacing")
 LAMS = (0.0, 0.4, 0.8, 0.9, 0.95, 0.975, 0.99, 1.0)

@@ -21,7 +21,7 @@ from txlab.engine.rl.process import Process
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 STEPS, TURNS = 600, 3
 ONE_STEP: tuple[Rule, ...] = ("q-learning", "sarsa", "expected-sarsa", "double-q", "sarsa-lambda", "watkins-q-lambda")

@@ -111,7 +111,7 @@ def test_the_installed_program_brings_its_sentences(installed: Path, tmp_path: P
 
 
 def test_the_installed_program_brings_its_maps(installed: Path, tmp_path: Path) -> None:
-    code = "from txlab.engine.rl.worlds.catalogue import world_named; print(world_named('four-rooms').title)"
+    code = "from txlab.engine.rl.worlds import world_named; print(world_named('four-rooms').title)"
     said = subprocess.run(
         [installed / "python", "-c", code],
         capture_output=True,

@@ -17,7 +17,7 @@ from txlab.drawing.world_profile import profile
 from txlab.drawing.world_scene import SHOWS, Scene, Size, View, best_value, cell_size, scene_of
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, mark_sign, short, whole
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 DEPTHS = ("truecolor", "256", "16", "none")

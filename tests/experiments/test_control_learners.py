@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.kinds.control import build, resolve

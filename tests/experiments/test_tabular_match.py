@@ -9,9 +9,9 @@ import pytest
 
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.gymnasium_adapter import stepped
+from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.settings import RULES, Rule, Settings
-from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.engine.rl.worlds.maps import compile_map
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.tabular.match import Match
 from txlab.experiments.tabular.world import ENDLESS, WorldSection, world_of

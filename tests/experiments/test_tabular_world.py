@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from txlab.engine.rl.worlds.catalogue import WORLDS, worlds
+from txlab.engine.rl.worlds import built_in, worlds
 from txlab.errors import LabError
 from txlab.experiments.tabular.world import ENDLESS, MOST_BYTES, WorldSection, with_its_map, world_of
 from txlab.runs.scenario import dump_scenario, load_scenario
@@ -60,7 +60,7 @@ def test_what_is_otherwise_than_in_the_world() -> None:
 
 
 def test_every_option_of_the_catalogue_is_a_key_of_the_table() -> None:
-    for entry in WORLDS.values():
+    for entry in built_in().values():
         for key, option in entry.options.items():
             assert key in WorldSection.model_fields, f"{entry.name} has {key}"
             world_of(section(name=entry.name, **{key: option.default}))

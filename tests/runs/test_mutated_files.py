@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from txlab.engine.rl.worlds.compiling import compile_map
-from txlab.engine.rl.worlds.parsing import parse_map
-from txlab.engine.rl.worlds.shipped import folder
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import parse_map
+from txlab.engine.rl.worlds import map_folder
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 from txlab.experiments.sizes import explain_scenario
@@ -87,9 +87,9 @@ def with_world() -> list[Path]:
 READERS: dict[str, tuple[Callable[[], list[Path]], Callable[[Path], object]]] = {
     "scenarios": (lambda: list(shipped().values()), scenario),
     "worlds": (with_world, world),
-    "maps": (lambda: sorted(folder().glob("*.txt")), world_map),
-    "files of maps": (lambda: sorted(folder().glob("*.txt")), map_file),
-    "texts": (lambda: sorted(folder().glob("*.txt")), lambda path: load_corpus(str(path))),
+    "maps": (lambda: sorted(map_folder().glob("*.txt")), world_map),
+    "files of maps": (lambda: sorted(map_folder().glob("*.txt")), map_file),
+    "texts": (lambda: sorted(map_folder().glob("*.txt")), lambda path: load_corpus(str(path))),
 }
 
 

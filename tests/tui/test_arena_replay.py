@@ -12,7 +12,7 @@ from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario

@@ -12,13 +12,13 @@ from plain_learners import Plain
 
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.environment import SampledProcess
+from txlab.engine.rl.maps.compiling import carried, compile_map
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.rules.reinforce import Reinforce
 from txlab.engine.rl.settings import RULES, Rule, Settings
 from txlab.engine.rl.sweeps.rules import RULES as SWEPT
 from txlab.engine.rl.sweeps.sweep import Sweep
-from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.engine.rl.worlds.maps import carried, compile_map
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 
 ONE_STEP: tuple[Rule, ...] = ("sarsa", "expected-sarsa", "q-learning")

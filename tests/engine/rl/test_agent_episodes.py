@@ -11,7 +11,7 @@ from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.rules.one_step import OneStep
 from txlab.engine.rl.settings import Rule, Settings
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 CONTROL: tuple[Rule, ...] = (
     "sarsa", "expected-sarsa", "q-learning", "double-q", "n-step-sarsa", "dyna-q", "sarsa-lambda", "watkins-q-lambda",

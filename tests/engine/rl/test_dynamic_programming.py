@@ -32,7 +32,7 @@ from txlab.engine.rl.finite_horizon import from_start, success_within, value_wit
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.undiscounted import check
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError, RunFailed
 
 seeds = st.integers(0, 2**32 - 1)

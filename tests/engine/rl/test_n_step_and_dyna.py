@@ -10,12 +10,13 @@ from plain_learners import Plain
 
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.maps.compiling import carried, compile_map
+from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.dyna_q import MEMORY
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.sweeps import OneByOne, sweep_in
-from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.engine.rl.worlds.maps import carried, compile_map, parse_map
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 
 WORLDS = ["cliff", "frozen-lake", "gambler"]

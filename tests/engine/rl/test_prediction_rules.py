@@ -19,7 +19,7 @@ from txlab.engine.rl.prediction import (
 )
 from txlab.engine.rl.rollouts import Episode
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 PROCESS = walk(7, -1, 1)
 EPISODES = some_episodes(PROCESS, 4)

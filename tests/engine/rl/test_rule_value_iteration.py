@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from random_processes import random_process
 
 from txlab.engine.rl.dynamic_programming import backup_of, settled, sweep, sweeps
+from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.rules.value_iteration import ValueIteration
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.engine.rl.worlds.compiling import compile_map
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.tabular.match import Match
 

@@ -13,7 +13,7 @@ from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.settings import PolicyName, Rule, Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 
 ONE_STEP: list[Rule] = ["q-learning", "sarsa", "expected-sarsa", "double-q"]
 TRACED: list[Rule] = ["sarsa-lambda", "watkins-q-lambda"]

@@ -14,7 +14,7 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Cancelled, Sweep, sweep_in
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.greedy import greedy_returns, policies
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError, RunFailed
 
 CLIFF, LAKE = world_named("cliff").process, world_named("frozen-lake").process

@@ -16,8 +16,8 @@ from txlab.engine.rl.dynamic_programming import best_policy, settled, sweeps
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import Sweep
+from txlab.engine.rl.worlds import world_named
 from txlab.engine.rl.worlds.blackjack import dealer
-from txlab.engine.rl.worlds.catalogue import world_named
 from txlab.errors import LabError
 
 FIGURE_5_2 = {

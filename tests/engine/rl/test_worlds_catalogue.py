@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from txlab.engine.rl.process import Process, check
+from txlab.engine.rl.worlds import built_in, shipped_maps, world_named, worlds
 from txlab.engine.rl.worlds.baird import BEHAVIOUR, TARGET, WEIGHTS, features
-from txlab.engine.rl.worlds.catalogue import WORLDS, world_named, worlds
 from txlab.engine.rl.worlds.corridor import value
-from txlab.engine.rl.worlds.lakes import KNOWN, lake
-from txlab.engine.rl.worlds.shipped import shipped_maps
+from txlab.engine.rl.worlds.frozen_lake import KNOWN, lake
 from txlab.errors import LabError
 
 
@@ -201,9 +200,9 @@ def test_without_a_seed_the_known_lakes_are_meant() -> None:
 
 def test_the_maps_to_play_in_are_found_by_either_name() -> None:
     assert 6 <= len(shipped_maps()) <= 12
-    assert not set(shipped_maps()) & set(WORLDS)
-    for name, drawn in shipped_maps().items():
-        assert drawn.title
+    assert not set(shipped_maps()) & set(built_in())
+    for name, named in shipped_maps().items():
+        assert named.title
         assert world_named(f"maps/{name}").process.size == world_named(name).process.size
 
 

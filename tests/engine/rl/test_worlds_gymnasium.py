@@ -14,10 +14,11 @@ from gymnasium.utils.env_checker import check_env
 from txlab.engine.rl.environment import Environment, Numbering, SampledProcess
 from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped, stepped_world
 from txlab.engine.rl.gymnasium_spaces import SpaceNumbers
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import Outcome
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.catalogue import WORLDS, world_named
-from txlab.engine.rl.worlds.maps import compile_map, parse_map
+from txlab.engine.rl.worlds import built_in, world_named
 from txlab.errors import LabError, RunFailed
 
 Law = dict[tuple[Any, float, bool], float]
@@ -86,9 +87,9 @@ def test_the_taxi_is_gymnasiums_own() -> None:
     assert world.process.start == pytest.approx(inner.initial_state_distrib, abs=1e-15)
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", built_in())
 def test_every_world_is_an_environment_of_gymnasiums(name: str) -> None:
-    environment = as_environment(WORLDS[name].world(), "ansi")
+    environment = as_environment(built_in()[name].world(), "ansi")
     check_env(environment, skip_render_check=True)
     environment.reset(seed=1)
     picture = environment.render()

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from txlab.engine.rl.maps.compiling import ENDLESS, carried, compile_map
+from txlab.engine.rl.maps.drawn import ACTIONS, Map, parse_map
+from txlab.engine.rl.maps.tiles import Tile
 from txlab.engine.rl.process import Outcome
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.catalogue import world_named
-from txlab.engine.rl.worlds.compiling import ENDLESS
-from txlab.engine.rl.worlds.maps import ACTIONS, Map, Tile, carried, compile_map, parse_map
-from txlab.engine.rl.worlds.overrides import changed
+from txlab.engine.rl.worlds import changed, world_named
 from txlab.errors import LabError
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from txlab.engine.rl.maps.compiling import can_end, compile_map, reachable, sides
+from txlab.engine.rl.maps.drawn import ACTIONS, STEPS, Map, parse_map
+from txlab.engine.rl.maps.tiles import Tile
 from txlab.engine.rl.process import check
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.maps import ACTIONS, STEPS, Map, Tile, compile_map, parse_map
-from txlab.engine.rl.worlds.moves import sides
-from txlab.engine.rl.worlds.reaching import can_end, reachable
 from txlab.errors import LabError
 
 rewards = st.sampled_from([-100.0, -1.0, -0.04, 0.0, 1 / 3, 1.0, 2.5])

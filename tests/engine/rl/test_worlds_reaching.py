@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlab.engine.rl.maps.compiling import can_end, reachable
 from txlab.engine.rl.process import Outcome, compiled
-from txlab.engine.rl.worlds.reaching import can_end, reachable
 
 outcome = st.tuples(st.integers(0, 5), st.sampled_from([0.0, 1.0]), st.booleans())
 

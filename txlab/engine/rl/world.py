@@ -1,4 +1,4 @@
-"""A world: a decision process, and where its states lie when it is drawn.
+"""A world: a decision process, and where its states lie when it is drawn. A named world says how one is made.
 
 Notable: the algorithms see the process alone. The layout serves the eye, and a person who edits a map.
 """
@@ -6,16 +6,17 @@ Notable: the algorithms see the process alone. The layout serves the eye, and a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from txlab.engine.rl.process import Process
+from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.rl.environment import Environment
-    from txlab.engine.rl.worlds.maps import Map
+    from txlab.engine.rl.maps.drawn import Map
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +58,72 @@ class World:
     map: Map | None = None
     notes: tuple[str, ...] = ()
     environment: Callable[[], Environment] | None = None
+
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Option:
+    """What may be chosen about a named world. `default` gives the type; numbers lie from `low` to `high`, words are
+    among `choices`."""
+
+    default: Value
+    about: str
+    low: float = 0.0
+    high: float = 1.0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        if isinstance(self.default, bool):
+            return "true or false"
+        if self.choices:
+            return ", ".join(self.choices)
+        kind = "a whole number" if isinstance(self.default, int) else "a number"
+        return f"{kind} from {self.low:g} to {self.high:g}"
+
+    def checked(self, name: str, value: Any) -> Value:
+        """The value, of the default's type. LabError naming the option, what was given and what is allowed."""
+        default = self.default
+        if isinstance(default, bool):
+            right = isinstance(value, bool)
+        elif isinstance(default, str):
+            right = isinstance(value, str) and value in self.choices
+        else:
+            number = int if isinstance(default, int) else (int, float)
+            right = isinstance(value, number) and not isinstance(value, bool) and self.low <= value <= self.high
+        if not right:
+            near = nearest(value, self.choices) if isinstance(value, str) else ""
+            raise LabError(f"{name} = {ascii(value)[:60]} is not possible{near}; allowed: {self.allowed}")
+        given: Value = type(default)(value)
+        return given
+
+
+@dataclass(frozen=True)
+class NamedWorld:
+    """A world that a scenario can name: what `WORLD` is in a file of worlds/, or in somebody else's package.
+
+    make      gives a World, or the Map of one, from all `options` by name
+    source    where its definition and its numbers are printed
+    A world or a map that `make` leaves without a title or a source has those that stand here.
+    """
+
+    name: str
+    title: str
+    source: str
+    make: Callable[..., World | Map]
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+    def world(self, **given: Any) -> World:
+        """The world with these options, the others at their defaults. LabError for an option that is not possible."""
+        from txlab.engine.rl.maps.compiling import compile_map  # a map is compiled to a World, so it stands above
+
+        for name in given:
+            if name not in self.options:
+                has = f"it has {', '.join(self.options)}" if self.options else "it has none"
+                raise LabError(f"{self.name} has no option {name}{nearest(name, self.options)}; {has}")
+        made = self.make(**{key: each.checked(key, given.get(key, each.default)) for key, each in self.options.items()})
+        if not isinstance(made, World):
+            return compile_map(made, self.name, made.title or self.title, self.source)
+        return replace(made, name=self.name, title=made.title or self.title, source=made.source or self.source)

@@ -19,7 +19,7 @@ from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.sweeps import Sweep, sweep_in
 from txlab.engine.rl.sweeps.greedy import greedy_returns
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, computed, derived, printed
 
 SB = "Sutton and Barto 2018"

@@ -27,7 +27,7 @@ from txlab.engine.rl.dynamic_programming import (
 from txlab.engine.rl.finite_horizon import from_start, success_within
 from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, derived, printed
 
 SB = "Sutton and Barto 2018"

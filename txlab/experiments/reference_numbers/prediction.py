@@ -19,7 +19,7 @@ from txlab.engine.rl.off_policy import Weights, off_policy, semi_gradient_dp
 from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
 from txlab.engine.rl.rollouts import Lives
 from txlab.engine.rl.worlds import baird as counterexample
-from txlab.engine.rl.worlds.catalogue import world_named
+from txlab.engine.rl.worlds import world_named
 from txlab.experiments.kinds.prediction.episodes import seeds_of
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Say, computed, derived
 

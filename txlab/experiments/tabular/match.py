@@ -14,11 +14,11 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.maps.compiling import carried
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.update import Update
 from txlab.engine.rl.why import why_value
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.maps import carried
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.tabular.frames import facts_of, last_of, learner_side

@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from txlab.engine.rl.gymnasium_adapter import NoTables, from_gymnasium, stepped_world
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import MOST_CHARACTERS, parse_map
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.catalogue import world_named, worlds
-from txlab.engine.rl.worlds.compiling import compile_map
-from txlab.engine.rl.worlds.overrides import changed
-from txlab.engine.rl.worlds.parsing import MOST_CHARACTERS, parse_map
+from txlab.engine.rl.worlds import changed, world_named, worlds
 from txlab.errors import LabError
 from txlab.experiments.schema import NonNegativeInt, Section
 from txlab.files import read_regular

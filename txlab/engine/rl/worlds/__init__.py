@@ -1,1 +1,111 @@
-"""Worlds to decide in: each a process compiled to arrays, and how it is drawn."""
+"""The worlds that can be named: a file here each, the maps that come with txlab, and what other packages bring.
+
+A file <name>.py here has an object WORLD (or several, a tuple); another distribution names its own as an entry point of
+the group "txlab.worlds". Notable: they are found, not listed. Entry points are read only when a name is not built in,
+or when all are wanted; they belong to installed packages, so nothing that is loaded as data can run code.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import parse_map
+from txlab.engine.rl.process import check
+from txlab.engine.rl.world import NamedWorld, World
+from txlab.errors import LabError, nearest, one_line
+
+GROUP = "txlab.worlds"
+MAPS = "maps/"
+
+
+@cache
+def built_in() -> dict[str, NamedWorld]:
+    """The worlds of the literature, a file or a few of one family each, in alphabetical order of the files."""
+    found: dict[str, NamedWorld] = {}
+    for module in pkgutil.iter_modules(__path__):
+        offered = import_module(f"{__name__}.{module.name}").WORLD
+        found |= {each.name: each for each in (offered if isinstance(offered, tuple) else (offered,))}
+    return found
+
+
+def map_folder() -> Path:
+    """Inside the installed package, or at the top of the repository."""
+    package = Path(str(files("txlab")))
+    installed = package / "_shipped" / "maps"
+    return installed if installed.is_dir() else package.parent / "assets" / "maps"
+
+
+@cache
+def shipped_maps() -> dict[str, NamedWorld]:
+    """The maps that come with txlab, files that a person can open, change and keep, by the stem of their file."""
+    found = {}
+    for path in sorted(map_folder().glob("*.txt")):
+        try:
+            drawn = parse_map(path.read_text(encoding="utf-8"))
+        except LabError as error:
+            raise LabError(f"{path}: {error}") from None
+        found[path.stem] = NamedWorld(path.stem, drawn.title, "a map of txlab's", lambda drawn=drawn: drawn)
+    return found
+
+
+def brought() -> dict[str, NamedWorld]:
+    """What installed packages bring under "txlab.worlds". LabError naming an entry point that gives no world."""
+    found: dict[str, NamedWorld] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            offered = point.load()
+        except Exception as error:  # whatever somebody else's package raises while it is imported
+            raise LabError(f"the world {point.name} ({point.value}) cannot be imported: {one_line(error)}") from None
+        for each in offered if isinstance(offered, tuple) else (offered,):
+            if not isinstance(each, NamedWorld):
+                raise LabError(f"the entry point {point.name} ({point.value}) of {GROUP} is not a NamedWorld")
+            found[each.name] = each
+    return found
+
+
+def worlds() -> dict[str, NamedWorld]:
+    """All that can be named: those of the literature, the maps, then what other packages bring under other names."""
+    own = {**built_in(), **shipped_maps()}
+    return {**own, **{name: each for name, each in brought().items() if name not in own}}
+
+
+def find_world(name: str) -> NamedWorld | None:
+    """The world of that name, "maps/four-rooms" being the same as "four-rooms"; None where there is none."""
+    return built_in().get(name) or shipped_maps().get(name.removeprefix(MAPS)) or brought().get(name)
+
+
+def world_named(name: str, **options: Any) -> World:
+    """The world of that name. LabError with the nearest name, or naming the option that is not possible."""
+    found = find_world(name)
+    if found is None:
+        known = worlds()
+        raise LabError(f"{name[:60]!a} is not a world{nearest(name[:60], known)}; there are {', '.join(known)}")
+    return found.world(**options)
+
+
+def changed(world: World, discount: float | None = None, limit: int | None = None, slip: float | None = None) -> World:
+    """The world with another discount, another limit of steps or another slip; None leaves a number as it is.
+
+    LabError for a number out of its range, and for slip in a world that is not a map.
+    """
+    given = {"discount": discount, "limit": limit, "slip": slip}
+    wanted = {key: value for key, value in given.items() if value is not None}
+    if not wanted:
+        return world
+    if world.map is not None:
+        return compile_map(replace(world.map, **wanted), world.name, world.title, world.source)  # type: ignore[arg-type]
+    if slip is not None:
+        raise LabError(f"slip = {slip:g} is for worlds that are maps; {world.name} is none")
+    if limit is not None and limit < 0:
+        raise LabError(f"limit = {limit} must be 0 (never) or more")
+    process = replace(world.process, **wanted)  # type: ignore[arg-type]
+    check(process)
+    return replace(world, process=process)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, compiled
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, World
 
 STATES = 7
 WEIGHTS = np.array([1.0, 1, 1, 1, 1, 1, 10, 1])  # to begin with
@@ -37,5 +37,9 @@ def baird() -> World:
     process = compiled(["dashed", "solid"], names, outcomes, begin, discount=0.99, limit=1000)
     place = np.array([[0, 0, n] for n in range(6)] + [[0, 1, 2]])
     notes = ("Nothing ends an episode here: it is cut off after 1000 steps.",)
-    source = "Sutton and Barto 2018, example 11.1, figures 11.1 and 11.2"
-    return World("baird", "Baird's counterexample", process, Layout(2, 6, place), source, notes=notes)
+    return World("baird", "", process, Layout(2, 6, place), notes=notes)
+
+
+WORLD = NamedWorld(
+    "baird", "Baird's counterexample", "Sutton and Barto 2018, example 11.1, figures 11.1 and 11.2", baird
+)

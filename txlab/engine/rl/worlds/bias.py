@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, compiled
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 
 def bias(choices: int) -> World:
@@ -21,4 +21,13 @@ def bias(choices: int) -> World:
     process = compiled(names, ["A", "B", "end"], outcomes, start=A)
     layout = Layout(1, 3, np.array([[0, 0, 1], [0, 0, 0], [0, 0, 2]]), marks={(0, 1): "S", (0, 2): "G"})
     title = f"Maximisation bias, {choices} actions in B"
-    return World("bias", title, process, layout, "Sutton and Barto 2018, example 6.7, figure 6.5")
+    return World("bias", title, process, layout)
+
+
+WORLD = NamedWorld(
+    "bias",
+    "Maximisation bias",
+    "Sutton and Barto 2018, example 6.7, figure 6.5",
+    bias,
+    {"choices": Option(10, "actions in B", 2, 1000)},
+)

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, compiled
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 CARDS = {card: (4 if card == 10 else 1) / 13 for card in range(1, 11)}
 SUMS, SHOWN = range(12, 22), range(1, 11)
@@ -113,5 +113,13 @@ def blackjack(exploring: bool) -> World:
     process = compiled(["stick", "hit"], names, outcomes, start / start.sum())
     layout = Layout(len(SUMS) + 2, len(SHOWN) + 1, np.array(place), layers, marks)
     note = "Rows are the player's sum, or a natural; columns the card that the dealer shows."
-    source = "Sutton and Barto 2018, examples 5.1 to 5.3; Gymnasium Blackjack-v1"
-    return World("blackjack", "Blackjack", process, layout, source, notes=(note,))
+    return World("blackjack", "", process, layout, notes=(note,))
+
+
+WORLD = NamedWorld(
+    "blackjack",
+    "Blackjack",
+    "Sutton and Barto 2018, examples 5.1 to 5.3; Gymnasium Blackjack-v1",
+    blackjack,
+    {"exploring": Option(False, "whether an episode begins in any of the 200 states, all alike")},
+)

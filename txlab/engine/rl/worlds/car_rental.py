@@ -11,7 +11,7 @@ from math import exp, factorial
 import numpy as np
 
 from txlab.engine.rl.process import Process, check
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, World
 
 MOST_CARS = 20
 MOST_MOVED = 5
@@ -82,5 +82,7 @@ def car_rental() -> World:
     # The second place's cars go to the right and the first place's upwards, as in the book's figure.
     places = np.array([[0, MOST_CARS - first, second] for first in range(n) for second in range(n)])
     notes = ("Nothing ends an episode here: it is cut off after 100 days.",)
-    source = "Sutton and Barto 2018, example 4.2, figure 4.2"
-    return World("car-rental", "Jack's car rental", process, Layout(n, n, places), source, notes=notes)
+    return World("car-rental", "", process, Layout(n, n, places), notes=notes)
+
+
+WORLD = NamedWorld("car-rental", "Jack's car rental", "Sutton and Barto 2018, example 4.2, figure 4.2", car_rental)

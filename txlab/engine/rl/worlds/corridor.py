@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, compiled
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, World
 
 
 def corridor() -> World:
@@ -28,8 +28,7 @@ def corridor() -> World:
     process = compiled(["left", "right"], names, outcomes, start=0, observation=np.zeros(4, dtype=np.int64))
     place = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]])
     layout = Layout(1, 4, place, marks={(0, 0): "S", (0, 3): "G"})
-    title = "Short corridor with switched actions"
-    return World("corridor", title, process, layout, "Sutton and Barto 2018, example 13.1")
+    return World("corridor", "", process, layout)
 
 
 def value(right: float) -> float:
@@ -39,3 +38,6 @@ def value(right: float) -> float:
     -11.66
     """
     return -2 * (2 - right) / (right * (1 - right))
+
+
+WORLD = NamedWorld("corridor", "Short corridor with switched actions", "Sutton and Barto 2018, example 13.1", corridor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, compiled
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 
 def gambler(capital: int, heads: float) -> World:
@@ -29,4 +29,16 @@ def gambler(capital: int, heads: float) -> World:
     marks = {(0, 0): "H", (places[-1][1], places[-1][2]): "G"}
     layout = Layout(places[-1][1] + 1, width, np.array(places), marks=marks)
     title = f"Gambler, {capital} to reach, heads {heads:g}"
-    return World("gambler", title, process, layout, "Sutton and Barto 2018, example 4.3, figure 4.3")
+    return World("gambler", title, process, layout)
+
+
+WORLD = NamedWorld(
+    "gambler",
+    "The gambler's problem",
+    "Sutton and Barto 2018, example 4.3, figure 4.3",
+    gambler,
+    {
+        "capital": Option(100, "what must be reached", 2, 200),
+        "heads": Option(0.4, "probability that a stake is won", 0.0, 1.0),
+    },
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.world import Layout, World
+from txlab.engine.rl.world import Layout, NamedWorld, World
 
 SIDE = 5
 PLACES = {"R": (0, 0), "G": (0, 4), "Y": (4, 0), "B": (4, 3)}
@@ -74,4 +74,7 @@ def taxi() -> World:
     process: Process = compiled(ACTIONS, names, outcomes, start / start.sum(), limit=200)
     marks = {place: sign for sign, place in PLACES.items()}
     layout = Layout(SIDE, SIDE, np.array(places), tuple(layers), marks, frozenset(FENCES))
-    return World("taxi", "Taxi", process, layout, "Dietterich 2000, section 3.1; Gymnasium Taxi-v4")
+    return World("taxi", "", process, layout)
+
+
+WORLD = NamedWorld("taxi", "Taxi", "Dietterich 2000, section 3.1; Gymnasium Taxi-v4", taxi)

@@ -106,7 +106,7 @@ def number_or_text(value: str) -> Any:
 
 def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
     """(name, what it is) of each world, and the runs of decisions by their names, newest first."""
-    from txlab.engine.rl.worlds.catalogue import WORLDS
+    from txlab.engine.rl.worlds import worlds
     from txlab.runs.directory import RunInfo
     from txlab.runs.finding import list_runs
 
@@ -119,4 +119,4 @@ def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
             continue
         if len(runs) >= MOST_RUNS:
             break
-    return [(entry.name, entry.title) for entry in WORLDS.values()], runs
+    return [(entry.name, entry.title) for entry in worlds().values()], runs

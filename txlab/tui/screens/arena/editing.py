@@ -15,8 +15,8 @@ from txlab.tui.screens.arena.learning import Learning
 from txlab.tui.screens.arena.parameters import typed
 
 if TYPE_CHECKING:
+    from txlab.engine.rl.maps.drawn import Map
     from txlab.engine.rl.world import World
-    from txlab.engine.rl.worlds.maps import Map
 
 Edit = Callable[["Map"], "Map"]
 

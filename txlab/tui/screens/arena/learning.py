@@ -24,10 +24,10 @@ from txlab.tui.screens.arena.memory import Curves, Recording, Side, fate_of
 
 if TYPE_CHECKING:
     from txlab.engine.rl.agent import Agent
+    from txlab.engine.rl.maps.drawn import Map
     from txlab.engine.rl.process import Process
     from txlab.engine.rl.settings import Rule, Settings
     from txlab.engine.rl.world import World
-    from txlab.engine.rl.worlds.maps import Map
     from txlab.experiments.tabular.match import Match
 
 SLICE = 0.004  # seconds of learning between two looks at what the person wants
@@ -307,7 +307,7 @@ class Learning:
 
     def edit(self, change: Callable[[Map], Map]) -> None:
         """The map changed under the learners' feet; LabError, and nothing is another, where the map is impossible."""
-        from txlab.engine.rl.worlds.compiling import compile_map
+        from txlab.engine.rl.maps.compiling import compile_map
 
         if self.match is None or self.world is None or self.world.map is None:
             return

@@ -166,7 +166,7 @@ EDIT_KEYS = (
 
 def open_cliff(learning: Learning) -> None:
     """What one sees first."""
-    from txlab.engine.rl.worlds.catalogue import world_named
+    from txlab.engine.rl.worlds import world_named
 
     if learning.match is None:
         learning.settings = [Settings("sarsa"), Settings("q-learning")]

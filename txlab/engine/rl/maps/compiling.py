@@ -2,21 +2,20 @@
 
 Notable: a move and the wind are one displacement, as S&B add them up: sideways first, then up or down. Only walls and
 the edge stop it, each part for itself, so that one slides along them; what is flown over is not entered. All cells are
-done at once: a map is compiled anew after each edit, while somebody watches.
+computed at once: a map is compiled anew after each edit, while somebody watches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from txlab.engine.rl.maps.drawn import ACTIONS, STEPS, Map, Moves
+from txlab.engine.rl.maps.tiles import START, Tile
 from txlab.engine.rl.process import Process, check
 from txlab.engine.rl.world import Layout, World
-from txlab.engine.rl.worlds.drawn import Map
-from txlab.engine.rl.worlds.moves import ACTIONS, STEPS, sides
-from txlab.engine.rl.worlds.reaching import can_end, reachable
-from txlab.engine.rl.worlds.tiles import START, Tile
 from txlab.errors import LabError
 
 ENDLESS = 1000  # steps after which an episode is cut off that nothing can end
@@ -143,6 +142,23 @@ def moved(
     return row, column, blocked
 
 
+def sides(moves: Moves, action: str) -> tuple[str, str]:
+    """The moves to the left and to the right of a move: a quarter turn with 4, an eighth with the king's. Whoever can
+    only go sideways slips to the other side; whoever stays does not slip.
+
+    >>> sides("4", "up")
+    ('left', 'right')
+    """
+    if action == "stay":
+        return ("stay", "stay")
+    if moves == "sideways":
+        other = "right" if action == "left" else "left"
+        return (other, other)
+    ring = [name for name in ACTIONS[moves] if name != "stay"]
+    at = ring.index(action)
+    return ring[at - 1], ring[(at + 1) % len(ring)]
+
+
 def drifts(drawn: Map, action: str) -> list[tuple[str, int, float]]:
     """(move, gust, probability) of what may come of an action, what was meant first."""
     left, right = sides(drawn.moves, action)
@@ -238,3 +254,51 @@ def notes_of(drawn: Map, ground: Ground, process: Process) -> tuple[str, ...]:
             " or the head must set a `limit` of steps"
         )
     return (f"From {cell} nothing that ends an episode can be reached: it is cut off after {drawn.limit} steps.",)
+
+
+def reachable(process: Process) -> np.ndarray:
+    """(S) bool: the states that some choice of actions gets to, after slips and wind, from where episodes begin."""
+    state = process.pair // process.choices
+    possible = process.probability > 0
+    return spread(process.size, state[possible], process.next[possible], np.flatnonzero(process.start > 0))
+
+
+def can_end(process: Process) -> np.ndarray:
+    """(S) bool: the states from which some choice of actions ends the episode with positive probability."""
+    state = process.pair // process.choices
+    possible = process.probability > 0
+    ends = possible & (process.done | process.terminal[process.next])
+    begin = np.flatnonzero(process.terminal | np.isin(np.arange(process.size), state[ends]))
+    return spread(process.size, process.next[possible], state[possible], begin)
+
+
+def spread(size: int, tail: np.ndarray, head: np.ndarray, begin: Iterable[int]) -> np.ndarray:
+    """(size) bool: what can be got to from `begin` along the arrows tail → head."""
+    order = np.argsort(tail, kind="stable")
+    heads: Sequence[int] = head[order].tolist()
+    first: Sequence[int] = np.searchsorted(tail[order], np.arange(size + 1)).tolist()
+    found = bytearray(size)
+    waiting = [int(each) for each in begin]
+    for each in waiting:
+        found[each] = 1
+    while waiting:
+        at = waiting.pop()
+        for there in heads[first[at] : first[at + 1]]:
+            if not found[there]:
+                found[there] = 1
+                waiting.append(there)
+    return np.frombuffer(bytes(found), dtype=np.uint8).astype(bool)
+
+
+def carried(old: World, new: World) -> np.ndarray:
+    """(S of new) int64: the state of `old` whose cell and layer this was and in which the same could be done; −1 where
+    there was none, so that nothing was learnt. Worlds with other moves have nothing in common."""
+    found = np.full(new.process.size, -1, dtype=np.int64)
+    if old.process.actions != new.process.actions:
+        return found
+    where = {tuple(place): s for s, place in enumerate(old.layout.place.tolist())}
+    for s, place in enumerate(new.layout.place.tolist()):
+        before = where.get(tuple(place), -1)
+        if before >= 0 and (old.process.allowed[before] == new.process.allowed[s]).all():
+            found[s] = before
+    return found

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds.compiling import compile_map
-from txlab.engine.rl.worlds.drawn import Map
-from txlab.engine.rl.worlds.tiles import Tile
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import Map
+from txlab.engine.rl.maps.tiles import Tile
+from txlab.engine.rl.world import NamedWorld, Option, World
 
 LARGEST = 64
 
@@ -21,7 +21,7 @@ KNOWN = {
 }
 
 
-def frozen_lake(slippery: bool, size: int, seed: int, frozen: float, name: str = "frozen-lake") -> World:
+def frozen_lake(slippery: bool, size: int, seed: int, frozen: float) -> World:
     """1 for the goal, 0 otherwise; holes end it. Slippery: the move or one of its sides, 1/3 each. Cut off after 100
     steps (size up to 4), 200 (up to 8), 25 · size above."""
     known = seed < 0 and size in KNOWN
@@ -33,7 +33,7 @@ def frozen_lake(slippery: bool, size: int, seed: int, frozen: float, name: str =
         limit=100 if size <= 4 else 200 if size <= 8 else 25 * size,
         title=f"Frozen lake of {size} × {size}" + ("" if known else f", seed {max(seed, 0)}"),
     )
-    return compile_map(drawn, name, "", "Gymnasium FrozenLake-v1" if known else "made by chance, as Gymnasium's are")
+    return compile_map(drawn, source="" if known else "made by chance, as Gymnasium's are")
 
 
 def lake(size: int, seed: int, frozen: float) -> tuple[str, ...]:
@@ -77,3 +77,28 @@ def crossed(ice: np.ndarray) -> bool:
                 free.discard(there)
                 waiting.append(there)
     return (size - 1, size - 1) not in free
+
+
+SLIPPERY = Option(True, "whether one slides to a side, one third of the time each")
+
+WORLD = (
+    NamedWorld(
+        "frozen-lake",
+        "Frozen lake",
+        "Gymnasium FrozenLake-v1",
+        frozen_lake,
+        {
+            "slippery": SLIPPERY,
+            "size": Option(4, "cells a side; 4 and 8 are the known maps unless a seed is given", 2, LARGEST),
+            "seed": Option(-1, "of a lake made by chance; −1 = the known map of 4 or 8, seed 0 otherwise", -1, 2**31),
+            "frozen": Option(0.8, "share of a lake made by chance that is frozen", 0.0, 1.0),
+        },
+    ),
+    NamedWorld(
+        "frozen-lake-8",
+        "Frozen lake of 8 × 8",
+        "Gymnasium FrozenLake8x8-v1",
+        lambda slippery: frozen_lake(slippery, 8, -1, 0.8),
+        {"slippery": SLIPPERY},
+    ),
+)

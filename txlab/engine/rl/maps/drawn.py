@@ -1,27 +1,60 @@
-"""A map as a person draws it: rows of signs, what the signs mean, and how one moves.
+"""A map as a person draws it: rows of signs, what the signs mean, how one moves, and its text both ways.
+
+    title: A cliff            `key: value` lines first: title, moves, start, slip, wind, gusts,
+    step: -1                  step, bump, discount, limit
+    A: leaving pays 10, leaving leads to a        and what the map's own signs mean
+
+    ....a.......              then the rows: . floor  # wall  S start  G goal  H hole  C cliff, and own signs
+    SCCCCCCCCCCG
 
 Notable: a map may be impossible (no start, a goal behind walls) while somebody draws it; `compile_map` says so. But it
-is always rectangular, of legal signs that have a meaning, and small: that is checked when it is made.
+is always rectangular, of known signs, and small: that is checked when it is made. A colon is not a sign, so a line
+with one belongs to the head. Whatever is wrong with a text is reported with its line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from txlab.engine.rl.worlds.moves import MOVES, Moves
-from txlab.engine.rl.worlds.tiles import (
+from txlab.engine.rl.maps.tiles import (
     FIXED,
     TILES,
     Tile,
     legal,
+    number_of,
     number_text,
     refuse_contradiction,
     shown,
+    tile_of,
     tile_text,
 )
 from txlab.errors import LabError, nearest
+
+Moves = Literal["4", "king", "king-stay", "sideways"]
+MOVES: tuple[Moves, ...] = get_args(Moves)
+
+# Clockwise from up, so that the two sides of a move are its neighbours; `stay` comes last and has none.
+ACTIONS: dict[Moves, tuple[str, ...]] = {
+    "4": ("up", "right", "down", "left"),
+    "king": ("up", "up-right", "right", "down-right", "down", "down-left", "left", "up-left"),
+    "king-stay": ("up", "up-right", "right", "down-right", "down", "down-left", "left", "up-left", "stay"),
+    "sideways": ("left", "right"),
+}
+
+STEPS: dict[str, tuple[int, int]] = {
+    "up": (-1, 0),
+    "up-right": (-1, 1),
+    "right": (0, 1),
+    "down-right": (1, 1),
+    "down": (1, 0),
+    "down-left": (1, -1),
+    "left": (0, -1),
+    "up-left": (-1, -1),
+    "stay": (0, 0),
+}
+"""(rows down, columns right) of each."""
 
 MOST_CELLS = 20_000
 MOST_SIDE = 400
@@ -35,6 +68,9 @@ STARTS: tuple[Starts, ...] = get_args(Starts)
 
 OWN = "123456789abdefhijklmnopqrtuvwxyzABDEFIJKLMNOPQRTUVWXYZ"
 """Signs that an edit may give a meaning of its own, in the order in which they are taken."""
+
+MOST_CHARACTERS = 5 * MOST_CELLS
+KEYS = ("title", "moves", "start", "slip", "wind", "gusts", "step", "bump", "discount", "limit")
 
 
 @dataclass(frozen=True)
@@ -203,3 +239,105 @@ def refuse_size(height: int, width: int) -> None:
             f"a map of {height} × {width} cells is too large; {MOST_SIDE} rows, {MOST_SIDE} columns"
             f" and {MOST_CELLS} cells are allowed"
         )
+
+
+def parse_map(text: str) -> Map:
+    """The map that is drawn in `text`. LabError, one sentence with the line, where it is none.
+
+    >>> parse_map("step: -1\\n\\nS.G").step
+    -1.0
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise LabError(f"a map of {len(text)} characters is too large; {MOST_CHARACTERS} are allowed")
+    head: dict[str, Any] = {}
+    signs: dict[str, Any] = {}
+    rows: list[tuple[int, str]] = []
+    for number, line in enumerate(text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"), start=1):
+        line = line.rstrip(" \t")
+        if not line:
+            continue
+        try:
+            if ":" in line:
+                if rows:
+                    raise LabError(
+                        f"{shown(line)} has a colon, which is no sign; `key: value` lines come before the map"
+                    )
+                take(line, head, signs)
+            else:
+                if rows and number != rows[-1][0] + 1:
+                    raise LabError("the map goes on after an empty line; its rows must follow each other")
+                rows.append((number, line))
+                refuse_size(len(rows), len(line))
+        except LabError as error:
+            raise LabError(f"line {number}: {error}") from None
+    if not rows:
+        raise LabError("there is no map: rows of signs must follow the `key: value` lines, such as S..G")
+    drawn = Map(rows=("." * len(rows[0][1]),), signs=signs, **head)
+    for number, row in rows:
+        try:
+            refuse_row(row, drawn)
+        except LabError as error:
+            raise LabError(f"line {number}: {error}") from None
+    return Map(rows=tuple(row for _, row in rows), signs=signs, **head)
+
+
+def take(line: str, head: dict[str, Any], signs: dict[str, Any]) -> None:
+    """Put one line of the head where it belongs. LabError without the line."""
+    key, _, value = (part.strip() for part in line.partition(":"))
+    if key in head or key in signs:
+        raise LabError(f"{key} is said twice")
+    if legal(key) and len(key) == 1:
+        if key in FIXED:
+            raise LabError(f"{key} is always {'floor' if key == '.' else 'wall'}; other signs can be given a meaning")
+        try:
+            signs[key] = tile_of(value)
+        except LabError as error:
+            raise LabError(f"{key} {error}") from None
+        Map(rows=(".",), signs={key: signs[key]})  # refuses numbers that are out of range
+        return
+    if key not in KEYS:
+        raise LabError(
+            f"{shown(key)} is no key of a map{nearest(key[:40], KEYS)}; allowed: {', '.join(KEYS)}, or a sign"
+        )
+    head[key] = worth(key, value)
+    if key != "wind":  # which needs to know how many columns there are
+        Map(rows=(".",), **{key: head[key]})
+
+
+def worth(key: str, value: str) -> Any:
+    """The value of a key, of its type."""
+    if key in ("title", "moves", "start"):
+        return value
+    if key == "wind":
+        parts = value.replace(",", " ").split()
+        if len(parts) > MOST_SIDE:
+            raise LabError(f"wind has {len(parts)} numbers; a map has {MOST_SIDE} columns at most")
+        return tuple(whole(key, part) for part in parts)
+    if key == "limit":
+        return whole(key, value)
+    try:
+        return number_of(value)
+    except ValueError:
+        raise LabError(f"{key} = {shown(value)} must be a number, such as -1, 0.2 or 2/3") from None
+
+
+def whole(key: str, text: str) -> int:
+    """A whole number of at most nine digits."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
+        raise LabError(f"{key} = {shown(text)} must be a whole number")
+    return int(text)
+
+
+def refuse_row(row: str, drawn: Map) -> None:
+    """LabError for a row that is not as long as the others, or has a sign that means nothing. Without the line."""
+    for column, sign in enumerate(row):
+        if sign not in drawn.tiles:
+            if not legal(sign):
+                raise LabError(f"column {column + 1}: {shown(sign)} is no sign; signs are printable ASCII, floor is .")
+            raise LabError(
+                f"column {column + 1}: {sign} has no meaning here; there are {' '.join(drawn.tiles)},"
+                f" and a line `{sign}: …` above the map would give it one"
+            )
+    if len(row) != drawn.width:
+        raise LabError(f"{len(row)} cells where the first row has {drawn.width}; every row must be as long")
