@@ -218,15 +218,15 @@ def copy_weights(theirs: nn.Module, ours: GPT) -> None:
     its = {name.removeprefix("transformer."): value for name, value in theirs.state_dict().items()}
     names = {"embed.weight": "wte.weight", "positions.weight": "wpe.weight"}
     for kind in ("weight", "bias"):
-        names[f"last_norm.{kind}"] = f"ln_f.{kind}"
+        names[f"final_norm.{kind}"] = f"ln_f.{kind}"
         for layer in range(ours.shape.layers):
             for mine, other in {
-                "norm_attention": "ln_1",
-                "attention.qkv": "attn.c_attn",
-                "attention.out": "attn.c_proj",
-                "norm_feed_forward": "ln_2",
-                "feed_forward.rise": "mlp.c_fc",
-                "feed_forward.fall": "mlp.c_proj",
+                "attention_norm": "ln_1",
+                "attention.qkv_proj": "attn.c_attn",
+                "attention.out_proj": "attn.c_proj",
+                "feed_forward_norm": "ln_2",
+                "feed_forward.up_proj": "mlp.c_fc",
+                "feed_forward.down_proj": "mlp.c_proj",
             }.items():
                 names[f"blocks.{layer}.{mine}.{kind}"] = f"h.{layer}.{other}.{kind}"
     with torch.no_grad():

@@ -24,8 +24,8 @@ def test_the_table_has_the_copying_score_of_every_head(ask: Ask, models: dict[st
     D = model.shape.width
     attention = model.blocks[1].attention
     with torch.no_grad():
-        _, _, v = attention.qkv.weight.double().view(3, 3, D // 3, D)
-        form = attention.out.weight.double().view(D, 3, -1)[:, 2] @ v[2]  # (D, D) of head 2.3
+        _, _, v = attention.qkv_proj.weight.double().view(3, 3, D // 3, D)
+        form = attention.out_proj.weight.double().view(D, 3, -1)[:, 2] @ v[2]  # (D, D) of head 2.3
         whole = model.embed.weight.double() @ form @ model.embed.weight.double().T  # (V, V), tied
     values = torch.linalg.eigvals(whole)
     assert heads[5]["copying"] == pytest.approx(float(values.real.sum() / values.abs().sum()), abs=1e-6)
@@ -72,7 +72,7 @@ def test_neurons_and_the_bias_sum_to_the_feed_forward(ask: Ask, models: dict[str
     parts = ask("explain", "gpt", TEXT, "--direct", "--next", "z", "--json").json["direct"]["parts"]
     both = [part["value"] for part in parts if part["kind"] == "feed_forward"]
     assert found["feed_forward"] == pytest.approx(both[1], rel=1e-9)
-    fall = model.blocks[1].feed_forward.fall
+    fall = model.blocks[1].feed_forward.down_proj
     w = direct_effects(model, opened.text(TEXT), 122).direction["blocks.1.feed_forward.out"]
     assert sum(effects.values()) + float(w @ fall.bias.detach().double()) == pytest.approx(both[1], rel=1e-5)
     kept: list[torch.Tensor] = []

@@ -24,12 +24,12 @@ def logits(models: dict[str, OpenModel]) -> torch.Tensor:
 
 
 def test_a_weight_is_explained_as_the_screen_explains_it(ask: Ask, models: dict[str, OpenModel]) -> None:
-    from txlab.engine.interpret.activation_cache import see
+    from txlab.engine.interpret.activation_cache import run_with_cache
 
     model = models["gpt"]
     said = ask("explain", "gpt", TEXT, "--head", "2.3", "--row", "4", "--column", "-4", "--json").json["explanation"]
     labels = list(TEXT)
-    expected = why_pattern(see(model.model, model.text(TEXT)), "self", 1, 2, 4, 2, labels, labels)
+    expected = why_pattern(run_with_cache(model.model, model.text(TEXT)), "self", 1, 2, 4, 2, labels, labels)
     assert said["question"] == expected.question
     assert said["result"] == expected.result
     assert said["steps"][-1]["result"] == said["result"]

@@ -130,7 +130,7 @@ def test_micro_batches_add_up_to_the_batch() -> None:
 
 def poison(experiment: LanguageModelExperiment, value: float, at: int) -> str:
     """At one update a gradient has one bad entry, before and after it none; returns its parameter's name."""
-    name = "blocks.1.feed_forward.fall.weight"
+    name = "blocks.1.feed_forward.down_proj.weight"
     parameter = dict(experiment.model.named_parameters())[name]
 
     def hook(gradient: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from txlab.engine.interpret.activation_cache import see
+from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.sites import Text
 from txlab.engine.interpret.why import why_pattern
 from txlab.engine.transformer.generation import generate
@@ -104,12 +104,12 @@ def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
     state = experiment.state_dict()
     model = open_model(scenario(), state).model
     text = Text(tuple(experiment.data.probe))
-    seen = see(model, text)
+    seen = run_with_cache(model, text)
     np.testing.assert_allclose(seen.pattern("self", 1, 1), pattern[1, 1], atol=1e-3)
     np.testing.assert_allclose(seen.pattern("self", 1, 1, slice(2, 5), slice(1, 6)), pattern[1, 1, 2:5, 1:6], atol=1e-3)
     assert why_pattern(seen, "self", 1, 0, 3, 4).result == pytest.approx(pattern[1, 0, 3, 4], abs=1e-3)
     assert why_pattern(seen, "self", 1, 0, 5, 5).result == 0.0
-    shorter = see(model, Text(text.ids[:4]))  # on the first nodes: 3 now sees itself alone
+    shorter = run_with_cache(model, Text(text.ids[:4]))  # on the first nodes: 3 now sees itself alone
     assert shorter.pattern("self", 0, 0)[3].tolist() == [0, 0, 0, 1]
 
 

@@ -182,7 +182,7 @@ def test_an_update_that_is_not_finite_is_refused() -> None:
     experiment = build(scenario())
     for _ in range(2):
         experiment.step()
-    name = "decoder.blocks.1.cross.out.weight"
+    name = "decoder.blocks.1.cross.out_proj.weight"
     parameter = dict(experiment.model.named_parameters())[name]
     parameter.register_hook(lambda gradient: gradient * float("nan"))
     kept = weights(experiment)

@@ -120,7 +120,7 @@ def mutate(name: str, loaded: Loaded, patch: pytest.MonkeyPatch) -> None:
             if isinstance(module, LayerNorm | RMSNorm):
                 module.epsilon = 1e-12 if module.epsilon == 1e-5 else 1e-5
     elif name == "a square map on its side":
-        out = next(tensor for name, tensor in model.named_parameters() if name.endswith("attention.out.weight"))
+        out = next(tensor for name, tensor in model.named_parameters() if name.endswith("attention.out_proj.weight"))
         out.data = out.data.T.contiguous()
     else:
         raise AssertionError(name)

@@ -26,8 +26,7 @@ from txlab.engine.tokenizers.pieces import pieces, pieces_of_bytes
 from txlab.engine.tokenizers.trees import explain_token, merges_of
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 from txlab.engine.transformer.generation import generate
-from txlab.engine.transformer.weights.saving_tokenizers import write_tokenizers
-from txlab.engine.transformer.weights.vocabularies import folder_tokenizers
+from txlab.engine.transformer.weights.tokenizers import folder_tokenizers, write_tokenizers
 from txlab.errors import LabError
 from txlab.runs.models import open_folder
 

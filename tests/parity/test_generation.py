@@ -16,8 +16,7 @@ from random_models import randomised, saved, transformers
 
 from txlab.cli.generate import drawn, manner
 from txlab.engine.transformer.beam import beam_search
-from txlab.engine.transformer.generation import generate, generate_target, next_probabilities
-from txlab.engine.transformer.rules import Rules
+from txlab.engine.transformer.generation import Rules, generate, generate_target, next_probabilities
 from txlab.engine.transformer.scoring import score_target, score_text
 from txlab.engine.transformer.weights import load_model
 from txlab.runs.models import open_model

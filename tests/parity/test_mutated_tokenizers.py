@@ -27,7 +27,7 @@ from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save
 from txlab.engine.tokenizers.huggingface import huggingface_tokenizer
 from txlab.engine.tokenizers.pieces import pieces
 from txlab.engine.tokenizers.words import WordTokenizer
-from txlab.engine.transformer.weights.vocabularies import folder_tokenizers
+from txlab.engine.transformer.weights.tokenizers import folder_tokenizers
 from txlab.errors import LabError
 
 tokenizers = pytest.importorskip("tokenizers")

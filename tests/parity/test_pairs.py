@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from random_models import randomised, transformers
 
 from txlab.cli.score import scored
-from txlab.engine.interpret.activation_cache import see
+from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.sites import run
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.weights import save_model
@@ -83,7 +83,7 @@ def test_a_pair_is_read_as_the_library_reads_it(tmp_path: Path, kind: str) -> No
             given = {key: value for key, value in wanted.items() if key in ("input_ids", "token_type_ids")}
             theirs = model(**given if kind == "bert" else {"input_ids": given["input_ids"]}).logits[0]
             torch.testing.assert_close(run(opened.model, text), theirs, atol=2e-5, rtol=0)
-        torch.testing.assert_close(see(opened.model, text).logits, theirs, atol=2e-5, rtol=0)
+        torch.testing.assert_close(run_with_cache(opened.model, text).logits, theirs, atol=2e-5, rtol=0)
 
 
 def test_the_score_of_a_pair_hides_each_token_in_the_second_segment_too(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.transformer import blocks
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, GraphMask, Mask, Padding
 from txlab.engine.transformer.blocks import ACTIVATIONS, Block, MultiHeadAttention
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Graph, Mask, Padding
 
 D, H, F, B, T, S = 24, 4, 56, 3, 9, 7
 PRECISION = {torch.float64: 1e-10, torch.float32: 2e-5}
@@ -26,7 +26,7 @@ MASKS: dict[str, Mask] = {
     "causal": CAUSAL,
     "padding": Padding((9, 6, 2)),
     "causal and padding": Every((CAUSAL, Padding((9, 6, 2)))),
-    "graph": Graph.of_edges(T, [(j, i) for i in range(T) for j in range(T) if (i * j + i + j) % 3 != 1 or i == j]),
+    "graph": GraphMask.of_edges(T, [(j, i) for i in range(T) for j in range(T) if (i * j + i + j) % 3 != 1 or i == j]),
 }
 
 
@@ -54,21 +54,21 @@ def refused(mask: Mask, queries: int, keys: int) -> Tensor | None:
 
 def attention_pairs(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> list[tuple[Tensor, Tensor]]:
     return [
-        (ours.qkv.weight, theirs.in_proj_weight),
-        (ours.qkv.bias, theirs.in_proj_bias),
-        (ours.out.weight, theirs.out_proj.weight),
-        (ours.out.bias, theirs.out_proj.bias),
+        (ours.qkv_proj.weight, theirs.in_proj_weight),
+        (ours.qkv_proj.bias, theirs.in_proj_bias),
+        (ours.out_proj.weight, theirs.out_proj.weight),
+        (ours.out_proj.bias, theirs.out_proj.bias),
     ]
 
 
 def block_pairs(ours: Block, theirs: nn.Module) -> list[tuple[Tensor, Tensor]]:
     """Our parameters beside torch's: all of both, or the comparison would miss one."""
-    norms = [(ours.norm_attention, theirs.norm1), (ours.norm_feed_forward, theirs.norm2)]
+    norms = [(ours.attention_norm, theirs.norm1), (ours.feed_forward_norm, theirs.norm2)]
     pairs = attention_pairs(ours.attention, theirs.self_attn)
     if ours.cross is not None:
-        norms = [norms[0], (ours.norm_cross, theirs.norm2), (ours.norm_feed_forward, theirs.norm3)]
+        norms = [norms[0], (ours.cross_norm, theirs.norm2), (ours.feed_forward_norm, theirs.norm3)]
         pairs += attention_pairs(ours.cross, theirs.multihead_attn)
-    maps = [(ours.feed_forward.rise, theirs.linear1), (ours.feed_forward.fall, theirs.linear2)]
+    maps = [(ours.feed_forward.up_proj, theirs.linear1), (ours.feed_forward.down_proj, theirs.linear2)]
     pairs += [(getattr(a, name), getattr(b, name)) for a, b in [*norms, *maps] for name in ("weight", "bias")]
     assert len(pairs) == len(list(ours.parameters())) == len(list(theirs.parameters()))
     return pairs
@@ -220,16 +220,16 @@ def wrong_gelu(ours: Block) -> None:
 
 
 def wrong_epsilon(ours: Block) -> None:
-    ours.norm_cross.epsilon = 1e-12
+    ours.cross_norm.epsilon = 1e-12
 
 
 def transposed_projection(ours: Block) -> None:
-    ours.cross.out.weight.data = ours.cross.out.weight.data.T.contiguous()
+    ours.cross.out_proj.weight.data = ours.cross.out_proj.weight.data.T.contiguous()
 
 
 def exchanged_query_and_key(ours: Block) -> None:
-    q, k, v = ours.cross.qkv.weight.data.view(3, D, D)
-    ours.cross.qkv.weight.data = torch.cat((k, q, v))
+    q, k, v = ours.cross.qkv_proj.weight.data.view(3, D, D)
+    ours.cross.qkv_proj.weight.data = torch.cat((k, q, v))
 
 
 MISTAKES = (wrong_gelu, wrong_epsilon, transposed_projection, exchanged_query_and_key)

@@ -155,8 +155,8 @@ def test_a_model_without_the_head_is_read_and_says_so(tmp_path: Path, case: str)
     hooks, kept = keeping(f"encoder.blocks.{LAYERS - 1}.leave")
     model(IDS, hooks=hooks)
     found = next(iter(kept.values()))
-    if model.encoder.last_norm is not None:
-        found = model.encoder.last_norm(found)
+    if model.encoder.final_norm is not None:
+        found = model.encoder.final_norm(found)
     torch.testing.assert_close(found, theirs(IDS).last_hidden_state, atol=2e-5, rtol=0)
 
 

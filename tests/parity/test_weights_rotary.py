@@ -148,7 +148,7 @@ def centred(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(blocks.F, "rms_norm", lambda x, shape, w, e: F.layer_norm(x, shape, w, None, e))
 
 
-def gate_and_rise_exchanged(patch: pytest.MonkeyPatch) -> None:
+def gate_and_up_exchanged(patch: pytest.MonkeyPatch) -> None:
     from txlab.engine.transformer.weights import llama
 
     maps = llama.MAPS | {"mlp.gate_proj": llama.MAPS["mlp.up_proj"], "mlp.up_proj": llama.MAPS["mlp.gate_proj"]}
@@ -166,7 +166,7 @@ MISTAKES: dict[str, tuple[str, Any]] = {
     "no division": ("llama, linear", unstretched),
     "the whole head turned": ("neox", unstretched),
     "norms that centre": ("qwen2", centred),
-    "gate and rise exchanged": ("mistral", gate_and_rise_exchanged),
+    "gate and up_proj exchanged": ("mistral", gate_and_up_exchanged),
     "the other GELU": ("neox", None),
 }
 

@@ -30,7 +30,7 @@ from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights import load_model, save_model
-from txlab.engine.transformer.weights.vocabularies import folder_tokenizers
+from txlab.engine.transformer.weights.tokenizers import folder_tokenizers
 from txlab.errors import LabError
 
 normalizers = pytest.importorskip("tokenizers.normalizers")

@@ -99,17 +99,17 @@ def by_hand(run: Path, text: str, off: tuple[int, int] | None = None) -> tuple[n
         later = torch.ones(len(ids), len(ids)).triu(1).bool()
         for layer, block in enumerate(model.blocks):
             H, D = block.attention.heads, x.shape[-1]
-            normed = torch.nn.functional.layer_norm(x, (D,), block.norm_attention.weight, block.norm_attention.bias)
-            qkv = normed @ block.attention.qkv.weight.T + block.attention.qkv.bias
+            normed = torch.nn.functional.layer_norm(x, (D,), block.attention_norm.weight, block.attention_norm.bias)
+            qkv = normed @ block.attention.qkv_proj.weight.T + block.attention.qkv_proj.bias
             q, k, v = (part.view(-1, H, D // H).transpose(0, 1) for part in qkv.split(D, -1))
             alpha = (q @ k.transpose(1, 2) / (D // H) ** 0.5).masked_fill(later, -torch.inf).softmax(-1)
             patterns.append(alpha.numpy())
             heads = alpha @ v
             if off is not None and off[0] == layer:
                 heads[off[1]] = 0
-            x = x + block.attention.out(heads.transpose(0, 1).reshape(len(ids), D))
+            x = x + block.attention.out_proj(heads.transpose(0, 1).reshape(len(ids), D))
             x = x + block.feed_forward(
-                torch.nn.functional.layer_norm(x, (D,), block.norm_feed_forward.weight, block.norm_feed_forward.bias)
+                torch.nn.functional.layer_norm(x, (D,), block.feed_forward_norm.weight, block.feed_forward_norm.bias)
             )
         return model.logits(x).softmax(-1).double().numpy(), patterns
 

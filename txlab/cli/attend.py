@@ -51,7 +51,7 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     import numpy as np
 
-    from txlab.engine.interpret.activation_cache import Seen
+    from txlab.engine.interpret.activation_cache import ActivationCache
     from txlab.engine.interpret.effects import Effect
 
 SPAN = re.compile(r"(-?\d{1,9})?(?::(-?\d{1,9})?)?")
@@ -157,26 +157,26 @@ def view_of(average: bool, roll: bool, layer: int | None, head: int | None) -> V
     return View("head", layer, head)
 
 
-def looked_at(reading: Reading, position: int | None) -> tuple[Seen, Effect | None]:
+def looked_at(reading: Reading, position: int | None) -> tuple[ActivationCache, Effect | None]:
     """The text as the model sees it under the interventions, and what these change."""
-    from txlab.engine.interpret.acting import remarks
-    from txlab.engine.interpret.activation_cache import see
+    from txlab.engine.interpret.activation_cache import run_with_cache
     from txlab.engine.interpret.effects import compared
+    from txlab.engine.interpret.interventions import remarks
     from txlab.engine.interpret.sites import run
 
     model = reading.model.model
     place = reading.place(position)
-    seen = see(model, reading.text, reading.given, reading.second)
+    seen = run_with_cache(model, reading.text, reading.given, reading.second)
     if not reading.given:
         return seen, None
     return seen, compared(run(model, reading.text), seen.logits, place, 20, remarks(model, reading.given))
 
 
-def window(reading: Reading, seen: Seen, view: View, spans: tuple[slice, slice]) -> np.ndarray:
+def window(reading: Reading, seen: ActivationCache, view: View, spans: tuple[slice, slice]) -> np.ndarray:
     """The weights that are asked for, NaN where the mask forbids: (t, s)."""
     import numpy as np
 
-    from txlab.engine.interpret.rollout import rollout
+    from txlab.engine.interpret.activation_cache import rollout
     from txlab.engine.interpret.sites import head_of
 
     site = reading.site

@@ -14,7 +14,7 @@ from txlab.cli.reading import SCORES, Reading
 if TYPE_CHECKING:
     import numpy as np
 
-    from txlab.engine.interpret.activation_cache import Seen
+    from txlab.engine.interpret.activation_cache import ActivationCache
     from txlab.engine.interpret.effects import Effect
 
 WORTH_A_NOTE = 0.3  # a head with a lower score is not called after it, as on the screen
@@ -39,7 +39,7 @@ class View:
         return f"{of}rollout through {'all layers' if self.layer is None else f'layers 1 to {self.layer + 1}'}"
 
 
-def print_heads(reading: Reading, seen: Seen) -> None:
+def print_heads(reading: Reading, seen: ActivationCache) -> None:
     """All heads: their scores, and what a high one means."""
     import numpy as np
 
@@ -89,7 +89,7 @@ LIKE = {
 }
 
 
-def all_scores(reading: Reading, seen: Seen) -> list[dict[str, Any]]:
+def all_scores(reading: Reading, seen: ActivationCache) -> list[dict[str, Any]]:
     """Each head with its scores; None where the text does not define one."""
     site = reading.site
     scores = seen.scores(site.name)
@@ -109,7 +109,9 @@ def known(value: float) -> float | None:
     return None if value != value else value
 
 
-def print_pattern(reading: Reading, seen: Seen, view: View, weights: np.ndarray, spans: tuple[slice, slice]) -> None:
+def print_pattern(
+    reading: Reading, seen: ActivationCache, view: View, weights: np.ndarray, spans: tuple[slice, slice]
+) -> None:
     """The pattern as large as the terminal lets it be, what it means, and the strongest pairs in words."""
     import numpy as np
 
@@ -167,7 +169,7 @@ def strongest(weights: np.ndarray) -> list[tuple[int, int, float]]:
     return [(*divmod(int(place), weights.shape[1]), float(flat[place])) for place in order if flat[place] > 0.005]
 
 
-def scores_in_words(seen: Seen, site: str, view: View) -> str:
+def scores_in_words(seen: ActivationCache, site: str, view: View) -> str:
     """ ": induction .98, previous .01, …" """
     from txlab.drawing.formatting import share
 
@@ -195,7 +197,7 @@ def effect_json(reading: Reading, effect: Effect | None, position: int | None) -
 
 
 def pattern_json(
-    reading: Reading, seen: Seen, view: View, weights: np.ndarray, spans: tuple[slice, slice]
+    reading: Reading, seen: ActivationCache, view: View, weights: np.ndarray, spans: tuple[slice, slice]
 ) -> dict[str, Any]:
     """The window that was asked for; weights that the mask forbids are 0. Layer and head count from 1."""
     import numpy as np
@@ -230,7 +232,7 @@ def draw_one(reading: Reading, view: View, weights: np.ndarray, spans: tuple[sli
     )
 
 
-def draw_all(reading: Reading, seen: Seen, out: Path) -> Path:
+def draw_all(reading: Reading, seen: ActivationCache, out: Path) -> Path:
     from txlab.drawing.attention import draw_heads
 
     pictures = [small.cpu().numpy() for _, small in seen.all_thumbnails(reading.site.name, 48)]

@@ -29,8 +29,8 @@ from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.engine.interpret.direct import Direct, Part
-    from txlab.engine.interpret.lens import Lens
+    from txlab.engine.interpret.direct import DirectEffects, LogitTerm
+    from txlab.engine.interpret.effects import Lens
 
 CANDIDATES = 3  # tokens a line of the lens
 PARTS = 16  # lines of direct effects
@@ -216,14 +216,16 @@ def why_of_lens(reading: Reading, position: int | None, layer: int, following: s
 
 
 def why_of_part(
-    reading: Reading, effects: Direct, where: tuple[int | None, int | None], part: str | None
+    reading: Reading, effects: DirectEffects, where: tuple[int | None, int | None], part: str | None
 ) -> Explanation:
     from txlab.engine.interpret.why import why_direct
 
     return why_direct(effects, part_of(reading, effects, where, part), names_of(reading))
 
 
-def part_of(reading: Reading, effects: Direct, where: tuple[int | None, int | None], part: str | None) -> Part:
+def part_of(
+    reading: Reading, effects: DirectEffects, where: tuple[int | None, int | None], part: str | None
+) -> LogitTerm:
     """The term that is meant by a head, or by its name."""
     if part is not None:
         by_name = {one.name: one for one in effects.parts}
@@ -284,19 +286,19 @@ def inside(option: str, place: int, length: int) -> int:
 
 
 def seen_of(reading: Reading) -> Any:
-    from txlab.engine.interpret.activation_cache import see
+    from txlab.engine.interpret.activation_cache import run_with_cache
 
-    return see(reading.model.model, reading.text, reading.given, reading.second)
+    return run_with_cache(reading.model.model, reading.text, reading.given, reading.second)
 
 
 def lens_of(reading: Reading, position: int | None, k: int = CANDIDATES) -> Lens:
-    from txlab.engine.interpret.lens import lens
+    from txlab.engine.interpret.effects import lens
 
     place = reading.place(position)
     return lens(reading.model.model, reading.text, place, k, reading.given, reading.second)
 
 
-def direct_of(reading: Reading, position: int | None, following: str | None, against: str | None) -> Direct:
+def direct_of(reading: Reading, position: int | None, following: str | None, against: str | None) -> DirectEffects:
     """Direct effects on the logit of a token, by default the likeliest."""
     from txlab.engine.interpret.direct import direct_effects
 
@@ -407,12 +409,12 @@ def lens_json(reading: Reading, found: Lens) -> dict[str, Any]:
     }
 
 
-def print_direct(reading: Reading, effects: Direct) -> None:
+def print_direct(reading: Reading, effects: DirectEffects) -> None:
     from txlab.cli.models import bar, print_model, shares, token_label
     from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
     from txlab.drawing.text import formula
 
-    parts: Sequence[Part] = effects.largest(PARTS)
+    parts: Sequence[LogitTerm] = effects.largest(PARTS)
     largest = max((abs(one.value) for one in parts), default=1.0) or 1.0
     length = 16 if columns() < 96 else 32
     numbers = shares([one.value for one in parts])
@@ -433,7 +435,7 @@ def print_direct(reading: Reading, effects: Direct) -> None:
     print_model(reading.model)
 
 
-def direct_json(reading: Reading, effects: Direct) -> dict[str, Any]:
+def direct_json(reading: Reading, effects: DirectEffects) -> dict[str, Any]:
     names = names_of(reading)
     against = None if effects.against is None else {"id": effects.against, "text": names(effects.against)}
     return {

@@ -21,7 +21,7 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     import torch
 
-    from txlab.engine.transformer.rules import Rules
+    from txlab.engine.transformer.generation import Rules
     from txlab.runs.models import OpenModel
 
 TOKENS = 100

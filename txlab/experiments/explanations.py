@@ -74,14 +74,13 @@ def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
 def _weight(frame: Frame, layer: int, head: int, i: int, j: int) -> Explanation:
     import torch
 
-    from txlab.engine.transformer.attention import explain_weight
-    from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Graph, Mask
+    from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Mask, explain_weight
 
     masks: dict[str, Mask] = {mask.name: mask for mask in (CAUSAL, NO_MASK)}
     named = str(frame.facts.get("mask", CAUSAL.name))
     if edges := frame.facts.get("edges"):
         nodes = len(frame.tensors["attention/query"][layer, head])
-        masks["graph"] = Graph.of_edges(nodes, [(edge[0], edge[1]) for edge in edges])  # type: ignore[index, union-attr]
+        masks["graph"] = GraphMask.of_edges(nodes, [(edge[0], edge[1]) for edge in edges])  # type: ignore[index, union-attr]
     if named not in masks:
         raise LabError(f"this frame was recorded under the mask {named!r}; explained are: {', '.join(masks)}")
     q, k = (

@@ -7,10 +7,18 @@ import torch
 from interpret_models import TEXT, model_named, text_for
 from torch import Tensor
 
-from txlab.engine.interpret.activation_cache import see
-from txlab.engine.interpret.circuits import circuit, composition, copying_scores, layer_weights, virtual_head
+from txlab.engine.interpret.activation_cache import run_with_cache
+from txlab.engine.interpret.circuits import (
+    circuit,
+    composition,
+    copying_scores,
+    head_weights,
+    layer_weights,
+    output_value_form,
+    query_key_form,
+    virtual_head_of,
+)
 from txlab.engine.interpret.sites import Model, attention_at, run, site_named
-from txlab.engine.transformer.bilinear import head_weights, output_value_form, query_key_form
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
@@ -22,7 +30,7 @@ def forms(model: Model, site: str, layer: int, head: int) -> tuple[Tensor, Tenso
     """W_QK / √K and W_OV (D, D), as bilinear.py writes them, without the biases' column."""
     module = attention_at(model, site_named(model, site), layer)
     weights = head_weights(module, head)
-    D, K = module.out.weight.shape[0], weights.q.shape[0]
+    D, K = module.out_proj.weight.shape[0], weights.q.shape[0]
     return query_key_form(weights)[:D, :D].detach() / sqrt(K), output_value_form(weights)[:, :D].detach()
 
 
@@ -59,7 +67,7 @@ def test_norms_are_multiplied_in_where_asked() -> None:
     model = model_named("gpt")
     assert isinstance(model, GPT)
     C = torch.eye(8, dtype=torch.float64) - 1 / 8
-    before, last = (torch.diag(norm.weight.detach()) for norm in (model.blocks[1].norm_attention, model.last_norm))
+    before, last = (torch.diag(norm.weight.detach()) for norm in (model.blocks[1].attention_norm, model.final_norm))
     _, ov = forms(model, "self", 1, 0)
     table = model.embed.weight.detach()
     # Read through the norms, each with scale one: (x C) Γ on the way in, Γ on W_U and the centring of its input out.
@@ -74,10 +82,10 @@ def test_a_head_that_copies_scores_one_and_one_that_forbids_minus_one() -> None:
     assert isinstance(model, GPT)
     module = model.blocks[0].attention
     with torch.no_grad():
-        module.qkv.weight[16:20] = torch.randn(4, 8, dtype=torch.float64)  # W_V of head 0
-        module.out.weight[:, :4] = module.qkv.weight[16:20].T
-        module.qkv.weight[20:24] = torch.randn(4, 8, dtype=torch.float64)
-        module.out.weight[:, 4:] = -module.qkv.weight[20:24].T
+        module.qkv_proj.weight[16:20] = torch.randn(4, 8, dtype=torch.float64)  # W_V of head 0
+        module.out_proj.weight[:, :4] = module.qkv_proj.weight[16:20].T
+        module.qkv_proj.weight[20:24] = torch.randn(4, 8, dtype=torch.float64)
+        module.out_proj.weight[:, 4:] = -module.qkv_proj.weight[20:24].T
     scores = copying_scores(model, "self", whole=False)[0]
     torch.testing.assert_close(scores, torch.tensor([1.0, -1.0], dtype=torch.float64), **CLOSE)
     whole = copying_scores(model, "self")[0]  # W_E W_Vᵀ W_V W_Eᵀ is positive semidefinite too
@@ -113,24 +121,24 @@ def test_random_heads_compose_as_expected_of_random_heads() -> None:
         assert float((table[1, :, 0] ** 2).mean().sqrt()) == pytest.approx(found.expected, rel=0.03)
 
 
-def test_a_virtual_head_is_the_path_through_both_heads() -> None:
+def test_a_virtual_head_of_is_the_path_through_both_heads() -> None:
     """Remark 3.1 against the model itself: what head 2.2 adds to its output because of what head 1.1 wrote."""
     model = model_named("gpt")
     assert isinstance(model, GPT)
-    seen = see(model, TEXT)
-    found = virtual_head(model, seen, (0, 0), (1, 1))
+    seen = run_with_cache(model, TEXT)
+    found = virtual_head_of(model, seen, (0, 0), (1, 1))
     hooks, kept = keeping("blocks.0.enter", "blocks.0.attention.heads")
     run(model, TEXT, hooks)
-    read = model.blocks[0].norm_attention(kept["blocks.0.enter"][0]).detach()  # what both circuits are applied to
+    read = model.blocks[0].attention_norm(kept["blocks.0.enter"][0]).detach()  # what both circuits are applied to
     # The ordinary computation, with the bias of W_V taken off: heads → their columns of W_O → W_V, pattern, W_O.
     first, second = model.blocks[0].attention, model.blocks[1].attention
-    bias = first.qkv.bias.detach()[16:20]
-    written = (kept["blocks.0.attention.heads"][0, 0] - bias) @ first.out.weight[:, :4].detach().T  # (T, D)
-    values = written @ second.qkv.weight.detach()[20:24].T  # W_V of head 1 (K, D)
-    ordinary = seen.pattern("self", 1, 1) @ values @ second.out.weight.detach()[:, 4:].T
+    bias = first.qkv_proj.bias.detach()[16:20]
+    written = (kept["blocks.0.attention.heads"][0, 0] - bias) @ first.out_proj.weight[:, :4].detach().T  # (T, D)
+    values = written @ second.qkv_proj.weight.detach()[20:24].T  # W_V of head 1 (K, D)
+    ordinary = seen.pattern("self", 1, 1) @ values @ second.out_proj.weight.detach()[:, 4:].T
     torch.testing.assert_close(found.pattern @ read @ found.form.T, ordinary, atol=1e-12, rtol=0)
     with pytest.raises(LabError, match="later layer"):
-        virtual_head(model, seen, (1, 0), (1, 1))
+        virtual_head_of(model, seen, (1, 0), (1, 1))
 
 
 def test_circuits_that_do_not_exist_say_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from txlab.engine.interpret.activation_cache import see
+from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.circuits import composition
 from txlab.engine.interpret.effects import effect
 from txlab.engine.interpret.interventions import Edge, Intervention, ScaleHead
@@ -30,7 +30,7 @@ def copied(model: GPT, *interventions: Intervention) -> float:
     for seed in range(8):
         text = repeated(model.shape.vocabulary, model.shape.context, seed)
         half = len(text.ids) // 2
-        guesses = see(model, text, interventions).logits.argmax(-1)[half:-1]
+        guesses = run_with_cache(model, text, interventions).logits.argmax(-1)[half:-1]
         right.append((guesses == torch.tensor(text.ids[half + 1 :])).float().mean())
     return float(torch.stack(right).mean())
 
@@ -54,7 +54,7 @@ def copier() -> GPT:
 
 def test_an_induction_head_forms_and_copying_stops_without_it(copier: GPT) -> None:
     text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
-    scores = see(copier, text).scores("self")["induction"]
+    scores = run_with_cache(copier, text).scores("self")["induction"]
     assert float(scores[1].max()) > 0.9
     assert float(scores[0].max()) < 0.1  # the first layer knows nothing of what came before a symbol
     assert copied(copier) > 0.97
@@ -69,11 +69,11 @@ def test_an_induction_head_forms_and_copying_stops_without_it(copier: GPT) -> No
 def test_the_induction_head_needs_what_a_head_of_the_first_layer_writes(copier: GPT) -> None:
     """Cut the first layer's looks at the previous symbol: the second layer's head no longer finds its place."""
     text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
-    scores = see(copier, text).scores("self")
+    scores = run_with_cache(copier, text).scores("self")
     previous, head = int(scores["previous"][0].argmax()), int(scores["induction"][1].argmax())
     assert float(scores["previous"][0, previous]) > 0.5
     cuts = [Edge("self", 0, previous, row, row - 1) for row in range(1, len(text.ids))]
-    assert float(see(copier, text, cuts).scores("self")["induction"][1, head]) < 0.5
+    assert float(run_with_cache(copier, text, cuts).scores("self")["induction"][1, head]) < 0.5
     # And the weights say so: its keys read what that head wrote, more than random ones would, and than the other's.
     built = composition(copier)
     keys = built.key[1, head, 0]
@@ -83,7 +83,7 @@ def test_the_induction_head_needs_what_a_head_of_the_first_layer_writes(copier: 
 
 def test_the_right_next_symbol_is_what_moves_most(copier: GPT) -> None:
     text = repeated(copier.shape.vocabulary, copier.shape.context, 99)
-    head = int(see(copier, text).scores("self")["induction"][1].argmax())
+    head = int(run_with_cache(copier, text).scores("self")["induction"][1].argmax())
     place = len(text.ids) - 4
     found = effect(copier, text, [ScaleHead("self", 1, head)], position=place)
     assert found.moved[0].token == text.ids[place + 1]

@@ -7,12 +7,18 @@ import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import nn
 
-from txlab.engine.interpret.acting import intervening
-from txlab.engine.interpret.activation_cache import see
+from txlab.engine.interpret.activation_cache import rollout, run_with_cache
 from txlab.engine.interpret.direct import direct_effects, neurons
-from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention, Patch, ScaleBlock, ScaleHead
-from txlab.engine.interpret.lens import lens, lens_at
-from txlab.engine.interpret.rollout import rollout
+from txlab.engine.interpret.effects import lens, lens_at
+from txlab.engine.interpret.interventions import (
+    EditWeight,
+    Erratum,
+    Intervention,
+    Patch,
+    ScaleBlock,
+    ScaleHead,
+    intervening,
+)
 from txlab.engine.interpret.sites import Text, run
 from txlab.engine.transformer.blocks import LayerNorm
 from txlab.engine.transformer.gpt import GPT, GPTShape
@@ -60,7 +66,7 @@ def test_a_heads_part_is_what_the_logit_loses_without_it_when_the_scale_is_held(
     hooks, kept = keeping("blocks.1.leave")
     before = run(model, TEXT, hooks)
     sigma = (kept["blocks.1.leave"].var(-1, correction=0, keepdim=True) + model.shape.epsilon).sqrt()
-    model.last_norm = HeldNorm(model.last_norm, sigma)  # type: ignore[assignment]
+    model.final_norm = HeldNorm(model.final_norm, sigma)  # type: ignore[assignment]
     found = {part.name: part.value for part in direct_effects(model_named(name), TEXT, 7).parts}
     # The parallel block's feed-forward does not read its attention; the sequential one does, so what comes after the
     # last attention is the feed-forward alone.
@@ -80,7 +86,7 @@ def test_neurons_and_their_bias_sum_to_the_feed_forwards_part(name: str) -> None
     found = direct_effects(model, text, 4, 1)
     prefix = "decoder.blocks.1" if "translator" in name else "blocks.1"
     effects = neurons(model, text, 1, 4, 1).effects
-    bias = model.get_parameter(f"{prefix}.feed_forward.fall.bias").detach()
+    bias = model.get_parameter(f"{prefix}.feed_forward.down_proj.bias").detach()
     total = float(effects.sum() + found.direction[f"{prefix}.feed_forward.out"] @ bias)
     assert effects.shape == (model.shape.inner,)
     part = next(part for part in found.parts if part.kind == "feed_forward" and part.layer == 1)
@@ -161,7 +167,7 @@ def test_the_lens_of_a_pass_already_seen_is_that_of_a_new_one() -> None:
         Patch("decoder.blocks.1.leave", 1),
         Erratum("scalar-gain"),
     ]
-    seen = see(model, PAIR, wishes, second)
+    seen = run_with_cache(model, PAIR, wishes, second)
     for position in range(5):
         found = lens_at(model, seen, position)
         torch.testing.assert_close(found.logits, lens(model, PAIR, position, 5, wishes, second).logits, **CLOSE)
@@ -171,7 +177,7 @@ def test_the_lens_of_a_pass_already_seen_is_that_of_a_new_one() -> None:
 
 
 def test_rollout_is_the_product_of_half_steps() -> None:
-    seen = see(model_named("gpt"), TEXT)
+    seen = run_with_cache(model_named("gpt"), TEXT)
     one, two = (seen.average("self", layer) / 2 + torch.eye(10) / 2 for layer in range(2))
     torch.testing.assert_close(rollout(seen, "self"), two @ one, **CLOSE)
     torch.testing.assert_close(rollout(seen, "self", 1), one, **CLOSE)
@@ -184,7 +190,7 @@ def test_rollout_is_the_product_of_half_steps() -> None:
 
 def test_rollout_across_is_that_of_one_graph_over_both_texts() -> None:
     """All of it as one chain on S + T nodes, encoder first: an independent way to the same numbers."""
-    seen = see(model_named("translator"), PAIR)
+    seen = run_with_cache(model_named("translator"), PAIR)
     S, T = 7, 5
     eye = torch.eye(S + T, dtype=torch.float64)
     total = eye.clone()

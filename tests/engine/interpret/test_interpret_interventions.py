@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import nn
 
-from txlab.engine.interpret.acting import edited, intervening, places, remarks, together
-from txlab.engine.interpret.activation_cache import see
+from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.effects import compare, divergences, effect
 from txlab.engine.interpret.interventions import (
     Edge,
@@ -21,12 +20,17 @@ from txlab.engine.interpret.interventions import (
     Patch,
     ScaleBlock,
     ScaleHead,
+    edited,
     from_json,
+    intervening,
+    places,
+    remarks,
     to_json,
+    together,
 )
 from txlab.engine.interpret.sites import Model, Text, attention_at, run, sites
+from txlab.engine.transformer.attention import GraphMask
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import Graph
 from txlab.errors import LabError
 
 CLOSE = {"atol": 1e-11, "rtol": 0}
@@ -47,23 +51,25 @@ def test_a_head_switched_off_is_a_head_whose_columns_of_the_output_map_are_zero(
         without = model_named(name)
         with torch.no_grad():
             K = attention_at(without, site, 1).head_width
-            attention_at(without, site, 1).out.weight[:, K:] = 0  # head 1 of two
+            attention_at(without, site, 1).out_proj.weight[:, K:] = 0  # head 1 of two
         silenced = changed(model, text, ScaleHead(site.name, 1, 1, 0.0))
         torch.testing.assert_close(silenced, run(without, text), **CLOSE)
         assert (silenced - run(model, text)).abs().max() > 1e-4
         with torch.no_grad():
-            attention_at(without, site, 1).out.weight[:, K:] = 2.5 * attention_at(model, site, 1).out.weight[:, K:]
+            attention_at(without, site, 1).out_proj.weight[:, K:] = (
+                2.5 * attention_at(model, site, 1).out_proj.weight[:, K:]
+            )
         torch.testing.assert_close(changed(model, text, ScaleHead(site.name, 1, 1, 2.5)), run(without, text), **CLOSE)
 
 
 @pytest.mark.parametrize(
     ("name", "wish", "parameters"),
     [
-        ("gpt", ScaleBlock("self", 0, "feed_forward"), "blocks.0.feed_forward.fall"),
-        ("parallel", ScaleBlock("self", 1, "attention"), "blocks.1.attention.out"),
-        ("bert", ScaleBlock("self", 1, "feed_forward"), "encoder.blocks.1.feed_forward.fall"),
-        ("translator", ScaleBlock("cross", 2, "cross"), "decoder.blocks.2.cross.out"),
-        ("translator", ScaleBlock("decoder", 2, "attention"), "decoder.blocks.2.attention.out"),
+        ("gpt", ScaleBlock("self", 0, "feed_forward"), "blocks.0.feed_forward.down_proj"),
+        ("parallel", ScaleBlock("self", 1, "attention"), "blocks.1.attention.out_proj"),
+        ("bert", ScaleBlock("self", 1, "feed_forward"), "encoder.blocks.1.feed_forward.down_proj"),
+        ("translator", ScaleBlock("cross", 2, "cross"), "decoder.blocks.2.cross.out_proj"),
+        ("translator", ScaleBlock("decoder", 2, "attention"), "decoder.blocks.2.attention.out_proj"),
     ],
 )
 def test_a_branch_switched_off_is_a_branch_that_adds_nothing(name: str, wish: ScaleBlock, parameters: str) -> None:
@@ -79,7 +85,7 @@ def test_a_branch_switched_off_is_a_branch_that_adds_nothing(name: str, wish: Sc
 def test_a_cut_edge_is_a_mask_of_ones_own() -> None:
     model = model_named("gpt")
     edges = {(j, i) for i in range(10) for j in range(i + 1)} - {(2, 5), (0, 5)}
-    own = model(torch.tensor([TEXT.ids]), mask=Graph.of_edges(10, edges))[0]
+    own = model(torch.tensor([TEXT.ids]), mask=GraphMask.of_edges(10, edges))[0]
     cut = changed(model, TEXT, Edge("self", None, None, 5, 2), Edge("self", None, None, 5, 0))
     torch.testing.assert_close(cut, own, **CLOSE)
     assert (cut - run(model, TEXT))[5:].abs().max() > 1e-3
@@ -88,7 +94,7 @@ def test_a_cut_edge_is_a_mask_of_ones_own() -> None:
 def test_an_edge_added_lets_one_position_look_ahead_and_no_other() -> None:
     model = model_named("gpt")
     edges = {(j, i) for i in range(10) for j in range(i + 1)} | {(8, 3)}
-    own = model(torch.tensor([TEXT.ids]), mask=Graph.of_edges(10, edges))[0]
+    own = model(torch.tensor([TEXT.ids]), mask=GraphMask.of_edges(10, edges))[0]
     ahead = changed(model, TEXT, Edge("self", None, None, 3, 8, True))
     torch.testing.assert_close(ahead, own, **CLOSE)
     other = Text((*TEXT.ids[:8], 10, *TEXT.ids[9:]))
@@ -99,7 +105,7 @@ def test_an_edge_added_lets_one_position_look_ahead_and_no_other() -> None:
 
 def test_an_edge_of_one_head_changes_one_head() -> None:
     model = model_named("translator")
-    seen, cut = see(model, PAIR), see(model, PAIR, [Edge("cross", 1, 0, 3, 2)])
+    seen, cut = run_with_cache(model, PAIR), run_with_cache(model, PAIR, [Edge("cross", 1, 0, 3, 2)])
     rest = seen.pattern("cross", 1, 0)[3].clone()
     rest[2] = 0
     torch.testing.assert_close(cut.pattern("cross", 1, 0)[3], rest / rest.sum(), **CLOSE)
@@ -109,11 +115,11 @@ def test_an_edge_of_one_head_changes_one_head() -> None:
 def test_a_row_with_every_edge_cut_is_zeros_and_the_later_wish_counts() -> None:
     model = model_named("gpt")
     cuts = [Edge("self", 0, 1, 2, column) for column in range(3)]
-    seen = see(model, TEXT, cuts)
+    seen = run_with_cache(model, TEXT, cuts)
     assert bool(seen.logits.isfinite().all())
     assert float(seen.row_sums("self", 0, 1)[2]) == 0.0
     restored = [*cuts, *(Edge("self", 0, 1, 2, column, True) for column in range(3))]
-    torch.testing.assert_close(see(model, TEXT, restored).logits, run(model, TEXT), **CLOSE)
+    torch.testing.assert_close(run_with_cache(model, TEXT, restored).logits, run(model, TEXT), **CLOSE)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -172,19 +178,21 @@ def test_a_pattern_that_is_patched_is_the_second_texts_whatever_edges_are_cut() 
     model = model_named("gpt")
     wishes = [Patch("blocks.0.attention.pattern", 5), Edge("self", 0, None, 5, 2), Edge("self", 0, None, 6, 2)]
     for order in (wishes, wishes[::-1]):
-        seen = see(model, TEXT, order, SECOND)
-        torch.testing.assert_close(seen.row("self", 0, 1, 5), see(model, SECOND).row("self", 0, 1, 5), **CLOSE)
+        seen = run_with_cache(model, TEXT, order, SECOND)
+        torch.testing.assert_close(
+            seen.row("self", 0, 1, 5), run_with_cache(model, SECOND).row("self", 0, 1, 5), **CLOSE
+        )
         assert float(seen.row("self", 0, 1, 6)[2]) == 0.0
 
 
 def test_a_weight_is_edited_and_put_back_bit_for_bit() -> None:
     model, other = model_named("gpt"), model_named("gpt")
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    wishes = [EditWeight("embed.weight", (4, 2), 3.0), EditWeight("blocks.0.attention.qkv.weight", (0, 1), -2.0)]
+    wishes = [EditWeight("embed.weight", (4, 2), 3.0), EditWeight("blocks.0.attention.qkv_proj.weight", (0, 1), -2.0)]
     wishes.append(EditWeight("embed.weight", (4, 2), 1.5))
     with torch.no_grad():
         other.embed.weight[4, 2] = 1.5
-        other.blocks[0].attention.qkv.weight[0, 1] = -2.0
+        other.blocks[0].attention.qkv_proj.weight[0, 1] = -2.0
     torch.testing.assert_close(changed(model, TEXT, *wishes), run(other, TEXT), **CLOSE)
     inside = []
 
@@ -209,9 +217,9 @@ def test_a_weight_is_edited_and_put_back_bit_for_bit() -> None:
 def test_all_interventions_at_once_are_all_of_them() -> None:
     model, other = model_named("gpt"), model_named("gpt")
     with torch.no_grad():
-        other.blocks[0].attention.out.weight[:, :4] = 0
-        other.blocks[1].feed_forward.fall.weight.zero_()
-        other.blocks[1].feed_forward.fall.bias.zero_()
+        other.blocks[0].attention.out_proj.weight[:, :4] = 0
+        other.blocks[1].feed_forward.down_proj.weight.zero_()
+        other.blocks[1].feed_forward.down_proj.bias.zero_()
         other.embed.weight[3, 3] = 0.25
     wishes = [
         ScaleHead("self", 0, 0, 0.0),
@@ -219,7 +227,7 @@ def test_all_interventions_at_once_are_all_of_them() -> None:
         EditWeight("embed.weight", (3, 3), 0.25),
         Edge("self", None, None, 7, 1),
     ]
-    own = Graph.of_edges(10, {(j, i) for i in range(10) for j in range(i + 1)} - {(1, 7)})
+    own = GraphMask.of_edges(10, {(j, i) for i in range(10) for j in range(i + 1)} - {(1, 7)})
     torch.testing.assert_close(changed(model, TEXT, *wishes), other(torch.tensor([TEXT.ids]), mask=own)[0], **CLOSE)
 
 
@@ -234,7 +242,7 @@ def test_the_effect_is_the_divergence_and_the_tokens_that_moved() -> None:
     assert [one.change for one in found.moved] == pytest.approx((q - p)[order].tolist())
     nothing = effect(model, TEXT, [])
     assert (nothing.kl, nothing.moved) == (0.0, ())
-    pairs = compare(see(model, TEXT), see(model, TEXT, [ScaleHead("self", 0, 0, 0.0)]), 6)
+    pairs = compare(run_with_cache(model, TEXT), run_with_cache(model, TEXT, [ScaleHead("self", 0, 0, 0.0)]), 6)
     assert pairs.kl == pytest.approx(found.kl)
     everywhere = divergences(run(model, TEXT), changed(model, TEXT, ScaleHead("self", 0, 0, 0.0)))
     assert float(everywhere[6]) == pytest.approx(found.kl)
@@ -320,7 +328,7 @@ def test_any_json_is_an_intervention_or_a_sentence(data: dict[str, object]) -> N
 )
 def test_what_cannot_be_done_here_is_said_in_a_sentence(wish: Intervention, part: str) -> None:
     with pytest.raises(LabError, match=part):
-        see(model_named("gpt"), TEXT, [wish], SECOND)
+        run_with_cache(model_named("gpt"), TEXT, [wish], SECOND)
 
 
 def test_patches_say_what_they_need() -> None:
@@ -332,4 +340,4 @@ def test_patches_say_what_they_need() -> None:
         (Patch("blocks.0.leave", 5), short, "second text has 3 tokens"),
     ]:
         with pytest.raises(LabError, match=part):
-            see(model, TEXT, [wish], second)
+            run_with_cache(model, TEXT, [wish], second)

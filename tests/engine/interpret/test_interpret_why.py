@@ -9,13 +9,11 @@ import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 
 from txlab.engine.explain import Explanation
-from txlab.engine.interpret.activation_cache import see
+from txlab.engine.interpret.activation_cache import rollout, run_with_cache
 from txlab.engine.interpret.circuits import circuit
 from txlab.engine.interpret.direct import direct_effects
-from txlab.engine.interpret.effects import effect
+from txlab.engine.interpret.effects import effect, lens
 from txlab.engine.interpret.interventions import Edge, Erratum, Patch, ScaleHead
-from txlab.engine.interpret.lens import lens
-from txlab.engine.interpret.rollout import rollout
 from txlab.engine.interpret.sites import Text
 from txlab.engine.interpret.why import (
     why_copying,
@@ -55,7 +53,7 @@ def complete(answer: Explanation, result: float) -> None:
 def test_why_a_position_looks_at_another(name: str) -> None:
     model = model_named(name)
     text = text_for(model)
-    seen = see(model, text)
+    seen = run_with_cache(model, text)
     for site, found in seen.sites.items():
         T, S = seen.size(site)
         rows, columns = [f"r{i}" for i in range(T)], [f"c{j}" for j in range(S)]
@@ -85,7 +83,9 @@ def test_why_a_position_looks_at_another(name: str) -> None:
 
 def test_why_under_interventions_is_of_the_changed_model() -> None:
     model, second = model_named("gpt"), Text(tuple(reversed(TEXT.ids)))
-    cut = see(model, TEXT, [Edge("self", 1, 0, 5, 2), Edge("self", None, None, 5, 8, True), ScaleHead("self", 0, 1)])
+    cut = run_with_cache(
+        model, TEXT, [Edge("self", 1, 0, 5, 2), Edge("self", None, None, 5, 8, True), ScaleHead("self", 0, 1)]
+    )
     for head, column in [(0, 2), (0, 3), (0, 8), (1, 2), (1, 8)]:
         answer = why_pattern(cut, "self", 1, head, 5, column)
         complete(answer, float(cut.row("self", 1, head, 5)[column]))
@@ -98,7 +98,7 @@ def test_why_under_interventions_is_of_the_changed_model() -> None:
         assert answer.result == pytest.approx(expected, rel=1e-5)
         assert "by hand" in str(answer.operands[3].value)
     for wishes in ([Patch("blocks.1.attention.pattern", 5, 7)], [Erratum("softmax-over-matrix")]):
-        changed = see(model, TEXT, wishes, second)
+        changed = run_with_cache(model, TEXT, wishes, second)
         answer = why_pattern(changed, "self", 1, 0, 5, 3)
         complete(answer, float(changed.row("self", 1, 0, 5)[3]))
         assert answer.steps[-1].expression == wishes[0].says
@@ -106,7 +106,7 @@ def test_why_under_interventions_is_of_the_changed_model() -> None:
 
 
 def test_why_a_token_comes_next() -> None:
-    seen = see(model_named("gpt"), TEXT)
+    seen = run_with_cache(model_named("gpt"), TEXT)
     p = seen.logits[4].softmax(-1)
     for token in (int(p.argmin()), int(p.argmax())):
         answer = why_next(seen, 4, token, named, after="mouse")
@@ -157,7 +157,7 @@ def test_why_a_part_adds_what_it_adds(name: str) -> None:
 @pytest.mark.parametrize("name", ["gpt", "translator"])
 def test_why_a_position_holds_so_much_of_a_token(name: str) -> None:
     model = model_named(name)
-    seen = see(model, text_for(model))
+    seen = run_with_cache(model, text_for(model))
     for site in seen.sites:
         layers = seen.sites[site].layers
         answer = why_rollout(seen, site, 3, 2)
@@ -173,7 +173,7 @@ def test_why_a_position_holds_so_much_of_a_token(name: str) -> None:
 
 
 def test_why_a_head_has_its_score() -> None:
-    seen = see(model_named("rotary"), TEXT)
+    seen = run_with_cache(model_named("rotary"), TEXT)
     scores = seen.scores("self")
     for score in scores:
         answer = why_score(seen, "self", 1, 1, score, [str(token) for token in TEXT.ids])
@@ -186,13 +186,13 @@ def test_why_a_head_has_its_score() -> None:
     expected = [float(alpha[3, 2]), float(alpha[8, 2] + alpha[8, 4]), float(alpha[9, 3])]
     assert rows[1].value == pytest.approx(expected)
     with pytest.raises(LabError, match="first"):
-        why_score(see(model_named("translator"), PAIR), "cross", 0, 0, "induction")
+        why_score(run_with_cache(model_named("translator"), PAIR), "cross", 0, 0, "induction")
 
 
 @pytest.mark.parametrize("ids", [(3, 3, 4, 4, 4, 5, 3), (1, 2, 1, 1, 2, 2, 1)])
 def test_the_induction_score_is_the_formula_that_is_told_also_with_immediate_repeats(ids: tuple[int, ...]) -> None:
     """Σⱼ α[i, j] over j < i with token j−1 = token i, averaged over the i that have such a j; the scenario agrees."""
-    seen = see(model_named("rotary"), replace(TEXT, ids=ids))
+    seen = run_with_cache(model_named("rotary"), replace(TEXT, ids=ids))
     alpha = seen.pattern("self", 1, 1)
     such = {i: [j for j in range(1, i) if ids[j - 1] == ids[i]] for i in range(len(ids))}
     expected = np.mean([sum(float(alpha[i, j]) for j in js) for i, js in such.items() if js])

@@ -7,8 +7,17 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlab.engine.transformer.attention import attention, explain_weight, pattern, scores
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Graph, Padding
+from txlab.engine.transformer.attention import (
+    CAUSAL,
+    NO_MASK,
+    Every,
+    GraphMask,
+    Padding,
+    attention,
+    explain_weight,
+    pattern,
+    scores,
+)
 
 KERNELS = ("matmul", "sdpa")
 
@@ -32,7 +41,7 @@ def by_hand(q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray) ->
 MASKS = {
     "none": (NO_MASK, np.ones((6, 6), bool)),
     "causal": (CAUSAL, np.tril(np.ones((6, 6), bool))),
-    "graph": (Graph.of_edges(6, [(0, 0), (2, 0), (1, 3), (5, 4), (4, 5), (0, 5)]), None),
+    "graph": (GraphMask.of_edges(6, [(0, 0), (2, 0), (1, 3), (5, 4), (4, 5), (0, 5)]), None),
 }
 
 
@@ -67,7 +76,7 @@ def test_causal_attention_and_its_gradients_are_torchs(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_node_that_may_look_at_nothing_yields_zeros_and_harms_no_gradient(kernel: str) -> None:
-    mask = Graph.of_edges(4, [(0, 0), (0, 2), (1, 2), (3, 3)])  # node 1 sees nobody
+    mask = GraphMask.of_edges(4, [(0, 0), (0, 2), (1, 2), (3, 3)])  # node 1 sees nobody
     q, k, v = (x.requires_grad_() for x in qkv(1, 2, 4, 8, dtype=torch.float32))
     out = attention(q, k, v, mask, kernel)
     out.sum().backward()
@@ -121,6 +130,6 @@ def test_an_explained_weight_is_the_weight() -> None:
 
 def test_an_explanation_of_an_isolated_node_says_so() -> None:
     q, k, _ = qkv(3, 8, dtype=torch.float32)
-    why = explain_weight(q, k, Graph.of_edges(3, [(0, 0)]), 1, 0)
+    why = explain_weight(q, k, GraphMask.of_edges(3, [(0, 0)]), 1, 0)
     assert why.result == 0
     assert "nothing" in why.steps[-1].note

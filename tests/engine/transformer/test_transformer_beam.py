@@ -8,9 +8,8 @@ import torch
 
 from txlab.engine.transformer.beam import beam_search, length_penalty
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
-from txlab.engine.transformer.generation import FREE, generate, generate_batch, generate_target
+from txlab.engine.transformer.generation import FREE, forbid, generate, generate_batch, generate_target
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.rules import forbid
 
 V, END, START = 5, 0, 4
 PROMPTS = [[1, 2, 3], [3], [2, 2, 1, 3, 1, 2], [1, 1]]
@@ -179,7 +178,7 @@ def test_a_beam_keeps_ends_and_stops_as_it_says(beams: int, patient: bool) -> No
         model = translator(seed)
         with torch.no_grad():
             model.unembed.weight[END] /= 4  # so that ends come often, at all ranks
-            model.decoder.blocks[-1].norm_feed_forward.bias.add_(model.unembed.weight[END], alpha=4.0)
+            model.decoder.blocks[-1].feed_forward_norm.bias.add_(model.unembed.weight[END], alpha=4.0)
         for alpha in (0.0, 1.0):
             early = "never" if patient else True
             found = beam_search(model, [3, 1], 6, beams=beams, end=END, start=START, alpha=alpha, early_stopping=early)

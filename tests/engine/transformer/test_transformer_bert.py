@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from txlab.engine.transformer.attention import Padding
 from txlab.engine.transformer.bert import NOT_ASKED, Bert, BertShape, mask_tokens
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import Padding
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 7, 1, 8, 2, 8]])
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 1]])
@@ -31,19 +31,19 @@ def test_the_model_is_torchs_encoder_between_tables_and_head(norm: str, tied: bo
     theirs = nn.TransformerEncoder(layer, 2, last, enable_nested_tensor=False).double()
     with torch.no_grad():
         for block, other in zip(model.encoder.blocks, theirs.layers, strict=True):
-            other.self_attn.in_proj_weight.copy_(block.attention.qkv.weight)
-            other.self_attn.in_proj_bias.copy_(block.attention.qkv.bias)
-            other.self_attn.out_proj.load_state_dict(block.attention.out.state_dict())
-            other.linear1.load_state_dict(block.feed_forward.rise.state_dict())
-            other.linear2.load_state_dict(block.feed_forward.fall.state_dict())
-            other.norm1.load_state_dict(block.norm_attention.state_dict())
-            other.norm2.load_state_dict(block.norm_feed_forward.state_dict())
+            other.self_attn.in_proj_weight.copy_(block.attention.qkv_proj.weight)
+            other.self_attn.in_proj_bias.copy_(block.attention.qkv_proj.bias)
+            other.self_attn.out_proj.load_state_dict(block.attention.out_proj.state_dict())
+            other.linear1.load_state_dict(block.feed_forward.up_proj.state_dict())
+            other.linear2.load_state_dict(block.feed_forward.down_proj.state_dict())
+            other.norm1.load_state_dict(block.attention_norm.state_dict())
+            other.norm2.load_state_dict(block.feed_forward_norm.state_dict())
         if last is not None:
-            theirs.norm.load_state_dict(model.encoder.last_norm.state_dict())
+            theirs.norm.load_state_dict(model.encoder.final_norm.state_dict())
     x = model.embed.weight[IDS] + model.positions.weight[:6] + model.segments.weight[SEGMENTS]
-    x = theirs(F.layer_norm(x, (8,), model.norm_embedding.weight, model.norm_embedding.bias, 1e-12))
+    x = theirs(F.layer_norm(x, (8,), model.embedding_norm.weight, model.embedding_norm.bias, 1e-12))
     x = F.gelu(x @ model.transform.weight.T + model.transform.bias)
-    x = F.layer_norm(x, (8,), model.norm_transform.weight, model.norm_transform.bias, 1e-12)
+    x = F.layer_norm(x, (8,), model.transform_norm.weight, model.transform_norm.bias, 1e-12)
     table = model.embed.weight if tied else model.unembed.weight
     for kernel in ("matmul", "sdpa"):
         ours = model(IDS, SEGMENTS, kernel)

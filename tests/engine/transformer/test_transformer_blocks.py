@@ -4,16 +4,16 @@ import pytest
 import torch
 from torch import nn
 
-from txlab.engine.transformer.bilinear import (
+from txlab.engine.interpret.circuits import (
     affine,
     bilinear_attention,
     bilinear_pattern,
     head_weights,
     virtual_head,
 )
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Padding
 from txlab.engine.transformer.blocks import Block, LayerNorm, MultiHeadAttention
 from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Graph, Padding
 
 
 def randomise(module: nn.Module, seed: int = 1) -> None:
@@ -33,18 +33,18 @@ def test_a_block_is_torchs_encoder_layer(norm: str, activation: str) -> None:
     ).double()
     randomise(theirs)
     pairs = {
-        ours.attention.qkv.weight: theirs.self_attn.in_proj_weight,
-        ours.attention.qkv.bias: theirs.self_attn.in_proj_bias,
-        ours.attention.out.weight: theirs.self_attn.out_proj.weight,
-        ours.attention.out.bias: theirs.self_attn.out_proj.bias,
-        ours.feed_forward.rise.weight: theirs.linear1.weight,
-        ours.feed_forward.rise.bias: theirs.linear1.bias,
-        ours.feed_forward.fall.weight: theirs.linear2.weight,
-        ours.feed_forward.fall.bias: theirs.linear2.bias,
-        ours.norm_attention.weight: theirs.norm1.weight,
-        ours.norm_attention.bias: theirs.norm1.bias,
-        ours.norm_feed_forward.weight: theirs.norm2.weight,
-        ours.norm_feed_forward.bias: theirs.norm2.bias,
+        ours.attention.qkv_proj.weight: theirs.self_attn.in_proj_weight,
+        ours.attention.qkv_proj.bias: theirs.self_attn.in_proj_bias,
+        ours.attention.out_proj.weight: theirs.self_attn.out_proj.weight,
+        ours.attention.out_proj.bias: theirs.self_attn.out_proj.bias,
+        ours.feed_forward.up_proj.weight: theirs.linear1.weight,
+        ours.feed_forward.up_proj.bias: theirs.linear1.bias,
+        ours.feed_forward.down_proj.weight: theirs.linear2.weight,
+        ours.feed_forward.down_proj.bias: theirs.linear2.bias,
+        ours.attention_norm.weight: theirs.norm1.weight,
+        ours.attention_norm.bias: theirs.norm1.bias,
+        ours.feed_forward_norm.weight: theirs.norm2.weight,
+        ours.feed_forward_norm.bias: theirs.norm2.bias,
     }
     assert len(pairs) == len(list(ours.parameters()))
     for mine, other in pairs.items():
@@ -65,8 +65,8 @@ def test_a_parallel_block_adds_both_branches_of_the_same_input() -> None:
     block = Block(16, 2, 24, order="parallel").double()
     randomise(block)
     x = torch.randn(1, 5, 16, dtype=torch.float64)
-    looked = block.attention(block.norm_attention(x), CAUSAL, "matmul")
-    thought = block.feed_forward(block.norm_feed_forward(x))
+    looked = block.attention(block.attention_norm(x), CAUSAL, "matmul")
+    thought = block.feed_forward(block.feed_forward_norm(x))
     torch.testing.assert_close(block(x, CAUSAL, "matmul"), x + looked + thought, atol=1e-14, rtol=0)
 
 
@@ -81,7 +81,7 @@ def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("mask", [CAUSAL, NO_MASK, Padding((6, 4)), Graph.of_edges(6, [(0, 1), (2, 1), (5, 0)])])
+@pytest.mark.parametrize("mask", [CAUSAL, NO_MASK, Padding((6, 4)), GraphMask.of_edges(6, [(0, 1), (2, 1), (5, 0)])])
 def test_the_bilinear_form_is_the_ordinary_head(bias: bool, mask: object) -> None:
     module = MultiHeadAttention(12, 3, bias, dropout=0.0).double()
     randomise(module)

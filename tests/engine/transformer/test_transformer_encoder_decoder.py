@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.transformer.attention import CAUSAL, Padding
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.hooks import Hooks, keeping
-from txlab.engine.transformer.masks import CAUSAL, Padding
 from txlab.engine.transformer.positions import sinusoids
 
 POSITIONS = ("sinusoidal", "learned", "rotary")
@@ -57,20 +57,20 @@ def copy_into(theirs: nn.Transformer, model: EncoderDecoder) -> None:
         for stack, other in ((model.encoder, theirs.encoder), (model.decoder, theirs.decoder)):
             for block, layer in zip(stack.blocks, other.layers, strict=True):
                 pairs = [(block.attention, layer.self_attn)]
-                norms = [(block.norm_attention, layer.norm1), (block.norm_feed_forward, layer.norm2)]
+                norms = [(block.attention_norm, layer.norm1), (block.feed_forward_norm, layer.norm2)]
                 if block.cross is not None:
                     pairs.append((block.cross, layer.multihead_attn))
-                    norms = [norms[0], (block.norm_cross, layer.norm2), (block.norm_feed_forward, layer.norm3)]
+                    norms = [norms[0], (block.cross_norm, layer.norm2), (block.feed_forward_norm, layer.norm3)]
                 for mine, its in pairs:
-                    its.in_proj_weight.copy_(mine.qkv.weight)
-                    its.in_proj_bias.copy_(mine.qkv.bias)
-                    its.out_proj.load_state_dict(mine.out.state_dict())
+                    its.in_proj_weight.copy_(mine.qkv_proj.weight)
+                    its.in_proj_bias.copy_(mine.qkv_proj.bias)
+                    its.out_proj.load_state_dict(mine.out_proj.state_dict())
                 for mine, its in norms:
                     its.load_state_dict(mine.state_dict())
-                layer.linear1.load_state_dict(block.feed_forward.rise.state_dict())
-                layer.linear2.load_state_dict(block.feed_forward.fall.state_dict())
-            if stack.last_norm is not None:
-                other.norm.load_state_dict(stack.last_norm.state_dict())
+                layer.linear1.load_state_dict(block.feed_forward.up_proj.state_dict())
+                layer.linear2.load_state_dict(block.feed_forward.down_proj.state_dict())
+            if stack.final_norm is not None:
+                other.norm.load_state_dict(stack.final_norm.state_dict())
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -119,8 +119,8 @@ def test_keys_and_values_come_from_the_encoder_and_queries_from_the_decoder() ->
     model(SOURCE, TARGET, hooks=hooks)
     for layer, block in enumerate(model.decoder.blocks):
         at = f"decoder.blocks.{layer}."
-        q, k, v = (rows for rows in block.cross.qkv.weight.view(3, 8, 8))
-        bq, bk, bv = block.cross.qkv.bias.view(3, 8)
+        q, k, v = (rows for rows in block.cross.qkv_proj.weight.view(3, 8, 8))
+        bq, bk, bv = block.cross.qkv_proj.bias.view(3, 8)
         flat = {name: kept[f"{at}cross.{name}"].transpose(1, 2).flatten(2) for name in ("query", "key", "value")}
         same(flat["query"], kept[f"{at}middle"] @ q.T + bq)
         same(flat["key"], kept["memory"] @ k.T + bk)
@@ -165,9 +165,12 @@ def test_the_beginning_is_a_function_of_the_generator_and_every_map_has_its_boun
     one, other = (EncoderDecoder(shape, torch.Generator().manual_seed(5)) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
     block = one.decoder.blocks[0]
-    for map_ in (block.cross.qkv, block.cross.out):  # each of the three maps is 64 × 64, whatever stands below it
+    for map_ in (
+        block.cross.qkv_proj,
+        block.cross.out_proj,
+    ):  # each of the three maps is 64 × 64, whatever stands below it
         assert 0.98 * sqrt(6 / 128) < map_.weight.abs().max() <= sqrt(6 / 128)
-    assert block.feed_forward.rise.weight.abs().max() <= sqrt(6 / 320)
+    assert block.feed_forward.up_proj.weight.abs().max() <= sqrt(6 / 320)
 
 
 def test_what_a_layer_would_say_is_the_unembedding_of_its_stream() -> None:

@@ -39,18 +39,18 @@ def numpy_gpt(w: dict[str, np.ndarray], ids: np.ndarray, shape: GPTShape) -> np.
     x = w["embed.weight"][ids] + w["positions.weight"][: len(ids)]
     for layer in range(shape.layers):
         at = f"blocks.{layer}"
-        q, k, v = np.split(linear(norm(x, f"{at}.norm_attention"), f"{at}.attention.qkv"), 3, axis=1)
+        q, k, v = np.split(linear(norm(x, f"{at}.attention_norm"), f"{at}.attention.qkv_proj"), 3, axis=1)
         heads = []
         for h in range(shape.heads):
             part = slice(h * shape.head_width, (h + 1) * shape.head_width)
             s = q[:, part] @ k[:, part].T / math.sqrt(shape.head_width)
             e = np.tril(np.exp(s))
             heads.append(e / e.sum(1, keepdims=True) @ v[:, part])
-        x = x + linear(np.concatenate(heads, 1), f"{at}.attention.out")
-        f = linear(norm(x, f"{at}.norm_feed_forward"), f"{at}.feed_forward.rise")
+        x = x + linear(np.concatenate(heads, 1), f"{at}.attention.out_proj")
+        f = linear(norm(x, f"{at}.feed_forward_norm"), f"{at}.feed_forward.up_proj")
         gelu = 0.5 * f * (1 + np.tanh(math.sqrt(2 / math.pi) * (f + 0.044715 * f**3)))
-        x = x + linear(gelu, f"{at}.feed_forward.fall")
-    return norm(x, "last_norm") @ w["embed.weight"].T
+        x = x + linear(gelu, f"{at}.feed_forward.down_proj")
+    return norm(x, "final_norm") @ w["embed.weight"].T
 
 
 @pytest.mark.parametrize("kernel", ["matmul", "sdpa"])
@@ -79,16 +79,16 @@ def test_embeddings_residuals_patterns_loss_and_gradients_are_those_of_transform
     pairs = {
         "transformer.wte.weight": w["embed.weight"],
         "transformer.wpe.weight": w["positions.weight"],
-        "transformer.ln_f.weight": w["last_norm.weight"],
-        "transformer.ln_f.bias": w["last_norm.bias"],
+        "transformer.ln_f.weight": w["final_norm.weight"],
+        "transformer.ln_f.bias": w["final_norm.bias"],
     }
     names = {
-        "ln_1": "norm_attention",
-        "attn.c_attn": "attention.qkv",
-        "attn.c_proj": "attention.out",
-        "ln_2": "norm_feed_forward",
-        "mlp.c_fc": "feed_forward.rise",
-        "mlp.c_proj": "feed_forward.fall",
+        "ln_1": "attention_norm",
+        "attn.c_attn": "attention.qkv_proj",
+        "attn.c_proj": "attention.out_proj",
+        "ln_2": "feed_forward_norm",
+        "mlp.c_fc": "feed_forward.up_proj",
+        "mlp.c_proj": "feed_forward.down_proj",
     }
     for layer in range(2):
         for their, our in names.items():
@@ -159,7 +159,7 @@ def test_initial_weights_are_gpt2s_and_depend_on_the_generator_alone() -> None:
         elif parameter.dim() == 1:
             assert bool((parameter == 1).all())
         else:
-            into_stream = name.endswith(("attention.out.weight", "fall.weight"))
+            into_stream = name.endswith(("attention.out_proj.weight", "down_proj.weight"))
             assert parameter.std().item() == pytest.approx(0.02 / 4 if into_stream else 0.02, rel=0.05)
 
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from txlab.engine.transformer.attention import CAUSAL, Every, Padding
 from txlab.engine.transformer.blocks import Block, LayerCache
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
-from txlab.engine.transformer.masks import CAUSAL, Every, Padding
 
 SHAPE = GPTShape(layers=2, heads=2, width=8, context=6, vocabulary=11)
 
@@ -45,7 +45,7 @@ def test_what_a_hook_returns_goes_on() -> None:
     model = model_of()
     without = model_of()
     with torch.no_grad():
-        without.blocks[1].attention.out.weight[:, :4] = 0  # the columns that read head 0
+        without.blocks[1].attention.out_proj.weight[:, :4] = 0  # the columns that read head 0
 
     def silence(name: str, heads: torch.Tensor) -> torch.Tensor:
         heads = heads.clone()
@@ -79,11 +79,12 @@ def test_cross_attention_takes_keys_and_values_from_the_memory_and_computes_them
     whole = block(x, CAUSAL, "matmul", hooks=hooks, memory=memory)
     assert kept["cross.pattern"].shape == (1, 2, 5, 7)
     module = block.cross
-    key, bias = module.qkv.weight[8:16], module.qkv.bias[8:16]
+    key, bias = module.qkv_proj.weight[8:16], module.qkv_proj.bias[8:16]
     torch.testing.assert_close(kept["cross.key"].transpose(1, 2).flatten(2), memory @ key.T + bias, atol=1e-12, rtol=0)
     theirs, pattern = torch.nn.functional.multi_head_attention_forward(
-        *(t.transpose(0, 1) for t in (block.norm_cross(kept_middle(block, x)), memory, memory)),
-        8, 2, module.qkv.weight, module.qkv.bias, None, None, False, 0.0, module.out.weight, module.out.bias,
+        *(t.transpose(0, 1) for t in (block.cross_norm(kept_middle(block, x)), memory, memory)),
+        8, 2, module.qkv_proj.weight, module.qkv_proj.bias, None, None, False, 0.0,
+        module.out_proj.weight, module.out_proj.bias,
         average_attn_weights=False,
     )  # fmt: skip
     torch.testing.assert_close(kept["cross.out"], theirs.transpose(0, 1), atol=1e-12, rtol=0)

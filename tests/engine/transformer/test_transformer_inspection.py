@@ -4,10 +4,9 @@ import math
 
 import torch
 
-from txlab.engine.transformer.attention import attention
+from txlab.engine.transformer.attention import CAUSAL, attention
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.inspection import induction_scores, inspect, previous_token_scores
-from txlab.engine.transformer.masks import CAUSAL
 
 
 def test_the_recorded_patterns_are_those_that_made_the_logits() -> None:

@@ -186,10 +186,10 @@ def test_a_gate_multiplies_and_relative_positions_move_the_scores() -> None:
     assert (moved[:3] < 1e-12).all()
     assert moved[3] > 1e-6
     for block in model.blocks:
-        block.feed_forward["gate"].weight.zero_()  # closed: as if there were no feed-forward
+        block.feed_forward["gate_proj"].weight.zero_()  # closed: as if there were no feed-forward
     closed = model(ids)
     for block in model.blocks:
-        block.feed_forward["fall"].weight.zero_()
+        block.feed_forward["down_proj"].weight.zero_()
     assert torch.allclose(model(ids), closed)
 
 

@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Padding
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.blocks import Block, LayerNorm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Padding
 from txlab.engine.transformer.variants import VARIANTS, switched_on, together, unfit
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer
 from txlab.errors import LabError
@@ -144,7 +144,7 @@ def test_batch_statistics_are_those_of_batch_normalisation(model: GPT) -> None:
 
 def logits_of(model: GPT, x: torch.Tensor) -> torch.Tensor:
     """LN x W_Eᵀ: the head of a tied model."""
-    return F.layer_norm(x, (16,), model.last_norm.weight, model.last_norm.bias) @ model.embed.weight.T  # type: ignore[union-attr]
+    return F.layer_norm(x, (16,), model.final_norm.weight, model.final_norm.bias) @ model.embed.weight.T  # type: ignore[union-attr]
 
 
 @torch.no_grad()
@@ -167,8 +167,8 @@ def test_scores_without_their_root_are_sharper_and_with_that_of_the_model_flatte
 def test_without_the_residual_around_attention_a_block_is_becker_kahns_printed_one(model: GPT) -> None:
     x = model.embed(IDS) + model.positions.weight[:8]  # type: ignore[union-attr]
     for block in model.blocks:
-        looked = block.attention(block.norm_attention(x), CAUSAL, "matmul")
-        x = x + block.feed_forward(block.norm_feed_forward(x + looked))  # (4.2): X + m(X + Σ h(X))
+        looked = block.attention(block.attention_norm(x), CAUSAL, "matmul")
+        x = x + block.feed_forward(block.feed_forward_norm(x + looked))  # (4.2): X + m(X + Σ h(X))
     kept = seen(model, IDS, "dropped-residual", "blocks.1.leave")
     assert torch.allclose(kept["out"], logits_of(model, x), atol=1e-10)
 
@@ -206,7 +206,7 @@ def test_a_query_from_the_encoder_needs_equal_lengths_and_mixes_the_decoder_alon
         with pytest.raises(LabError, match=r"4 × 4.*5 values"):
             block(x, CAUSAL, "sdpa", memory=memory[:, :4])
     assert block.cross is not None
-    weight, bias = block.cross.qkv.weight, block.cross.qkv.bias
+    weight, bias = block.cross.qkv_proj.weight, block.cross.qkv_proj.bias
     asked = (memory @ weight[:16].T + bias[:16]).view(1, 5, 2, 8).transpose(1, 2)
     assert torch.allclose(kept["cross.query"], asked)
     # The memory's keys, but no value of it: with the same pattern, another memory would say the same.
@@ -214,7 +214,7 @@ def test_a_query_from_the_encoder_needs_equal_lengths_and_mixes_the_decoder_alon
     block(x, CAUSAL, "sdpa", memory=memory, hooks=plain)
     assert torch.allclose(kept["cross.key"], before["cross.key"])
     assert not torch.allclose(kept["cross.value"], before["cross.value"])
-    read = block.norm_cross(before["middle"]) @ weight[32:].T + bias[32:]  # type: ignore[misc]
+    read = block.cross_norm(before["middle"]) @ weight[32:].T + bias[32:]  # type: ignore[misc]
     assert torch.allclose(kept["cross.value"], read.view(1, 5, 2, 8).transpose(1, 2))
 
 

@@ -69,8 +69,8 @@ def test_it_is_transformers_vit_in_every_residual_pattern_logit_and_gradient(dty
         ours.embed.bias: named("patch_embeddings.projection.bias"),
         ours.class_token: named("cls_token"),
         ours.positions.weight: named("position_embeddings"),
-        ours.last_norm.weight: named("vit.layernorm.weight"),
-        ours.last_norm.bias: named("vit.layernorm.bias"),
+        ours.final_norm.weight: named("vit.layernorm.weight"),
+        ours.final_norm.bias: named("vit.layernorm.bias"),
         ours.head.weight: named("classifier.weight"),
         ours.head.bias: named("classifier.bias"),
     }
@@ -81,18 +81,18 @@ def test_it_is_transformers_vit_in_every_residual_pattern_logit_and_gradient(dty
         maps = [tensor for name, tensor in left.items() if name not in norms]
         q, qb, k, kb, v, vb, o, ob, rise, rise_b, fall, fall_b = maps
         pairs |= {
-            block.attention.qkv.weight: torch.cat((q, k, v)),
-            block.attention.qkv.bias: torch.cat((qb, kb, vb)),
-            block.attention.out.weight: o,
-            block.attention.out.bias: ob,
-            block.feed_forward.rise.weight: rise,
-            block.feed_forward.rise.bias: rise_b,
-            block.feed_forward.fall.weight: fall,
-            block.feed_forward.fall.bias: fall_b,
-            block.norm_attention.weight: next(t for n, t in norms.items() if n.endswith("before.weight")),
-            block.norm_attention.bias: next(t for n, t in norms.items() if n.endswith("before.bias")),
-            block.norm_feed_forward.weight: next(t for n, t in norms.items() if n.endswith("after.weight")),
-            block.norm_feed_forward.bias: next(t for n, t in norms.items() if n.endswith("after.bias")),
+            block.attention.qkv_proj.weight: torch.cat((q, k, v)),
+            block.attention.qkv_proj.bias: torch.cat((qb, kb, vb)),
+            block.attention.out_proj.weight: o,
+            block.attention.out_proj.bias: ob,
+            block.feed_forward.up_proj.weight: rise,
+            block.feed_forward.up_proj.bias: rise_b,
+            block.feed_forward.down_proj.weight: fall,
+            block.feed_forward.down_proj.bias: fall_b,
+            block.attention_norm.weight: next(t for n, t in norms.items() if n.endswith("before.weight")),
+            block.attention_norm.bias: next(t for n, t in norms.items() if n.endswith("before.bias")),
+            block.feed_forward_norm.weight: next(t for n, t in norms.items() if n.endswith("after.weight")),
+            block.feed_forward_norm.bias: next(t for n, t in norms.items() if n.endswith("after.bias")),
         }
     assert len(pairs) == len(list(ours.parameters()))
     copy(pairs)
@@ -129,24 +129,24 @@ def test_with_the_mean_it_is_torchs_encoder_with_a_linear_map_at_each_end() -> N
     randomise(ours)
     for block, other in zip(ours.blocks, theirs.layers, strict=True):
         assert isinstance(block, Block)
-        assert block.norm_feed_forward is not None
+        assert block.feed_forward_norm is not None
         copy(
             {
-                other.self_attn.in_proj_weight: block.attention.qkv.weight,
-                other.self_attn.in_proj_bias: block.attention.qkv.bias,
-                other.self_attn.out_proj.weight: block.attention.out.weight,
-                other.self_attn.out_proj.bias: block.attention.out.bias,
-                other.linear1.weight: block.feed_forward.rise.weight,
-                other.linear1.bias: block.feed_forward.rise.bias,
-                other.linear2.weight: block.feed_forward.fall.weight,
-                other.linear2.bias: block.feed_forward.fall.bias,
-                other.norm1.weight: block.norm_attention.weight,
-                other.norm1.bias: block.norm_attention.bias,
-                other.norm2.weight: block.norm_feed_forward.weight,
-                other.norm2.bias: block.norm_feed_forward.bias,
+                other.self_attn.in_proj_weight: block.attention.qkv_proj.weight,
+                other.self_attn.in_proj_bias: block.attention.qkv_proj.bias,
+                other.self_attn.out_proj.weight: block.attention.out_proj.weight,
+                other.self_attn.out_proj.bias: block.attention.out_proj.bias,
+                other.linear1.weight: block.feed_forward.up_proj.weight,
+                other.linear1.bias: block.feed_forward.up_proj.bias,
+                other.linear2.weight: block.feed_forward.down_proj.weight,
+                other.linear2.bias: block.feed_forward.down_proj.bias,
+                other.norm1.weight: block.attention_norm.weight,
+                other.norm1.bias: block.attention_norm.bias,
+                other.norm2.weight: block.feed_forward_norm.weight,
+                other.norm2.bias: block.feed_forward_norm.bias,
             }
         )
-    copy({theirs.norm.weight: ours.last_norm.weight, theirs.norm.bias: ours.last_norm.bias})
+    copy({theirs.norm.weight: ours.final_norm.weight, theirs.norm.bias: ours.final_norm.bias})
     images = torch.randn(2, 1, 8, 8, generator=torch.Generator().manual_seed(2)).double()
     cut = images.unfold(2, 4, 4).unfold(3, 4, 4).flatten(4).flatten(1, 3)  # (B, R², P²)
     x = cut @ ours.embed.weight.T + ours.embed.bias + ours.positions.weight

@@ -21,8 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from txlab.engine.transformer.weights import load_model, loading
-from txlab.engine.transformer.weights.folders import blocks
-from txlab.engine.transformer.weights.headers import read_head
+from txlab.engine.transformer.weights.safetensors import blocks, read_head
 from txlab.errors import LabError
 
 D, V, T, F = 8, 11, 6, 20
@@ -485,15 +484,15 @@ def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_tensors_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from txlab.engine.transformer.weights import folders
+    from txlab.engine.transformer.weights import safetensors
 
-    monkeypatch.setattr(folders, "BLOCK", 100)
+    monkeypatch.setattr(safetensors, "BLOCK", 100)
     folder = written(tmp_path / "m", GPT2)
     place = read_head(folder / "model.safetensors")["transformer.wte.weight"]
     parts = list(blocks(place))
     assert [first for first, _ in parts] == [0, 3, 6, 9]
     assert torch.equal(torch.cat([part for _, part in parts]), tensors_of(GPT2)["transformer.wte.weight"])
-    found = dict(load_model(folder).model.named_parameters())["blocks.1.attention.qkv.weight"]
+    found = dict(load_model(folder).model.named_parameters())["blocks.1.attention.qkv_proj.weight"]
     assert torch.equal(found, tensors_of(GPT2)["transformer.h.1.attn.c_attn.weight"].T)
 
 

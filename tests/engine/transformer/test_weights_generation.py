@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from txlab.engine.transformer.generation import Rules
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.rules import Rules
 from txlab.engine.transformer.weights import load_model, save_model
 from txlab.engine.transformer.weights.generation_configs import generation_of
 from txlab.errors import LabError

@@ -29,7 +29,7 @@ def test_what_safetensors_own_library_reads_is_what_was_saved(tmp_path: Path) ->
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     assert len(found) == len(ours)
     assert torch.equal(found["transformer.wte.weight"], ours["embed.weight"])
-    assert torch.equal(found["transformer.h.1.attn.c_attn.weight"], ours["blocks.1.attention.qkv.weight"].T)
+    assert torch.equal(found["transformer.h.1.attn.c_attn.weight"], ours["blocks.1.attention.qkv_proj.weight"].T)
     names = sorted(path.name for path in (tmp_path / "a" / "b").iterdir())
     assert names == ["config.json", "model.safetensors"]
 

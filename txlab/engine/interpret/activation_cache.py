@@ -1,30 +1,30 @@
-"""One text seen by one model: logits, queries, keys, and patterns formed where somebody looks (MATH T1, T2).
+"""One pass of a model over one text, kept: logits, queries, keys, residual stream, patterns on demand (MATH T1, T2).
 
 Notable: L × H × T² numbers are never held. Twelve layers of twelve heads on 1024 tokens would be 604 MB; their queries
 and keys are 75 MB, the residual stream 41, and a window of a pattern is formed from them when it is asked for, with its
 rows' full softmax. Where an intervention reaches into the scores or the patterns of a layer, that layer is formed
-whole, by the very hooks that acted in the model, and kept until another layer is asked for.
+whole, by the very hooks that acted in the model, and kept until another layer is asked for. Attention rollout (MATH T4)
+averages the heads and counts the residual stream as half: A′ = ½ A + ½ I, multiplied up the layers (Abnar & Zuidema
+2020, §3). In a decoder that reads an encoder each branch is such a half step in turn; what comes across is first rolled
+out through the encoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from threading import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.acting import intervening, together
-from txlab.engine.interpret.interventions import Intervention
-from txlab.engine.interpret.residual_stream import stream_of
-from txlab.engine.interpret.sites import Model, Site, Text, run, sites
-from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.interpret.interventions import Intervention, intervening, together
+from txlab.engine.interpret.sites import Model, Site, Text, run, sites, stream_of
+from txlab.engine.transformer.attention import Causal, pattern, scores
 from txlab.engine.transformer.hooks import Hooks, keeping
 from txlab.engine.transformer.inspection import repeats
-from txlab.engine.transformer.masks import Causal
 from txlab.errors import LabError
 
 ALL = slice(None)
@@ -32,13 +32,13 @@ BAND = 64  # rows formed at a time where a whole layer is gone through: 3 MB for
 
 
 @dataclass
-class Seen:
+class ActivationCache:
     """What a model did with a text; positions, layers and heads count from 0.
 
     logits          (T, V) of the stream that predicts
     sites           by name
     queries, keys   of each site, (L, H, T, K) and (L, H, S, K), as they enter the product
-    streams         (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
+    residual_stream         (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
     interventions   under which it was seen
     """
 
@@ -47,7 +47,7 @@ class Seen:
     sites: dict[str, Site] = field(repr=False)
     queries: dict[str, Tensor] = field(repr=False)
     keys: dict[str, Tensor] = field(repr=False)
-    streams: Tensor = field(repr=False)
+    residual_stream: Tensor = field(repr=False)
     interventions: tuple[Intervention, ...] = ()
     _hooks: Hooks | None = field(default=None, repr=False)
     _formed: tuple[tuple[str, int], Tensor] | None = field(default=None, repr=False)
@@ -209,13 +209,13 @@ class Seen:
 
 
 @torch.no_grad()
-def see(
+def run_with_cache(
     model: Model,
     text: Text,
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
     hooks: Hooks | None = None,
-) -> Seen:
+) -> ActivationCache:
     """Run the model once on a text, under any interventions, and keep what looking needs.
 
     second   the text that patches come from
@@ -231,13 +231,13 @@ def see(
         wanted = [site.place.format(layer="*") + name for site in there for name in (".query", ".key")]
         keep, kept = keeping(*wanted, *stream.places)
         logits = run(model, text, together(reaching, keep))
-    return Seen(
+    return ActivationCache(
         text=text,
         logits=logits,
         sites={site.name: site for site in there},
         queries={site.name: _stack(kept, site, "query") for site in there},
         keys={site.name: _stack(kept, site, "key") for site in there},
-        streams=torch.cat([kept.pop(place) for place in stream.places]),
+        residual_stream=torch.cat([kept.pop(place) for place in stream.places]),
         interventions=given,
         _hooks=reaching,
     )
@@ -246,3 +246,60 @@ def see(
 def _stack(kept: dict[str, Tensor], site: Site, what: str) -> Tensor:
     """(L, H, T, K) of what was kept in every layer."""
     return torch.cat([kept.pop(site.at(layer, what)) for layer in range(site.layers)])
+
+
+def rollout(seen: ActivationCache, site: str, layers: int | None = None) -> Tensor:
+    """R = A′_l … A′_1 with A′ = ½ A + ½ I: (T, S) after the first `layers` layers (all of them where None).
+
+    "self", "encoder"  what each position holds of each token of its text; rows sum to 1
+    "decoder"          what each position holds of each token of the target
+    "cross"            what it holds of each token of the source; a row of both together sums to 1
+    """
+    if site not in seen.sites:
+        raise LabError(f"this model has no attention called {site!r}; there is: {', '.join(seen.sites)}")
+    most = seen.sites[site].layers
+    layers = most if layers is None else layers
+    if not 0 <= layers <= most:
+        raise LabError(f"{site} attention can be rolled out through 0 to {most} layers, not {layers}")
+    return next(islice(rollouts(seen, site), layers, None))
+
+
+def rollouts(seen: ActivationCache, site: str) -> Iterator[Tensor]:
+    """R (T, S) after 0, 1, … layers, one after the other."""
+    if site in ("self", "encoder"):
+        yield from _rolled(seen, site)
+    else:
+        for target, source in _rolled_across(seen):
+            yield target if site == "decoder" else source
+
+
+def half_step(average: Tensor, reached: Tensor) -> Tensor:
+    """(½ A + ½ I) R, one layer further: A (T, T), R (T, S) → (T, S)."""
+    return (average @ reached + reached) / 2
+
+
+def _rolled(seen: ActivationCache, site: str) -> Iterator[Tensor]:
+    reached = _start(seen, site)
+    yield reached
+    for layer in range(seen.sites[site].layers):
+        reached = half_step(seen.average(site, layer), reached)
+        yield reached
+
+
+def _rolled_across(seen: ActivationCache) -> Iterator[tuple[Tensor, Tensor]]:
+    """Through the decoder: what each position holds of the target (T, T) and of the source (T, S)."""
+    encoded = rollout(seen, "encoder")  # (S, S)
+    target = _start(seen, "decoder")
+    source = encoded.new_zeros(len(target), len(encoded))
+    yield target, source
+    for layer in range(seen.sites["decoder"].layers):
+        looked = seen.average("decoder", layer)  # (T, T)
+        target, source = half_step(looked, target), half_step(looked, source)
+        read = seen.average("cross", layer) @ encoded  # (T, S)
+        target, source = target / 2, (source + read) / 2
+        yield target, source
+
+
+def _start(seen: ActivationCache, site: str) -> Tensor:
+    keys = seen.keys[site]
+    return torch.eye(seen.size(site)[0], dtype=keys.dtype, device=keys.device)

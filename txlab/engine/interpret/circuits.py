@@ -1,10 +1,15 @@
-"""What a head does, read off its weights: its two circuits, and how heads build on one another (MATH T3, T4).
+"""What a head does, read off its weights: two bilinear forms, their eigenvalues, and heads after heads (MATH T3, T4).
+
+W_QK says who looks at whom, W_OV what is carried over. Becker-Kahn's forms have no biases; a trained head has: a bias
+is one more column, with every x continued by a 1, so the forms stay exact (`head_weights`, `affine`). Two heads one
+after the other are a head again, with the pattern A²A¹ and the form W_OV² W_OV¹; it counts only what the first head
+*adds* to the stream, and is exact where nothing stands between the two but the sum (no norm).
 
 Notable: W_QK and W_OV have rank K, so their D − K other eigenvalues are 0 and the K that matter are those of a K × K
-product: λ(AB) = λ(BA) but for zeros. The same turn gives the eigenvalues of the whole circuit from token to token,
-W_U W_OV W_E, without its V² numbers. Weights are taken as they are; with `norms` the gain γ and the centring of the
-norms before and after are multiplied in, which is what a pre-LN model does but for each position's scale. Biases
-belong to no circuit and are left out; so is rotary turning: W_QK is then the form at distance 0.
+product: λ(AB) = λ(BA) up to zeros. The same swap gives the eigenvalues of the whole circuit from token to token,
+W_U W_OV W_E, without forming its V² entries. Circuits leave out biases and rotary turning (W_QK is then the form at
+distance 0); with `norms` the gain γ and the centring of the norms before and after are multiplied in, which is what a
+pre-LN model does except for the scale of each position.
 """
 
 from __future__ import annotations
@@ -16,43 +21,134 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.activation_cache import Seen
-from txlab.engine.interpret.residual_stream import stream_of, unembedding
-from txlab.engine.interpret.sites import Model, Site, attention_at, block_at, head_of, site_named
-from txlab.engine.transformer.blocks import Norm
+from txlab.engine.interpret.activation_cache import ActivationCache
+from txlab.engine.interpret.sites import (
+    Model,
+    Site,
+    attention_at,
+    block_at,
+    head_of,
+    site_named,
+    stream_of,
+    unembedding,
+)
+from txlab.engine.transformer.attention import Mask, pattern
+from txlab.engine.transformer.blocks import MultiHeadAttention, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.errors import LabError
 
 
 @dataclass(frozen=True)
-class LayerWeights:
-    """The maps of all heads of a layer, float64, without biases: q, k, v (H, K, D) and o (H, D, K)."""
+class HeadWeights:
+    """The matrices of one head, or with a leading axis H of all heads of a layer.
+
+    q, k, v   W_Q, W_K, W_V (K, D); with biases appended as a last column, D + 1 stands for D
+    o         W_O (D, K), this head's columns
+    """
 
     q: Tensor
     k: Tensor
     v: Tensor
     o: Tensor
 
+    def head(self, head: int) -> HeadWeights:
+        """One head of a layer's."""
+        return HeadWeights(self.q[head], self.k[head], self.v[head], self.o[head])
+
+
+def head_weights(module: MultiHeadAttention, head: int) -> HeadWeights:
+    """Head `head` cut out of [W_Q; W_K; W_V] and W_O, with biases where it has any. MATH T3."""
+    K = module.head_width
+    q, k, v = (each[head] for each in module.maps())  # (K, D) each
+    return HeadWeights(q, k, v, module.out_proj.weight[:, head * K : (head + 1) * K])
+
+
+def query_key_form(head: HeadWeights) -> Tensor:
+    """W_QK = W_Qᵀ W_K (D, D): the score of (i, j) is xᵢᵀ W_QK xⱼ / √K. MATH T3; Becker-Kahn §3.2."""
+    return head.q.T @ head.k
+
+
+def output_value_form(head: HeadWeights) -> Tensor:
+    """W_OV = W_O W_V (D_out, D): looking at xⱼ adds W_OV xⱼ. MATH T3; Becker-Kahn §3.3."""
+    return head.o @ head.v
+
+
+def affine(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """x as the forms want it: (…, D), or (…, D + 1) with a last feature of 1 for a head that has biases."""
+    return x if module.qkv_proj.bias is None else torch.cat((x, torch.ones_like(x[..., :1])), dim=-1)
+
+
+def bilinear_pattern(
+    module: MultiHeadAttention, head: int, x: Tensor, mask: Mask, memory: Tensor | None = None
+) -> Tensor:
+    """A = pattern(x W_QK yᵀ / √K), y the memory (B, S, D) or x itself (B, T, D): (B, T, S). MATH T3, T8.
+
+    In cross-attention the form pairs two different streams: its left side reads the decoder, its right the encoder.
+    """
+    K = module.head_width
+    y = x if memory is None else memory
+    allowed = mask.allowed(x.shape[-2], y.shape[-2], x.device)
+    if allowed is not None and allowed.dim() == 4:
+        allowed = allowed[:, 0]  # (B, T, S): one head at a time here
+    form = query_key_form(head_weights(module, head))
+    return pattern(affine(module, x) @ form @ affine(module, y).transpose(-2, -1) / sqrt(K), allowed)
+
+
+def bilinear_attention(module: MultiHeadAttention, x: Tensor, mask: Mask, memory: Tensor | None = None) -> Tensor:
+    """Σ_h A_h y W_OVᵀ, y the memory (B, S, D) or x itself: (B, T, D) → (B, T, D). MATH T3, T8.
+
+    Equal to `module(x, mask)` to rounding, and with a memory to the module's cross-attention.
+    """
+    y = affine(module, x if memory is None else memory)  # (B, S, D)
+    out = torch.zeros_like(x)
+    for h in range(module.heads):
+        form = output_value_form(head_weights(module, h))  # (D, D)
+        out = out + bilinear_pattern(module, h, x, mask, memory) @ y @ form.T  # (B, T, D)
+    return out if module.out_proj.bias is None else out + module.out_proj.bias
+
+
+@dataclass(frozen=True)
+class VirtualHead:
+    """A² A¹ (B, T, S), who gets through to whom in two steps, and W_OV² W_OV¹ (D, D), what arrives. MATH T4."""
+
+    pattern: Tensor
+    form: Tensor
+
+    def __call__(self, y: Tensor) -> Tensor:
+        """(A²A¹ ⊗ W_OV²W_OV¹) y: (B, S, D) → (B, T, D), y as `affine` makes it for the first head."""
+        return self.pattern @ y @ self.form.T
+
+
+def virtual_head(first: HeadWeights, first_pattern: Tensor, second: HeadWeights, second_pattern: Tensor) -> VirtualHead:
+    """The head that two heads one after the other are: what `second` moves of what `first` added. MATH T4.
+
+    (A² ⊗ W_OV²)(A¹ ⊗ W_OV¹) = A²A¹ ⊗ W_OV²W_OV¹; Becker-Kahn rem. 3.1, who counts from the second; Elhage et al. 2021.
+    Patterns (B, T, R) and (B, R, S). The second head's bias of V does not depend on the first and is no part of it.
+    """
+    D = first.o.shape[0]
+    form = output_value_form(second)[:, :D] @ output_value_form(first)
+    return VirtualHead(second_pattern @ first_pattern, form)
+
 
 @torch.no_grad()
-def layer_weights(model: Model, site: Site, layer: int, norms: bool = False) -> LayerWeights:
-    """W_Q, W_K, W_V, W_O by heads; with `norms` what the norm before multiplies in, W Γ C, where there is one."""
+def layer_weights(model: Model, site: Site, layer: int, norms: bool = False) -> HeadWeights:
+    """All heads of a layer (H, …), float64, without biases; with `norms` what the norm before multiplies in, W Γ C."""
     module = attention_at(model, site, layer)
-    D = module.out.weight.shape[0]
+    D = module.out_proj.weight.shape[0]
     q, k, v = (each[..., :D].double() for each in module.maps())  # (H, K, D) each, without biases
-    o = module.out.weight.detach().double().view(D, module.heads, -1).transpose(0, 1)  # (H, D, K)
+    o = module.out_proj.weight.detach().double().view(D, module.heads, -1).transpose(0, 1)  # (H, D, K)
     if norms and (norm := _norm_before(model, site, layer)) is not None:
         q = norm.before(q)
         if site.name != "cross":  # keys and values of another stream, whose last norm is its own
             k, v = norm.before(k), norm.before(v)
-    return LayerWeights(q, k, v, o)
+    return HeadWeights(q, k, v, o)
 
 
 def _norm_before(model: Model, site: Site, layer: int) -> Norm | None:
     block = block_at(model, site, layer)
     if block.norm == "post":
         return None
-    return block.norm_cross if site.name == "cross" else block.norm_attention
+    return block.cross_norm if site.name == "cross" else block.attention_norm
 
 
 @dataclass(frozen=True)
@@ -84,7 +180,7 @@ def circuit(
     return circuit_of(layer_weights(model, found, layer, norms), head, kind, gram)
 
 
-def circuit_of(weights: LayerWeights, head: int, kind: str, gram: Tensor | None = None) -> Circuit:
+def circuit_of(weights: HeadWeights, head: int, kind: str, gram: Tensor | None = None) -> Circuit:
     """The circuit of given weights; `gram` (D, D) = W_Eᵀ W_U for ov, W_Eᵀ W_E for qk, None = within the stream."""
     if kind not in ("qk", "ov"):
         raise LabError(f"a head has two circuits, qk and ov; {kind!r} is none of them")
@@ -135,7 +231,7 @@ def _between(model: Model, site: Site, kind: str, norms: bool) -> Tensor:
     if len(found[0]) != len(table):
         raise LabError("source and target have different tokens, so a token looked at has no logit of its own")
     gram = table.T @ found[0].double()  # (D, D)
-    last = stream_of(model).last_norm
+    last = stream_of(model).final_norm
     return last.before(gram) if norms and last is not None else gram
 
 
@@ -205,38 +301,21 @@ def _norm(left: Tensor, right: Tensor) -> Tensor:
     return (left * right.transpose(-2, -1)).sum((-2, -1)).clamp_min(0).sqrt()
 
 
-@dataclass(frozen=True)
-class VirtualHead:
-    """Two heads one after the other as one: what it moves from where, and how it maps it.
-
-    pattern   A² A¹ (T, T)
-    reads     W_V¹ (K, D), what is taken up
-    writes    W_O² W_V² W_O¹ (D, K), what is laid down: W_OV² W_OV¹ = writes @ reads
-    """
-
-    pattern: Tensor
-    reads: Tensor
-    writes: Tensor
-
-    @property
-    def form(self) -> Tensor:
-        """W_OV² W_OV¹ (D, D)."""
-        return self.writes @ self.reads
-
-
 @torch.no_grad()
-def virtual_head(
-    model: Model, seen: Seen, first: tuple[int, int], second: tuple[int, int], site: str = "self"
+def virtual_head_of(
+    model: Model, cache: ActivationCache, first: tuple[int, int], second: tuple[int, int], site: str = "self"
 ) -> VirtualHead:
-    """(A² ⊗ W_OV²)(A¹ ⊗ W_OV¹) = A² A¹ ⊗ W_OV² W_OV¹, for heads (layer, head), `first` in an earlier layer.
+    """`virtual_head` of two heads (layer, head) of a model, with the patterns that they had on a text, without biases.
 
-    MATH T4; Becker-Kahn, remark 3.1: with its patterns held, a head is linear. It acts on what the first head read (a
-    pre-LN model's norm in between only scales it). LabError unless first is in an earlier layer.
+    It acts on what the first head read (a pre-LN model's norm in between only scales it). LabError unless `first` is
+    in an earlier layer than `second`.
     """
     found = head_of(model, site, *first)
     head_of(model, site, *second)
     if first[0] >= second[0] or found.name == "cross":
         raise LabError("a virtual head is made of a head and one of a later layer that reads the same stream")
-    one, two = (layer_weights(model, found, layer) for layer in (first[0], second[0]))
-    alpha = seen.pattern(site, *second).double() @ seen.pattern(site, *first).double()
-    return VirtualHead(alpha, one.v[first[1]], two.o[second[1]] @ (two.v[second[1]] @ one.o[first[1]]))
+    (one, one_pattern), (two, two_pattern) = (
+        (layer_weights(model, found, layer).head(head), cache.pattern(site, layer, head).double())
+        for layer, head in (first, second)
+    )
+    return virtual_head(one, one_pattern, two, two_pattern)

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.acting import intervening, together
-from txlab.engine.interpret.interventions import Erratum, Intervention
-from txlab.engine.interpret.lens import check_position
-from txlab.engine.interpret.residual_stream import Stream, stream_of, unembedding
-from txlab.engine.interpret.sites import Model, Text, run
+from txlab.engine.interpret.effects import check_position
+from txlab.engine.interpret.interventions import Erratum, Intervention, intervening, together
+from txlab.engine.interpret.sites import Model, ResidualStream, Text, run, stream_of, unembedding
 from txlab.engine.transformer.blocks import Block, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.hooks import keeping
@@ -30,7 +28,7 @@ SUMS = ("enter", "middle", "crossed", "leave")
 
 
 @dataclass(frozen=True)
-class Part:
+class LogitTerm:
     """One term of a logit.
 
     kind   "embedding", "head", "bias" (of an attention's output map), "feed_forward", "shift" (all β of the norms on
@@ -65,7 +63,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Direct:
+class DirectEffects:
     """A logit, or the difference of two, as a sum.
 
     parts      its terms, in the order of the model; they sum to `logit`
@@ -78,12 +76,12 @@ class Direct:
     token: int
     against: int | None
     position: int
-    parts: tuple[Part, ...]
+    parts: tuple[LogitTerm, ...]
     logit: float
     direction: dict[str, Tensor]
     scales: tuple[float, ...]
 
-    def largest(self, most: int = 10) -> list[Part]:
+    def largest(self, most: int = 10) -> list[LogitTerm]:
         """The parts that add or take most, by |value|."""
         return sorted(self.parts, key=lambda part: -abs(part.value))[:most]
 
@@ -97,7 +95,7 @@ def direct_effects(
     position: int = -1,
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
-) -> Direct:
+) -> DirectEffects:
     """z = Σ parts: what each part of the stream at `position` adds to the logit of `token` (minus that of `against`).
 
     With w = Γ C u / σ, u the token's row of W_U, C taking out the mean (C = I for RMSNorm) and Γ = diag γ, a part c
@@ -115,7 +113,7 @@ def _effects(
     given: tuple[Intervention, ...],
     second: Text | None,
     layer: int | None = None,
-) -> tuple[Direct, Tensor, Tensor]:
+) -> tuple[DirectEffects, Tensor, Tensor]:
     """The parts of a logit, and of one layer (where given) what each neuron is and what it adds: (F) twice."""
     token, against, position = asked
     stream = stream_of(model)
@@ -133,7 +131,7 @@ def _effects(
             return found, torch.empty(0), torch.empty(0)
         reads = (
             found.direction[stream.at(layer, "feed_forward.out")]
-            @ stream.blocks[layer].feed_forward.fall.weight.double()
+            @ stream.blocks[layer].feed_forward.down_proj.weight.double()
         )
         active = seen[stream.at(layer, "feed_forward.neurons")]
         return found, active, active * reads
@@ -167,13 +165,13 @@ def _reader(
 
 def _sum(
     model: Model,
-    stream: Stream,
+    stream: ResidualStream,
     seen: dict[str, Tensor],
     reader: tuple[Tensor, Tensor | None],
     logits: Tensor,
     asked: tuple[int, int | None, int],
     reached_into: bool,
-) -> Direct:
+) -> DirectEffects:
     token, against, position = asked
     weight, bias = reader
     w = weight[token].double() if against is None else weight[token].double() - weight[against].double()  # u
@@ -190,9 +188,9 @@ def _sum(
         scales.insert(0, float(norm.scale(x)))
         w = norm.before(w) / scales[0]
 
-    if stream.last_norm is not None:
-        through(stream.last_norm, seen[stream.at(len(stream.blocks) - 1, "leave")])
-    terms: list[Part] = []
+    if stream.final_norm is not None:
+        through(stream.final_norm, seen[stream.at(len(stream.blocks) - 1, "leave")])
+    terms: list[LogitTerm] = []
     for layer in reversed(range(len(stream.blocks))):
         block = stream.blocks[layer]
         for branch, norm, before in reversed(_branches(block)):
@@ -205,13 +203,13 @@ def _sum(
             direction[place] = w
             terms[:0] = _terms(model, stream, seen, w, layer, branch)
     terms.insert(0, _product("embedding", w, seen[stream.embedding]))
-    if stream.last_norm is not None or scales:
-        terms.append(Part("shift", shift))
+    if stream.final_norm is not None or scales:
+        terms.append(LogitTerm("shift", shift))
     if bias is not None:
-        terms.append(Part("output", float(bias[token] if against is None else bias[token] - bias[against])))
+        terms.append(LogitTerm("output", float(bias[token] if against is None else bias[token] - bias[against])))
     if reached_into:
-        terms.append(Part("put in", logit - sum(part.value for part in terms)))
-    return Direct(token, against, position, tuple(terms), logit, direction, tuple(scales))
+        terms.append(LogitTerm("put in", logit - sum(part.value for part in terms)))
+    return DirectEffects(token, against, position, tuple(terms), logit, direction, tuple(scales))
 
 
 def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
@@ -219,15 +217,17 @@ def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
     post = block.norm == "post"
     if block.order == "parallel":
         # The norm stands once, over both; walking backwards it is met before the last branch.
-        return [("attention", None, "enter"), ("feed_forward", block.norm_attention if post else None, "enter")]
-    branches = [("attention", block.norm_attention if post else None, "enter")]
+        return [("attention", None, "enter"), ("feed_forward", block.attention_norm if post else None, "enter")]
+    branches = [("attention", block.attention_norm if post else None, "enter")]
     if block.cross is not None:
-        branches.append(("cross", block.norm_cross if post else None, "middle"))
+        branches.append(("cross", block.cross_norm if post else None, "middle"))
     before = "crossed" if block.cross is not None else "middle"
-    return [*branches, ("feed_forward", block.norm_feed_forward if post else None, before)]
+    return [*branches, ("feed_forward", block.feed_forward_norm if post else None, before)]
 
 
-def _terms(model: Model, stream: Stream, seen: dict[str, Tensor], w: Tensor, layer: int, branch: str) -> list[Part]:
+def _terms(
+    model: Model, stream: ResidualStream, seen: dict[str, Tensor], w: Tensor, layer: int, branch: str
+) -> list[LogitTerm]:
     """What one branch adds, by its heads and bias, or as one."""
     block = stream.blocks[layer]
     if branch == "feed_forward":
@@ -235,18 +235,18 @@ def _terms(model: Model, stream: Stream, seen: dict[str, Tensor], w: Tensor, lay
     module = block.attention if branch == "attention" else block.cross
     assert module is not None
     site = ("cross" if branch == "cross" else "decoder") if isinstance(model, EncoderDecoder) else "self"
-    reads = (w @ module.out.weight.double()).view(module.heads, -1)  # (H, K): W_Oᵀ w, head by head
+    reads = (w @ module.out_proj.weight.double()).view(module.heads, -1)  # (H, K): W_Oᵀ w, head by head
     mixed = seen[stream.at(layer, f"{branch}.heads")]  # (H, K)
     parts = [_product("head", reads[head], mixed[head], site, layer, head) for head in range(module.heads)]
-    if module.out.bias is not None:
-        parts.append(_product("bias", w, module.out.bias.double(), site, layer))
+    if module.out_proj.bias is not None:
+        parts.append(_product("bias", w, module.out_proj.bias.double(), site, layer))
     return parts
 
 
 def _product(
     kind: str, reads: Tensor, given: Tensor, site: str = "", layer: int | None = None, head: int | None = None
-) -> Part:
-    return Part(kind, float(reads @ given), site, layer, head, reads, given.detach())
+) -> LogitTerm:
+    return LogitTerm(kind, float(reads @ given), site, layer, head, reads, given.detach())
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Neurons:
     """The neurons of one feed-forward at a position: what each is, nⱼ (F), and what it adds, nⱼ (W₂ᵀ w)ⱼ (F)."""
 
     layer: int
-    direct: Direct
+    direct: DirectEffects
     activations: Tensor
     effects: Tensor
 

@@ -1,7 +1,9 @@
-"""What interventions change: the next-token distribution beside the untouched one (MATH T9, H5).
+"""What a model would say: after each layer (the logit lens), and with and without interventions (MATH T9, H5).
 
 Notable: the divergence is computed from log-probabilities in float64, KL(before ‖ after): how surprised one is by what
-the untouched model says when one believes the changed one. Zero means that nothing moved.
+the untouched model says when one believes the changed one. Zero means that nothing moved. The lens sends the stream
+after each block through the model's own final norm and unembedding (nostalgebraist 2020); nothing is trained for it, so
+early rows show what the stream says in the output's terms, which it need not use yet.
 """
 
 from __future__ import annotations
@@ -12,15 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.acting import intervening, remarks
-from txlab.engine.interpret.activation_cache import Seen
-from txlab.engine.interpret.interventions import Intervention
-from txlab.engine.interpret.sites import Model, Text, run
+from txlab.engine.interpret.activation_cache import ActivationCache, run_with_cache
+from txlab.engine.interpret.interventions import EditWeight, Erratum, Intervention, intervening, remarks
+from txlab.engine.interpret.sites import Model, Text, looking, run
 from txlab.errors import LabError
 
 
 @dataclass(frozen=True)
-class Moved:
+class ProbabilityChange:
     """A token whose probability changed."""
 
     token: int
@@ -45,7 +46,7 @@ class Effect:
     before: Tensor
     after: Tensor
     kl: float
-    moved: tuple[Moved, ...]
+    moved: tuple[ProbabilityChange, ...]
     remarks: tuple[str, ...] = ()
 
 
@@ -65,7 +66,7 @@ def effect(
     return compared(before, after, position, most, remarks(model, given))
 
 
-def compare(before: Seen, after: Seen, position: int = -1, most: int = 20) -> Effect:
+def compare(before: ActivationCache, after: ActivationCache, position: int = -1, most: int = 20) -> Effect:
     """`effect` of two passes that were already seen (of two interventions, two checkpoints, two texts)."""
     if before.logits.shape[-1] != after.logits.shape[-1]:
         raise LabError(
@@ -83,7 +84,7 @@ def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iter
     p, q = (logits[position].double().log_softmax(-1) for logits in (before, after))  # (V) each
     change = (q.exp() - p.exp()).abs()
     largest = change.topk(min(most, len(change))).indices
-    moved = tuple(Moved(int(token), float(p[token].exp()), float(q[token].exp())) for token in largest)
+    moved = tuple(ProbabilityChange(int(token), float(p[token].exp()), float(q[token].exp())) for token in largest)
     return Effect(p.exp(), q.exp(), float(divergence(p, q)), tuple(one for one in moved if one.change), tuple(said))
 
 
@@ -97,3 +98,61 @@ def divergences(before: Tensor, after: Tensor) -> Tensor:
     """KL(before ‖ after) at every position: logits (T, V) twice → (T), float64, one position at a time in memory."""
     rows = zip(before, after, strict=True)
     return torch.stack([divergence(p.double().log_softmax(-1), q.double().log_softmax(-1)) for p, q in rows])
+
+
+@dataclass(frozen=True)
+class Lens:
+    """Row 0 is the embedding, row l the stream after block l; N layers make N + 1 rows.
+
+    logits         (N + 1, V)
+    ids            (N + 1, k) the likeliest tokens of each row
+    probabilities  (N + 1, k)
+    final          (N + 1) the probability of the token that the last row finds likeliest
+    kl             (N + 1) KL(last row ‖ this row) in nats: how far this row is from what is said in the end
+    """
+
+    position: int
+    logits: Tensor
+    ids: Tensor
+    probabilities: Tensor
+    final: Tensor
+    kl: Tensor
+
+
+def lens(
+    model: Model,
+    text: Text,
+    position: int = -1,
+    k: int = 5,
+    interventions: Iterable[Intervention] = (),
+    second: Text | None = None,
+) -> Lens:
+    """softmax(W_U LN(x_l)) of the stream x_l at a position after every layer."""
+    check_position(text, position)
+    return lens_at(model, run_with_cache(model, text, interventions, second), position, k)
+
+
+@torch.no_grad()
+def lens_at(model: Model, seen: ActivationCache, position: int = -1, k: int = 5) -> Lens:
+    """`lens` of a pass that was already seen: no second one is run, so it may follow a cursor."""
+    check_position(seen.text, position)
+    lasting = [wish for wish in seen.interventions if isinstance(wish, EditWeight | Erratum)]
+    with intervening(model, seen.text, lasting), looking(model):
+        logits = model.logits(seen.residual_stream[:, position])  # (N + 1, V)
+    said = logits.double().log_softmax(-1)
+    probabilities, ids = logits.softmax(-1).topk(min(k, logits.shape[-1]), -1)
+    return Lens(
+        position=position,
+        logits=logits,
+        ids=ids,
+        probabilities=probabilities,
+        final=said[:, ids[-1, 0]].exp(),
+        kl=divergence(said[-1], said),
+    )
+
+
+def check_position(text: Text, position: int) -> None:
+    """LabError unless the stream that predicts has such a position."""
+    length = len(text.predicting)
+    if not -length <= position < length:
+        raise LabError(f"there are predictions at positions 0 to {length - 1}; {position} is none of them")

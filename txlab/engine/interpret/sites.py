@@ -1,25 +1,26 @@
-"""Where a model has attention, and how any model is run on one text (MATH T8–T10).
+"""Where a model has attention and its residual stream, and how any model is run on one text (MATH T5, T8–T10).
 
 Notable: a *site* is one kind of attention with all its layers: a decoder-only or encoder-only model has one ("self"), a
 translator three ("encoder", "decoder", "cross"). Everything in this folder speaks of (site, layer, head), counted from
 0, and so needs no case for each kind of model; sentences for people count layers and heads from 1, as the screen does.
+BERT's head is no linear map of its stream: it has no unembedding that could be read off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.blocks import Block, MultiHeadAttention
+from txlab.engine.transformer.blocks import Block, MultiHeadAttention, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
 from txlab.errors import LabError
 
 Model = GPT | Bert | EncoderDecoder
@@ -176,3 +177,51 @@ def check(model: Model, text: Text) -> None:
             raise LabError(f"the {what} has {len(ids)} tokens; this model reads at most {model.shape.context}")
         if not all(0 <= token < vocabulary for token in ids):
             raise LabError(f"the {what} has token ids outside 0 to {vocabulary - 1}, this model's vocabulary")
+
+
+@dataclass(frozen=True)
+class ResidualStream:
+    """The blocks that the predicting stream passes through, and what reads it.
+
+    part       what stands before the names of its places: "", "encoder" or "decoder"
+    final_norm  the norm before the unembedding, None for post-LN
+    """
+
+    part: str
+    embedding: str
+    blocks: Sequence[Block]
+    final_norm: Norm | None
+
+    @property
+    def places(self) -> list[str]:
+        """Where the stream can be seen whole: after the embedding, and after each block."""
+        return [self.embedding, *(self.at(layer, "leave") for layer in range(len(self.blocks)))]
+
+    def at(self, layer: int, what: str) -> str:
+        """The full name of a place in a block: at(2, "leave") → "decoder.blocks.2.leave"."""
+        return f"{self.part}blocks.{layer}.{what}"
+
+
+def stream_of(model: Model) -> ResidualStream:
+    """The stream whose rows become the logits."""
+    if isinstance(model, EncoderDecoder):
+        part, holder = "decoder.", model.decoder
+        return ResidualStream(part, "decoder.embedding", _blocks(holder.blocks), holder.final_norm)
+    if isinstance(model, Bert):
+        return ResidualStream("encoder.", "embedding", _blocks(model.encoder.blocks), model.encoder.final_norm)
+    return ResidualStream("", "embedding", _blocks(model.blocks), model.final_norm)
+
+
+def _blocks(modules: object) -> list[Block]:
+    assert hasattr(modules, "__iter__")
+    return [block for block in modules if isinstance(block, Block)]
+
+
+def unembedding(model: Model) -> tuple[Tensor, Tensor | None] | None:
+    """W_U (V, D) and its bias (V); None for BERT, whose head is no linear map of its stream."""
+    if isinstance(model, Bert):
+        return None
+    if isinstance(model, EncoderDecoder):
+        weight = model.embed_target.weight if model.unembed is None else model.unembed.weight
+        return weight, model.unembed_bias
+    return (model.embed.weight if model.unembed is None else model.unembed.weight), None

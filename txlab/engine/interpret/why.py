@@ -1,8 +1,8 @@
 """Why a number that was seen inside a model is what it is, with the numbers that made it (MATH T1–T9, H5).
 
-Notable: nothing is derived a second time. Each answer takes what seeing.py, lens.py, direct.py, rollout.py and
-effects.py computed, spells out the last lines of it, and ends in the number that was asked about. What tokens are
-called is the asker's business: `names` turns an id into a word, labels name positions.
+Notable: nothing is derived a second time. Each answer takes what the activation cache, the lens, the circuits, direct
+effects or interventions computed, spells out the last lines of it, and ends in the number that was asked about. How
+tokens are called is the caller's business: `names` turns an id into a word, labels name positions.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ import torch
 from torch import Tensor
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.interpret.acting import with_edges
-from txlab.engine.interpret.activation_cache import Seen
-from txlab.engine.interpret.circuits import Circuit
-from txlab.engine.interpret.direct import Direct, Part
-from txlab.engine.interpret.effects import Effect
-from txlab.engine.interpret.interventions import Edge, Erratum, Patch
-from txlab.engine.interpret.lens import Lens
-from txlab.engine.interpret.rollout import rollout, rollouts
+from txlab.engine.interpret.activation_cache import ActivationCache, rollout, rollouts
+from txlab.engine.interpret.circuits import Circuit, affine, head_weights, layer_weights, query_key_form
+from txlab.engine.interpret.direct import DirectEffects, LogitTerm
+from txlab.engine.interpret.effects import Effect, Lens
+from txlab.engine.interpret.interventions import Edge, Erratum, Patch, with_edges
 from txlab.engine.interpret.sites import Model, attention_at, block_at, head_of, run
 from txlab.engine.transformer.attention import explain_weight
-from txlab.engine.transformer.bilinear import affine, head_weights, query_key_form
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 
@@ -56,7 +52,7 @@ class _OneRow:
 
 
 def why_pattern(
-    seen: Seen,
+    seen: ActivationCache,
     site: str,
     layer: int,
     head: int,
@@ -102,7 +98,7 @@ def why_pattern(
 
 @torch.no_grad()
 def with_form(
-    answer: Explanation, model: Model, seen: Seen, site: str, layer: int, head: int, row: int, column: int
+    answer: Explanation, model: Model, seen: ActivationCache, site: str, layer: int, head: int, row: int, column: int
 ) -> Explanation:
     """`why_pattern` with the same score read off the stream as a bilinear form: xᵢᵀ W_QK yⱼ / √K. MATH T3.
 
@@ -116,7 +112,7 @@ def with_form(
     place = f"{found.block(layer)}.{'middle' if site == 'cross' else 'enter'}"
     hooks, kept = keeping(place, "memory")
     run(model, seen.text, hooks)
-    norm = block.norm_cross if site == "cross" else block.norm_attention
+    norm = block.cross_norm if site == "cross" else block.attention_norm
     read = kept[place][0] if block.norm == "post" or norm is None else norm(kept[place][0])  # (T, D)
     other = kept["memory"][0] if site == "cross" else read
     form = query_key_form(head_weights(module, head)).double()  # (D, D), with biases (D + 1, D + 1)
@@ -127,7 +123,7 @@ def with_form(
     return replace(answer, steps=[*answer.steps[:2], step, *answer.steps[2:]])
 
 
-def _row_of_mask(seen: Seen, site: str, row: int) -> Tensor:
+def _row_of_mask(seen: ActivationCache, site: str, row: int) -> Tensor:
     """Who row `row` may look at, before any edge is changed: (S)."""
     T, S = seen.size(site)
     device = seen.keys[site].device
@@ -135,7 +131,7 @@ def _row_of_mask(seen: Seen, site: str, row: int) -> Tensor:
     return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[row]
 
 
-def why_next(seen: Seen, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
+def why_next(seen: ActivationCache, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
     """Why a token comes next (for BERT: stands here) with probability p; `after` names the position. MATH F5, T9."""
     where = f"after {after!r}" if after else f"at position {position % len(seen.logits)}"
     answer = _softmax(seen.logits[position], token, names)
@@ -224,7 +220,7 @@ def why_kl(found: Effect, names: Names = str) -> Explanation:
     )
 
 
-def why_direct(found: Direct, part: Part, names: Names = str) -> Explanation:
+def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Explanation:
     """Why a head, neuron layer or bias adds so much to a logit by itself. MATH T5, T6."""
     what = f"the logit of {names(found.token)!r}"
     if found.against is not None:
@@ -259,7 +255,7 @@ def why_direct(found: Direct, part: Part, names: Names = str) -> Explanation:
     )
 
 
-def why_rollout(seen: Seen, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
+def why_rollout(seen: ActivationCache, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
     """Why, rolled out through all layers, position `row` holds so much of token `column`. MATH T1, T4."""
     T, S = seen.size(site)
     if not (0 <= row < T and 0 <= column < S):
@@ -318,7 +314,9 @@ SCORES = {
 }
 
 
-def why_score(seen: Seen, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()) -> Explanation:
+def why_score(
+    seen: ActivationCache, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()
+) -> Explanation:
     """Why a head has this previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
     counted = seen.counted(site, layer, head)
     if score not in counted:
@@ -366,4 +364,43 @@ def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
             Step("score", f"{said(total)} / {said(size)}", found.positive, "1 = all positive, −1 = all negative"),
         ],
         result=found.positive,
+    )
+
+
+FORMS = {"query": "W_QKᵀ", "key": "W_QK", "value": "W_OV"}  # of the later head, before the earlier one's W_OV
+
+
+@torch.no_grad()
+def why_composition(
+    model: Model, site: str, later: tuple[int, int], earlier: tuple[int, int], through: str
+) -> Explanation:
+    """Why head `later` (layer, head) has this query, key or value composition with `earlier`. Elhage et al. 2021."""
+    if through not in FORMS or earlier[0] >= later[0] or site == "cross":
+        raise LabError("a head composes, by query, key or value, with a head of an earlier layer of the same stream")
+    found = head_of(model, site, *later)
+    head_of(model, site, *earlier)
+    weights, before = layer_weights(model, found, later[0]), layer_weights(model, found, earlier[0])
+    q, k, v, o = (one[later[1]] for one in (weights.q, weights.k, weights.v, weights.o))
+    form = {"query": k.T @ q, "key": q.T @ k, "value": o @ v}[through]  # (D, D); √K cancels
+    writes = before.o[earlier[1]] @ before.v[earlier[1]]  # W_OV of the earlier head (D, D)
+    size, left, right = (float(torch.linalg.matrix_norm(one)) for one in (form @ writes, form, writes))
+    D, product = len(form), left * right
+    score = size / product if product else float("nan")
+    name = FORMS[through]
+    first, second = (f"{layer + 1}.{head + 1}" for layer, head in (earlier, later))
+    return Explanation(
+        question=f"why does head {second} read head {first} by its {through} with {said(score)}?",
+        equation=f"‖{name}⁽²⁾ W_OV⁽¹⁾‖ / (‖{name}⁽²⁾‖ ‖W_OV⁽¹⁾‖)",
+        math="T3, T4",
+        source="Elhage et al. 2021, Composition",
+        operands=[
+            Operand(f"‖{name}⁽²⁾‖", left, f"Frobenius, of head {second}, without 1/√K, which cancels"),
+            Operand("‖W_OV⁽¹⁾‖", right, f"of head {first}: what it writes, given what it looks at"),
+            Operand("‖product‖", size, "what is left when one is read by the other"),
+        ],
+        steps=[
+            Step("by chance", f"1 / √{D}", 1 / sqrt(D), "the same ratio of random matrices"),
+            Step("score", f"{said(size)} / ({said(left)} · {said(right)})", score, "1 = reads all that is written"),
+        ],
+        result=score,
     )

@@ -15,9 +15,8 @@ import torch
 
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.engine.transformer.generation import FREE, TargetReading, TextReading, ends_of
+from txlab.engine.transformer.generation import FREE, Rules, TargetReading, TextReading, ends_of, forbid
 from txlab.engine.transformer.gpt import GPT
-from txlab.engine.transformer.rules import Rules, forbid
 
 Penalty = Literal["wu", "power"]
 # When the search is over, once `beams` hypotheses have ended: True, at once (something better may have been about to

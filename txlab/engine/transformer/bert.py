@@ -14,11 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.attention import NO_MASK, Kernel, Mask
 from txlab.engine.transformer.blocks import ACTIVATIONS, Activation, LayerNorm, Placement, set_dropout
 from txlab.engine.transformer.encoder import Encoder
 from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.masks import NO_MASK, Mask
 
 NOT_ASKED = -100  # the target of a position that is not asked for: what torch's cross entropy leaves out
 
@@ -76,7 +75,7 @@ class Bert(nn.Module):
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
         self.positions = nn.Embedding(shape.skipped + shape.context, D)
         self.segments = nn.Embedding(shape.segments, D) if shape.segments else None
-        self.norm_embedding = LayerNorm(D, epsilon=shape.epsilon)
+        self.embedding_norm = LayerNorm(D, epsilon=shape.epsilon)
         self.dropout = nn.Dropout(shape.dropout)
         self.encoder = Encoder(
             shape.layers,
@@ -89,7 +88,7 @@ class Bert(nn.Module):
             epsilon=shape.epsilon,
         )
         self.transform = nn.Linear(D, D)
-        self.norm_transform = LayerNorm(D, epsilon=shape.epsilon)
+        self.transform_norm = LayerNorm(D, epsilon=shape.epsilon)
         self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
         self.unembed_bias = nn.Parameter(torch.zeros(shape.vocabulary))  # (V)
         initialise(self, generator)
@@ -112,7 +111,7 @@ class Bert(nn.Module):
         x = self.embed(ids) + self.positions.weight[numbers]  # (B, T, D)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))  # (D) or (B, T, D)
-        x = self.norm_embedding(x)
+        x = self.embedding_norm(x)
         if hooks is not None:
             x = hooks("embedding", x)
         x = self.encoder(self.dropout(x), mask, kernel, None, None if hooks is None else hooks.within("encoder"))
@@ -129,12 +128,12 @@ class Bert(nn.Module):
 
     def unembedded(self, x: Tensor) -> Tensor:
         """The head, on what the encoder gave: LN(f(W x + b)) W_Uᵀ + b_U: (…, D) → (…, V)."""
-        x = self.norm_transform(ACTIVATIONS[self.shape.activation](self.transform(x)))
+        x = self.transform_norm(ACTIVATIONS[self.shape.activation](self.transform(x)))
         return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """The head on a residual stream, (…, D) → (…, V): what a layer "would say" (the logit lens)."""
-        return self.unembedded(x if self.encoder.last_norm is None else self.encoder.last_norm(x))
+        return self.unembedded(x if self.encoder.final_norm is None else self.encoder.final_norm(x))
 
     def set_dropout(self, share: float) -> None:
         """Drop this share of embeddings, weights α and branch outputs from now on."""

@@ -15,10 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import Kernel, attention
+from txlab.engine.transformer.attention import NO_MASK, Kernel, Mask, attention
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.linear import Linear
-from txlab.engine.transformer.masks import NO_MASK, Mask
 from txlab.engine.transformer.positions import rotate
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "swish"]
@@ -154,18 +153,18 @@ class FeedForward(nn.Module):
         self, width: int, feed_forward: int, activation: Activation, bias: bool, dropout: float, gated: bool = False
     ) -> None:
         super().__init__()
-        self.rise = Linear(width, feed_forward, bias)  # W₁ (F, D)
-        self.gate = Linear(width, feed_forward, bias) if gated else None  # W₃ (F, D)
-        self.fall = Linear(feed_forward, width, bias)  # W₂ (D, F)
+        self.up_proj = Linear(width, feed_forward, bias)  # W₁ (F, D)
+        self.gate_proj = Linear(width, feed_forward, bias) if gated else None  # W₃ (F, D)
+        self.down_proj = Linear(feed_forward, width, bias)  # W₂ (D, F)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, hooks: Hooks | None = None) -> Tensor:
         f = ACTIVATIONS[self.activation]
-        neurons = f(self.rise(x)) if self.gate is None else f(self.gate(x)) * self.rise(x)  # (…, F)
+        neurons = f(self.up_proj(x)) if self.gate_proj is None else f(self.gate_proj(x)) * self.up_proj(x)  # (…, F)
         if hooks is not None:
             neurons = hooks("neurons", neurons)
-        out: Tensor = self.dropout(self.fall(neurons))
+        out: Tensor = self.dropout(self.down_proj(neurons))
         return out if hooks is None else hooks("out", out)
 
 
@@ -191,8 +190,8 @@ class MultiHeadAttention(nn.Module):
         self.head_width = head_width or width // heads  # K
         K = self.head_width
         self.sizes = [heads * K, self.kv_heads * K, self.kv_heads * K]  # rows of W_Q, W_K, W_V
-        self.qkv = Linear(width, sum(self.sizes), biased(bias, "qkv"))
-        self.out = Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
+        self.qkv_proj = Linear(width, sum(self.sizes), biased(bias, "qkv"))
+        self.out_proj = Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
         self.weight_dropout = dropout  # of the weights α
         self.dropout = nn.Dropout(dropout)
 
@@ -207,7 +206,9 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | None = None,
     ) -> Tensor:
         if memory is None:
-            q, k, v = map(self._by_heads, torch.split(self.qkv(x), self.sizes, -1))  # (B, H, T, K), (B, G, T, K) twice
+            q, k, v = map(
+                self._by_heads, torch.split(self.qkv_proj(x), self.sizes, -1)
+            )  # (B, H, T, K), (B, G, T, K) twice
             if angles is not None:
                 q, k = rotate(q, angles), rotate(k, angles)
             if cache is not None:
@@ -221,16 +222,18 @@ class MultiHeadAttention(nn.Module):
         mixed = attention(q, k, v, mask, kernel, self.weight_dropout if self.training else 0.0, hooks)  # (B, H, T, K)
         if hooks is not None:
             mixed = hooks("heads", mixed)
-        out: Tensor = self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))  # (B, T, H·K) → (B, T, D)
+        out: Tensor = self.dropout(self.out_proj(mixed.transpose(1, 2).flatten(2)))  # (B, T, H·K) → (B, T, D)
         return out if hooks is None else hooks("out", out)
 
     def _across(self, x: Tensor, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
         """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, G, S, K), computed once a text."""
-        rows, bias = self.sizes[0], self.qkv.bias
-        q = self._by_heads(F.linear(x, self.qkv.weight[:rows], None if bias is None else bias[:rows]))  # (B, H, T, K)
+        rows, bias = self.sizes[0], self.qkv_proj.bias
+        q = self._by_heads(
+            F.linear(x, self.qkv_proj.weight[:rows], None if bias is None else bias[:rows])
+        )  # (B, H, T, K)
         if cache is not None and cache.memory_keys is not None and cache.memory_values is not None:
             return q, cache.memory_keys, cache.memory_values
-        both = F.linear(memory, self.qkv.weight[rows:], None if bias is None else bias[rows:])  # (B, S, 2 G·K)
+        both = F.linear(memory, self.qkv_proj.weight[rows:], None if bias is None else bias[rows:])  # (B, S, 2 G·K)
         k, v = map(self._by_heads, torch.split(both, self.sizes[1:], -1))  # (B, G, S, K) each
         if cache is not None:
             cache.memory_keys, cache.memory_values = k, v
@@ -242,9 +245,9 @@ class MultiHeadAttention(nn.Module):
 
     def maps(self) -> tuple[Tensor, Tensor, Tensor]:
         """W_Q, W_K, W_V (H, K, D) of each head, with biases as a last column (H, K, D + 1) where there are any."""
-        weight = self.qkv.weight
-        if self.qkv.bias is not None:
-            weight = torch.cat((weight, self.qkv.bias[:, None]), dim=1)
+        weight = self.qkv_proj.weight
+        if self.qkv_proj.bias is not None:
+            weight = torch.cat((weight, self.qkv_proj.bias[:, None]), dim=1)
         q, k, v = (part.view(-1, self.head_width, part.shape[-1]) for part in torch.split(weight, self.sizes))
         times = self.heads // self.kv_heads
         return q, k.repeat_interleave(times, 0), v.repeat_interleave(times, 0)
@@ -285,13 +288,13 @@ class Block(nn.Module):
         if crosses and order == "parallel":
             raise ValueError("a block that reads an encoder is sequential: its branches need one another's results")
         self.norm, self.order = norm, order
-        self.norm_attention = norm_of(normalisation, width, bias, epsilon)
+        self.attention_norm = norm_of(normalisation, width, bias, epsilon)
         self.attention = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width)
-        self.norm_cross = norm_of(normalisation, width, bias, epsilon) if crosses else None
+        self.cross_norm = norm_of(normalisation, width, bias, epsilon) if crosses else None
         self.cross = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width) if crosses else None
         # One sum, one norm: the parallel post-LN block has no second one.
         alone = norm == "post" and order == "parallel"
-        self.norm_feed_forward = None if alone else norm_of(normalisation, width, bias, epsilon)
+        self.feed_forward_norm = None if alone else norm_of(normalisation, width, bias, epsilon)
         self.feed_forward = FeedForward(width, feed_forward, activation, biased(bias, "feed_forward"), dropout, gated)
 
     def forward(
@@ -308,7 +311,7 @@ class Block(nn.Module):
         """`memory` (B, S, D), the encoder's output, of which `memory_mask` says what may be looked at."""
         if hooks is not None:
             x = hooks("enter", x)
-        first, second, pre = self.norm_attention, self.norm_feed_forward, self.norm == "pre"
+        first, second, pre = self.attention_norm, self.feed_forward_norm, self.norm == "pre"
         seen, across, inner = (
             (None, None, None) if hooks is None else map(hooks.within, ("attention", "cross", "feed_forward"))
         )
@@ -323,8 +326,8 @@ class Block(nn.Module):
         x = x + looked if pre else first(x + looked)
         if hooks is not None:
             x = hooks("middle", x)
-        if self.cross is not None and self.norm_cross is not None:
-            third = self.norm_cross
+        if self.cross is not None and self.cross_norm is not None:
+            third = self.cross_norm
             read = self.cross(third(x) if pre else x, memory_mask, kernel, None, cache, across, memory)
             x = x + read if pre else third(x + read)
             if hooks is not None:
@@ -342,3 +345,28 @@ def set_dropout(model: nn.Module, share: float) -> None:
             module.p = share
         elif isinstance(module, MultiHeadAttention):
             module.weight_dropout = share
+
+
+# What the parameters of a checkpoint from before a renaming are called today: (old part of a name, today's).
+FORMER_NAMES = {
+    "norm_attention": "attention_norm",
+    "norm_cross": "cross_norm",
+    "norm_feed_forward": "feed_forward_norm",
+    "norm_embedding": "embedding_norm",
+    "norm_transform": "transform_norm",
+    "last_norm": "final_norm",
+    "qkv": "qkv_proj",
+    "out": "out_proj",
+    "rise": "up_proj",
+    "gate": "gate_proj",
+    "fall": "down_proj",
+}
+
+
+def current_name(parameter: str) -> str:
+    """The name that a parameter has today, whatever it was called when it was saved.
+
+    >>> current_name("blocks.0.feed_forward.rise.weight"), current_name("blocks.0.attention.out_proj.bias")
+    ('blocks.0.feed_forward.up_proj.weight', 'blocks.0.attention.out_proj.bias')
+    """
+    return ".".join(FORMER_NAMES.get(part, part) for part in parameter.split("."))

@@ -13,10 +13,9 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, Mask
 from txlab.engine.transformer.blocks import Activation, Block, LayerCache, LayerNorm, Placement
 from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
 
 
 class Stack(nn.Module):
@@ -51,7 +50,7 @@ class Stack(nn.Module):
             )
             for _ in range(layers)
         )
-        self.last_norm = LayerNorm(width, bias, epsilon) if norm == "pre" else None
+        self.final_norm = LayerNorm(width, bias, epsilon) if norm == "pre" else None
 
 
 class Encoder(Stack):
@@ -70,7 +69,7 @@ class Encoder(Stack):
     ) -> Tensor:
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, kernel, angles, None, None if hooks is None else hooks.within(f"blocks.{layer}"))
-        return x if self.last_norm is None else self.last_norm(x)
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 class Decoder(Stack):
@@ -94,7 +93,7 @@ class Decoder(Stack):
         for layer, block in enumerate(self.blocks):
             inside = None if hooks is None else hooks.within(f"blocks.{layer}")
             x = block(x, mask, kernel, angles, caches[layer] if caches else None, inside, memory, memory_mask)
-        return x if self.last_norm is None else self.last_norm(x)
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 @torch.no_grad()

@@ -14,12 +14,11 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, Mask
 from txlab.engine.transformer.blocks import Activation, LayerCache, Placement, set_dropout
 from txlab.engine.transformer.encoder import Decoder, Encoder, initialise_glorot
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.linear import linear
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
 
@@ -180,7 +179,7 @@ class EncoderDecoder(nn.Module):
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of the decoder's residual stream: what one of its layers "would say" (the logit lens)."""
-        return self.unembedded(x if self.decoder.last_norm is None else self.decoder.last_norm(x))
+        return self.unembedded(x if self.decoder.final_norm is None else self.decoder.final_norm(x))
 
     def empty_caches(self) -> list[LayerCache]:
         return [LayerCache() for _ in self.decoder.blocks]

@@ -1,26 +1,84 @@
-"""One token after another (MATH T8, T9): greedy or drawn, with temperature, top-k, top-p, until an end is written.
+"""One token after another (MATH T8, T9): greedy or sampled, with temperature, top-k, top-p and rules, until an end.
 
 Notable: a *reading* is what a model has read so far, several texts side by side; it knows the logits of what comes next
 and takes on what was chosen. Greedy, sampling and beam search (beam.py) differ only in what they choose. A text longer
 than a GPT's context drops the *older half* of its window and reads the rest again, with or without the cache. Sliding
 by one would shift every learned position at every token and make a cache useless; sliding by half costs one full
-reading every T/2 tokens, and both ways of generating see exactly the same tokens.
+reading every T/2 tokens, and both ways of generating see exactly the same tokens. The rules are those of a
+generation_config.json, with the meaning and in the order of transformers, so that a model writes here what it writes
+there. Sampling applies them to the logits; beam search to log-probabilities, whose sums then rank hypotheses and are no
+longer the model's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, Kernel, Mask, Padding
 from txlab.engine.transformer.blocks import LayerCache
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Mask, Padding
-from txlab.engine.transformer.rules import Rules, forbid
 from txlab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Rules:
+    """
+    never           ids that are not written
+    never_first     ids that are not written first
+    never_rows      rows of ids that are not written one after the other
+    first           the id that follows a text of a single one (the start token of a target), whatever is likelier
+    last            ids one of which must be the last where the length is exhausted
+    repetition      θ: the score of an id that stands in the text already is divided by θ if positive, else multiplied.
+                    Keskar et al. 2019, §4.1, who divide; a negative score divided would be a larger one
+    renormalised    probabilities of what is left sum to 1 again before beam search adds their logarithms
+    """
+
+    never: Collection[int] = ()
+    never_first: Collection[int] = ()
+    never_rows: Sequence[tuple[int, ...]] = ()
+    first: int | None = None
+    last: Collection[int] = ()
+    repetition: float = 1.0
+    renormalised: bool = False
+
+    def __call__(self, scores: Tensor, texts: Sequence[Sequence[int]], written: int, left: int) -> Tensor:
+        """Scores (B, V) of what follows each of B texts, which end with `written` new ids; at most `left` follow."""
+        if self.repetition != 1:
+            scores = scores.clone()
+            for row, text in zip(scores, texts, strict=True):
+                there = torch.tensor(sorted(set(text)), device=scores.device)
+                row[there] = torch.where(row[there] < 0, row[there] * self.repetition, row[there] / self.repetition)
+        if self.never_rows:
+            scores = scores.clone()
+            for row, text in zip(scores, texts, strict=True):
+                for *before, token in self.never_rows:
+                    if list(text[len(text) - len(before) :]) == before:
+                        row[token] = float("-inf")
+        scores = forbid(scores, self.never)
+        if self.first is not None and len(texts[0]) == 1:
+            scores = only(scores, [self.first])
+        if self.last and left == 1:
+            scores = only(scores, self.last)
+        # Where the first id is forced, the second is the first that is chosen.
+        if written == (self.first is not None and len(texts[0]) - written == 1):
+            scores = forbid(scores, self.never_first)
+        return scores.log_softmax(-1) if self.renormalised else scores
+
+
+def forbid(logits: Tensor, never: Collection[int]) -> Tensor:
+    """The logits with −∞ at the ids that must not be written (padding, say)."""
+    return logits if not never else logits.index_fill(-1, torch.tensor(list(never), device=logits.device), -torch.inf)
+
+
+def only(scores: Tensor, ids: Collection[int]) -> Tensor:
+    """0 at these ids and −∞ at all others: one of them is certain."""
+    index = torch.tensor(list(ids), device=scores.device)
+    return torch.full_like(scores, -torch.inf).index_fill(-1, index, 0.0)
 
 
 def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:

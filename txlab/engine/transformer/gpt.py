@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.tokenizers.one_hot import embedding_product
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.attention import CAUSAL, GraphMask, Kernel, Mask
 from txlab.engine.transformer.blocks import (
     Activation,
     Biased,
@@ -29,7 +29,6 @@ from txlab.engine.transformer.blocks import (
 )
 from txlab.engine.transformer.hooks import Hooks
 from txlab.engine.transformer.linear import linear
-from txlab.engine.transformer.masks import CAUSAL, Graph, Mask
 from txlab.engine.transformer.positions import TURNED, Rotary, rotary_angles, sinusoids
 
 
@@ -105,7 +104,7 @@ class GPT(nn.Module):
     def __init__(self, shape: GPTShape, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.shape = shape
-        self.mask: Mask = Graph.of_edges(shape.context, shape.edges) if shape.edges else CAUSAL
+        self.mask: Mask = GraphMask.of_edges(shape.context, shape.edges) if shape.edges else CAUSAL
         D = shape.width
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
@@ -135,7 +134,7 @@ class GPT(nn.Module):
             )
             for _ in range(shape.layers)
         )
-        self.last_norm = norm_of(shape.normalisation, D, shape.bias, shape.epsilon) if shape.norm == "pre" else None
+        self.final_norm = norm_of(shape.normalisation, D, shape.bias, shape.epsilon) if shape.norm == "pre" else None
         self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
         initialise(self, generator)
 
@@ -185,8 +184,8 @@ class GPT(nn.Module):
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""
-        if self.last_norm is not None:
-            x = self.last_norm(x)
+        if self.final_norm is not None:
+            x = self.final_norm(x)
         return linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
 
     def empty_caches(self) -> list[LayerCache]:
@@ -209,5 +208,7 @@ def initialise(model: GPT, generator: torch.Generator | None) -> None:
         if name.endswith("bias"):
             parameter.zero_()
         elif parameter.dim() >= 2:
-            deviation = into_stream if name.endswith(("attention.out.weight", "feed_forward.fall.weight")) else 0.02
+            deviation = (
+                into_stream if name.endswith(("attention.out_proj.weight", "feed_forward.down_proj.weight")) else 0.02
+            )
             parameter.normal_(0.0, deviation, generator=generator)

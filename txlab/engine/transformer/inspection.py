@@ -14,10 +14,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.attention import Mask, pattern, scores
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import Mask
 
 KEPT = ("query", "key", "value")
 

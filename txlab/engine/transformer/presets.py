@@ -236,7 +236,7 @@ PARTS = (
     (("norm",), "norms"),
     (("cross.",), "cross-attention"),
     (("attention.",), "attention"),
-    (("feed_forward.gate",), "feed-forward, gate"),
+    (("feed_forward.gate_proj",), "feed-forward, gate"),
     (("feed_forward.",), "feed-forward"),
     (("unembed", "transform"), "head"),
 )

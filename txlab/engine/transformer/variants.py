@@ -145,7 +145,7 @@ def unfit(name: str, model: nn.Module) -> str | None:
         return never
     if name == "model-width-scale":
         attention = _attention(model)
-        if attention.head_width == attention.out.out_features:
+        if attention.head_width == attention.out_proj.out_features:
             return "its one head is as wide as the model"
     if name == "dropped-residual" and not all(
         block.norm == "pre" and block.order == "sequential" and block.cross is None for block in _blocks(model)
@@ -238,7 +238,7 @@ def _unscaled_hooks(model: nn.Module) -> dict[str, Hook]:
 def _model_width_hooks(model: nn.Module) -> dict[str, Hook]:
     """softmax(QKᵀ/√D) V"""
     attention = _attention(model)
-    smaller = sqrt(attention.head_width / attention.out.out_features)
+    smaller = sqrt(attention.head_width / attention.out_proj.out_features)
     return {"*.scores": lambda name, value: value * smaller}
 
 
@@ -321,7 +321,7 @@ def _query_of_encoder(
             f"query-from-encoder cannot be computed: the encoder's Q and K make a pattern of {S} × {S}, and the "
             f"decoder has {T} values to mix; allowed: a target as long as its source"
         )
-    weights, biases = cross.qkv.weight, cross.qkv.bias
+    weights, biases = cross.qkv_proj.weight, cross.qkv_proj.bias
     both = F.linear(memory, weights[: 2 * D], None if biases is None else biases[: 2 * D])  # (B, S, 2D)
     q, k = both.view(B, S, 2, cross.heads, D // cross.heads).permute(2, 0, 3, 1, 4)  # (B, H, S, K) each
     v = F.linear(x, weights[2 * D :], None if biases is None else biases[2 * D :])  # (B, T, D)

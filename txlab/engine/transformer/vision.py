@@ -14,10 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.attention import NO_MASK, Kernel
 from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, set_dropout
 from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.masks import NO_MASK
 
 Pooling = Literal["class", "mean"]
 
@@ -98,7 +97,7 @@ class VisionTransformer(nn.Module):
             )
             for _ in range(shape.layers)
         )
-        self.last_norm = LayerNorm(D, epsilon=shape.epsilon)
+        self.final_norm = LayerNorm(D, epsilon=shape.epsilon)
         self.head = nn.Linear(D, shape.classes)
         initialise(self, generator)
 
@@ -113,7 +112,7 @@ class VisionTransformer(nn.Module):
         for layer, block in enumerate(self.blocks):
             x = block(x, NO_MASK, kernel, hooks=None if hooks is None else hooks.within(f"blocks.{layer}"))
         # LayerNorm works on each position alone, so the class token can be taken before it; a mean cannot.
-        pooled = self.last_norm(x[:, 0]) if self.class_token is not None else self.last_norm(x).mean(1)  # (B, D)
+        pooled = self.final_norm(x[:, 0]) if self.class_token is not None else self.final_norm(x).mean(1)  # (B, D)
         if hooks is not None:
             pooled = hooks("pooled", pooled)
         logits: Tensor = self.head(pooled)
@@ -138,7 +137,7 @@ def initialise(model: VisionTransformer, generator: torch.Generator | None) -> N
             parameter.normal_(0.0, 0.5, generator=generator)
         elif parameter.dim() >= 2:
             deviation = 1 / sqrt(parameter.shape[1])
-            if name.endswith(("attention.out.weight", "feed_forward.fall.weight")):
+            if name.endswith(("attention.out_proj.weight", "feed_forward.down_proj.weight")):
                 deviation /= sqrt(2 * model.shape.layers)
             parameter.normal_(0.0, deviation, generator=generator)
 

@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import pattern, scores
-from txlab.engine.transformer.masks import CAUSAL
+from txlab.engine.transformer.attention import CAUSAL, pattern, scores
 
 BUCKETS = 32  # of distances, T5's
 
@@ -59,7 +58,7 @@ class WideDecoder(nn.Module):
         self.positions = nn.Embedding(shape.context, D) if learned else None
         self.distances = None if learned else nn.Embedding(BUCKETS, shape.heads)  # one for all layers
         self.blocks = nn.ModuleList(WideBlock(shape) for _ in range(shape.layers))
-        self.last_norm = _norm(shape)
+        self.final_norm = _norm(shape)
 
     def forward(self, ids: Tensor) -> Tensor:
         T = ids.shape[-1]
@@ -72,7 +71,7 @@ class WideDecoder(nn.Module):
             far = self.distances(bucket(place[:, None] - place)).permute(2, 0, 1)  # (H, T, T)
         for block in self.blocks:
             x = block(x, far)
-        return F.linear(self.last_norm(x), self.embed.weight)
+        return F.linear(self.final_norm(x), self.embed.weight)
 
 
 class WideBlock(nn.Module):
@@ -82,24 +81,30 @@ class WideBlock(nn.Module):
         super().__init__()
         D, across, inner, bias = shape.width, shape.heads * shape.head_width, shape.inner, shape.bias
         self.heads = shape.heads
-        self.norm_attention = _norm(shape)
-        self.attention = nn.ModuleDict({"qkv": nn.Linear(D, 3 * across, bias), "out": nn.Linear(across, D, bias)})
-        self.norm_feed_forward = _norm(shape)
-        self.feed_forward = nn.ModuleDict({"rise": nn.Linear(D, inner, bias), "fall": nn.Linear(inner, D, bias)})
+        self.attention_norm = _norm(shape)
+        self.attention = nn.ModuleDict(
+            {"qkv_proj": nn.Linear(D, 3 * across, bias), "out_proj": nn.Linear(across, D, bias)}
+        )
+        self.feed_forward_norm = _norm(shape)
+        self.feed_forward = nn.ModuleDict(
+            {"up_proj": nn.Linear(D, inner, bias), "down_proj": nn.Linear(inner, D, bias)}
+        )
         if shape.gated:
-            self.feed_forward["gate"] = nn.Linear(D, inner, bias)
+            self.feed_forward["gate_proj"] = nn.Linear(D, inner, bias)
 
     def forward(self, x: Tensor, far: Tensor | None) -> Tensor:
         B, T, _ = x.shape
-        q, k, v = self.attention["qkv"](self.norm_attention(x)).view(B, T, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.attention["qkv_proj"](self.attention_norm(x)).view(B, T, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        )
         s = scores(q, k) if far is None else scores(q, k) + far  # (B, H, T, T)
         mixed = pattern(s, CAUSAL.allowed(T, T, x.device)) @ v  # (B, H, T, K)
-        x = x + self.attention["out"](mixed.transpose(1, 2).reshape(B, T, -1))
-        y = self.norm_feed_forward(x)
-        neurons = F.gelu(self.feed_forward["rise"](y))  # (B, T, F)
-        if "gate" in self.feed_forward:
-            neurons = neurons * self.feed_forward["gate"](y)
-        out: Tensor = x + self.feed_forward["fall"](neurons)
+        x = x + self.attention["out_proj"](mixed.transpose(1, 2).reshape(B, T, -1))
+        y = self.feed_forward_norm(x)
+        neurons = F.gelu(self.feed_forward["up_proj"](y))  # (B, T, F)
+        if "gate_proj" in self.feed_forward:
+            neurons = neurons * self.feed_forward["gate_proj"](y)
+        out: Tensor = x + self.feed_forward["down_proj"](neurons)
         return out
 
 

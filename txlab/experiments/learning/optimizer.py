@@ -15,6 +15,7 @@ from math import isfinite
 import torch
 from torch import Tensor, nn
 
+from txlab.engine.transformer.blocks import current_name
 from txlab.experiments.learning.schedule import clip_factor
 from txlab.experiments.learning.schema import Train
 
@@ -148,6 +149,7 @@ class LongAdamW:
     def load(self, state: dict[str, dict[str, Tensor]]) -> None:
         """Put back what `state` gave; nothing at all is the state before the first update."""
         self.forget()
+        state = {current_name(name): moments for name, moments in state.items()}
         for name, here in self.state().items():
             for key, value in here.items():
                 if name in state:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from txlab.engine.transformer.blocks import current_name
 from txlab.errors import LabError
 from txlab.experiments.randomness import derived_seed
 
@@ -33,11 +34,15 @@ def made_again(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Mode
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Put a checkpoint's weights into the model of its scenario; LabError where one does not fit."""
+    """Put a checkpoint's weights into the model of its scenario; LabError where one does not fit.
+
+    Weights that were saved under the names of an earlier version are found under today's.
+    """
+    weights = {current_name(name): tensor for name, tensor in weights.items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     for name, tensor in weights.items():
         if shapes.pop(name, None) != tuple(tensor.shape):
             raise LabError(f"the checkpoint's {name} {tuple(tensor.shape)} does not fit this scenario's [model]")
     if shapes:
         raise LabError(f"the checkpoint lacks {next(iter(shapes))}, which this scenario's [model] has")
-    model.load_state_dict(dict(weights))
+    model.load_state_dict(weights)

@@ -1,13 +1,10 @@
-"""Weights of others, from a local folder and back (MATH T1–T10 with the numbers of GPT-2, BERT and Marian):
+"""Weights of others, from a local folder and back (MATH T1–T10 with the numbers of GPT-2, Llama, BERT and Marian):
 
-headers            the head of a safetensors file, checked before anything is believed
-folders            config.json and the files of a folder
-configs            numbers with bounds
-families           what a family must say; gpt2, bert, marian: what each says
-generation_configs generation_config.json: how a model is to write
-vocabularies       the tokenizer that lies beside the weights
-loading            from a folder to a model
-saving             from a model to a folder that `transformers` loads; saving_tokenizers: what lies beside it
+safetensors          config.json and the tensors of a folder, checked before anything is believed
+families             what a family must say; gpt2, llama, neox, bert, marian: what each says
+generation_configs   generation_config.json: how a model is to write
+tokenizers           the tokenizer that lies beside the weights, read and written
+loading, saving      from a folder to a model, and from a model to a folder that `transformers` loads
 """
 
 from txlab.engine.transformer.weights.loading import FAMILIES, Loaded, load_model

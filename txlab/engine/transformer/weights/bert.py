@@ -15,8 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from txlab.engine.transformer.bert import Bert, BertShape
-from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only, third
+from txlab.engine.transformer.weights.families import (
+    LONGEST,
+    MOST_LAYERS,
+    NAMES_OF,
+    WIDEST,
+    Config,
+    Family,
+    WeightMap,
+    only,
+    third,
+)
 from txlab.errors import LabError
 
 
@@ -38,15 +47,15 @@ class Names:
 
 
 BLOCK = {
-    "attention.output.dense": "attention.out",
-    "attention.output.LayerNorm": "norm_attention",
-    "intermediate.dense": "feed_forward.rise",
-    "output.dense": "feed_forward.fall",
-    "output.LayerNorm": "norm_feed_forward",
+    "attention.output.dense": "attention.out_proj",
+    "attention.output.LayerNorm": "attention_norm",
+    "intermediate.dense": "feed_forward.up_proj",
+    "output.dense": "feed_forward.down_proj",
+    "output.LayerNorm": "feed_forward_norm",
 }
 SELF = ("attention.self.query", "attention.self.key", "attention.self.value")
-HEAD = {"cls.predictions.transform.dense": "transform", "cls.predictions.transform.LayerNorm": "norm_transform"}
-LM_HEAD = {"lm_head.dense": "transform", "lm_head.layer_norm": "norm_transform"}
+HEAD = {"cls.predictions.transform.dense": "transform", "cls.predictions.transform.LayerNorm": "transform_norm"}
+LM_HEAD = {"lm_head.dense": "transform", "lm_head.layer_norm": "transform_norm"}
 
 BERT_NAMES = Names("bert", "bert.encoder.layer", SELF, BLOCK, HEAD, "cls.predictions.bias", "cls.predictions.decoder")
 ROBERTA_NAMES = Names("roberta", "roberta.encoder.layer", SELF, BLOCK, LM_HEAD, "lm_head.bias", "lm_head.decoder")
@@ -55,13 +64,13 @@ PRE_NAMES = Names(
     "roberta_prelayernorm.encoder.layer",
     SELF,
     {
-        "attention.output.dense": "attention.out",
-        "attention.LayerNorm": "norm_attention",
-        "intermediate.dense": "feed_forward.rise",
-        "output.dense": "feed_forward.fall",
-        "intermediate.LayerNorm": "norm_feed_forward",
+        "attention.output.dense": "attention.out_proj",
+        "attention.LayerNorm": "attention_norm",
+        "intermediate.dense": "feed_forward.up_proj",
+        "output.dense": "feed_forward.down_proj",
+        "intermediate.LayerNorm": "feed_forward_norm",
     },
-    LM_HEAD | {"roberta_prelayernorm.LayerNorm": "encoder.last_norm"},
+    LM_HEAD | {"roberta_prelayernorm.LayerNorm": "encoder.final_norm"},
     "lm_head.bias",
     "lm_head.decoder",
 )
@@ -70,13 +79,13 @@ DISTILBERT_NAMES = Names(
     "distilbert.transformer.layer",
     ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
     {
-        "attention.out_lin": "attention.out",
-        "sa_layer_norm": "norm_attention",
-        "ffn.lin1": "feed_forward.rise",
-        "ffn.lin2": "feed_forward.fall",
-        "output_layer_norm": "norm_feed_forward",
+        "attention.out_lin": "attention.out_proj",
+        "sa_layer_norm": "attention_norm",
+        "ffn.lin1": "feed_forward.up_proj",
+        "ffn.lin2": "feed_forward.down_proj",
+        "output_layer_norm": "feed_forward_norm",
     },
-    {"vocab_transform": "transform", "vocab_layer_norm": "norm_transform"},
+    {"vocab_transform": "transform", "vocab_layer_norm": "transform_norm"},
     "vocab_projector.bias",
     "vocab_projector",
     segments=False,
@@ -183,33 +192,33 @@ def tell_distilbert(shape: BertShape) -> dict[str, Any]:
     }
 
 
-def pieces(shape: BertShape, names: Names) -> list[Piece]:
+def pieces(shape: BertShape, names: Names) -> list[WeightMap]:
     at = f"{names.stem}.embeddings"
     found = [
-        Piece(f"{at}.word_embeddings.weight", "embed.weight"),
-        Piece(f"{at}.position_embeddings.weight", "positions.weight"),
+        WeightMap(f"{at}.word_embeddings.weight", "embed.weight"),
+        WeightMap(f"{at}.position_embeddings.weight", "positions.weight"),
     ]
     if names.segments:
-        found.append(Piece(f"{at}.token_type_embeddings.weight", "segments.weight"))
-    once = {f"{at}.LayerNorm": "norm_embedding"} | names.once
+        found.append(WeightMap(f"{at}.token_type_embeddings.weight", "segments.weight"))
+    once = {f"{at}.LayerNorm": "embedding_norm"} | names.once
     for kind in ("weight", "bias"):
         for layer in range(shape.layers):
             there, here = f"{names.layer}.{layer}", f"encoder.blocks.{layer}"
             found += [
-                Piece(f"{there}.{theirs}.{kind}", f"{here}.attention.qkv.{kind}", third(number, shape.width))
+                WeightMap(f"{there}.{theirs}.{kind}", f"{here}.attention.qkv_proj.{kind}", third(number, shape.width))
                 for number, theirs in enumerate(names.thirds)
             ]
             found += [
-                Piece(f"{there}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in names.block.items()
+                WeightMap(f"{there}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in names.block.items()
             ]
-        found += [Piece(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in once.items()]
+        found += [WeightMap(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in once.items()]
     if shape.tied:
-        return [*found, Piece(names.bias, "unembed_bias")]
+        return [*found, WeightMap(names.bias, "unembed_bias")]
     # Untied, the decoder is a map of its own with its own bias, and BERT's cls.predictions.bias is read by nobody.
     return [
         *found,
-        Piece(f"{names.decoder}.weight", "unembed.weight"),
-        Piece(f"{names.decoder}.bias", "unembed_bias"),
+        WeightMap(f"{names.decoder}.weight", "unembed.weight"),
+        WeightMap(f"{names.decoder}.bias", "unembed_bias"),
     ]
 
 
@@ -220,8 +229,8 @@ def copies(shape: BertShape, names: Names) -> list[tuple[str, str]]:
     return tables if names.bias == f"{names.decoder}.bias" else [*tables, (f"{names.decoder}.bias", "unembed_bias")]
 
 
-def repeated(shape: BertShape, names: Names) -> list[Piece]:
-    return [] if shape.tied or names.bias == f"{names.decoder}.bias" else [Piece(names.bias, "unembed_bias")]
+def repeated(shape: BertShape, names: Names) -> list[WeightMap]:
+    return [] if shape.tied or names.bias == f"{names.decoder}.bias" else [WeightMap(names.bias, "unembed_bias")]
 
 
 def canonical(name: str, stem: str) -> str:

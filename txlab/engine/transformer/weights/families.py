@@ -1,30 +1,157 @@
 """What a family of models must say so that its weights can be read and written: its shape, and whose name is whose.
 
-Notable: one list of pieces serves both directions, so that what is read and what is written cannot drift apart. A piece
-is a tensor of theirs and the rows of our parameter that it is: our [W_Q; W_K; W_V] is one matrix, theirs are three, or
-one in another order, or one that lies on its side (GPT-2's Conv1D keeps (in, out), and a square one would load silently
-if nobody turned it).
+Notable: one list of `WeightMap`s serves both directions, so that what is read and what is written cannot drift apart.
+Each maps a tensor of theirs to rows of our parameter: our [W_Q; W_K; W_V] is one matrix, theirs are three, or one in
+another order, or transposed (GPT-2's Conv1D keeps (in, out), and a square one would load silently if nobody transposed
+it). Every number of a config.json has its bounds (`Config`); keys that would change the result but are not computed
+here are listed with the only values allowed (`must_be`). Rotary positions: Hugging Face pairs feature n with n + r/2 of
+a head, we pair 2n with 2n + 1 (Su et al. 2021, eq. 34). A score is a sum over features, so one is the other with the
+rows of W_Q and W_K in another order: `their_rows`. A config says it as `rope_parameters` since transformers 5, before
+that as `rope_theta` and `rope_scaling`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from txlab.engine.tokenizers.bases import MOST_TOKENS
+from txlab.engine.tokenizers.json_files import shown
 from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.blocks import Activation
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
-from txlab.engine.transformer.weights.configs import Config
-from txlab.errors import LabError
+from txlab.engine.transformer.positions import Rotary
+from txlab.errors import LabError, nearest
+
+MOST_LAYERS = 1024
+WIDEST = 1 << 17  # D and F; the largest models have 2^14 and 2^16
+LONGEST = 1 << 20  # T, where positions are learned and so are in the file
+LONGEST_COMPUTED = 1 << 14  # T, where they are computed and no file vouches for them
+
+# Names of others for the same functions; quick_gelu, x σ(1.702 x), and others are no function of this engine.
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+}
+# Our names as transformers knows them.
+NAMES_OF: dict[Activation, str] = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "swish": "silu"}
+
+
+class Config:
+    """The object in config.json; every question raises LabError where the answer is out of bounds."""
+
+    def __init__(self, content: Mapping[str, Any], file: str = "config.json") -> None:
+        self.content, self.file = content, file
+
+    def __contains__(self, key: str) -> bool:
+        return self.content.get(key) is not None
+
+    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number from low to high; null counts as absent."""
+        given = self.content.get(key)
+        if given is None:
+            if default is None:
+                raise LabError(f"{self.file} has no {key}")
+            return default
+        if type(given) is not int or not low <= given <= high:
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: whole numbers from {low} to {high:,}")
+        return given
+
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        """A number from low to high; null counts as absent."""
+        given = self.content.get(key)
+        if given is None:
+            if default is None:
+                raise LabError(f"{self.file} has no {key}")
+            return default
+        if type(given) not in (int, float) or not low <= given <= high:
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from {low:g} to {high:g}")
+        return float(given)
+
+    def share(self, key: str, default: float) -> float:
+        """A share of dropout, in [0, 1)."""
+        given = self.content.get(key)
+        if given is None:
+            return default
+        if type(given) not in (int, float) or not 0 <= given < 1:
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from 0 to below 1")
+        return float(given)
+
+    def epsilon(self, key: str, default: float) -> float:
+        """ε of LayerNorm: below 1e-30 it is lost beside any variance in float32."""
+        given = self.content.get(key)
+        if given is None:
+            return default
+        if type(given) not in (int, float) or not math.isfinite(given) or not 1e-30 <= given <= 1:
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from 1e-30 to 1")
+        return float(given)
+
+    def flag(self, key: str, default: bool) -> bool:
+        given = self.content.get(key)
+        if given is None:
+            return default
+        if not isinstance(given, bool):
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: true, false")
+        return given
+
+    def activation(self, key: str, default: str) -> Activation:
+        given = self.content.get(key)
+        given = default if given is None else given
+        if not isinstance(given, str) or given not in ACTIVATIONS:
+            raise LabError(
+                f"{self.file} has {key} = {shown(given)}, which is not computed here"
+                f"{nearest(str(given)[:40], ACTIVATIONS)}; allowed: {', '.join(ACTIVATIONS)}"
+            )
+        return ACTIVATIONS[given]
+
+    def heads(self, key: str, width_key: str, width: int) -> int:
+        heads = self.whole(key, 1, width)
+        if width % heads:
+            raise LabError(f"{self.file} has {key} = {heads}, which does not divide {width_key} = {width}")
+        return heads
+
+    def tokens(self, key: str, default: int | None = None) -> int:
+        return self.whole(key, 1, MOST_TOKENS, default)
+
+    def must_be(self, only: Mapping[str, Any]) -> None:
+        """Keys whose other values are another model: LabError for them; absent and null are fine."""
+        for key, wanted in only.items():
+            given = self.content.get(key)
+            if given is not None and (type(given) is not type(wanted) or given != wanted):
+                raise LabError(
+                    f"{self.file} has {key} = {shown(given)}, which is another model than is computed here; "
+                    f"allowed: {str(wanted).lower() if isinstance(wanted, bool) else wanted}"
+                )
+
+    def token_id(self, key: str, vocabulary: int) -> int | None:
+        """The id of a special token, or None; of several the first."""
+        given = self.content.get(key)
+        if isinstance(given, list) and given:
+            given = given[0]
+        if given is None:
+            return None
+        # GPT-2's config says 50256 whatever the vocabulary is; such an id is of no use and no harm.
+        if type(given) is not int or given < 0:
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
+        return given if given < vocabulary else None
+
 
 Model = GPT | Bert | EncoderDecoder
 
 
 @dataclass(frozen=True)
-class Piece:
+class WeightMap:
     """Their tensor `theirs` is our parameter `ours`, or some of its rows.
 
     rows    for each of their rows the number of ours; None = all, in their order
@@ -98,10 +225,10 @@ class Family:
     tell: Callable[[Any], dict[str, Any]]
     build: Callable[[Any], Model]
     canonical: Callable[[str], str]
-    pieces: Callable[[Any], Sequence[Piece]]
+    pieces: Callable[[Any], Sequence[WeightMap]]
     copies: Callable[[Any], Sequence[tuple[str, str]]]
     settle: Callable[[Any, Callable[[str, str], bool]], Any] = lambda shape, repeats: shape
-    repeated: Callable[[Any], Sequence[Piece]] = lambda shape: ()
+    repeated: Callable[[Any], Sequence[WeightMap]] = lambda shape: ()
     optional: str = ""
     without: str = ""
     harmless: Sequence[str] = ()
@@ -109,3 +236,72 @@ class Family:
     caveat: Callable[[Config, Any], str] = lambda config, shape: ""
     # Keys of config.json that name a special token: our word for it → theirs.
     special: dict[str, str] = field(default_factory=dict)
+
+
+# "dynamic" changes the base of texts longer than max_position_embeddings, and no longer ones are read.
+KINDS = ("default", "linear", "dynamic", "llama3")
+SAID = {
+    "rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "low_freq_factor", "high_freq_factor",
+    "original_max_position_embeddings",
+}  # fmt: skip
+
+
+def read_rotary(
+    config: Config, head_width: int, partial: float = 1.0, old: tuple[str, str] = ("rope_theta", "")
+) -> Rotary:
+    """How the positions of a config turn a head; `partial` and the `old` keys (of base and share) are its family's."""
+    given: Any = next((config.content[key] for key in ("rope_scaling", "rope_parameters") if key in config), {})
+    if not isinstance(given, dict):
+        raise LabError(f"config.json has rope_parameters = {shown(given)}; allowed: an object")
+    if more := sorted(set(given) - SAID):
+        raise LabError(f"config.json has rope_parameters with {shown(more[0])}, which is not computed here")
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind not in KINDS:
+        near = nearest(kind[:40], KINDS) if isinstance(kind, str) else ""
+        raise LabError(
+            f"config.json has rope_type = {shown(kind)}, which is not computed here{near}; allowed: {', '.join(KINDS)}"
+        )
+    base_key, share_key = old
+    said = Config({base_key: config.content.get(base_key), share_key: config.content.get(share_key)} | given)
+    base = said.number("rope_theta", 1.0001, 1e12, said.number(base_key, 1.0001, 1e12, 10_000.0))
+    share = said.number("partial_rotary_factor", 0.0, 1.0, said.number(share_key, 0.0, 1.0, partial))
+    width = int(head_width * share)
+    if width < 2 or width % 2:
+        raise LabError(f"config.json turns {width} of a head's {head_width} features; allowed: even numbers from 2")
+    if kind == "llama3":
+        slow, fast = said.number("low_freq_factor", 1e-6, 1e6), said.number("high_freq_factor", 1e-6, 1e6)
+        if slow >= fast:
+            raise LabError(f"config.json has low_freq_factor = {slow:g}; allowed: below high_freq_factor = {fast:g}")
+        longest = config.whole("max_position_embeddings", 1, LONGEST)
+        trained = said.whole("original_max_position_embeddings", 1, LONGEST, longest)
+        return Rotary(base, width, said.number("factor", 1e-6, 1e6), slow, fast, trained)
+    return Rotary(base, width, said.number("factor", 1e-6, 1e6) if kind == "linear" else 1.0)
+
+
+def tell_rotary(rotary: Rotary, head_width: int) -> dict[str, Any]:
+    """The rope_parameters of a config."""
+    width = rotary.width or head_width
+    told: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.base}
+    if width < head_width:
+        told["partial_rotary_factor"] = width / head_width
+    if rotary.fast > rotary.slow:
+        told |= {"rope_type": "llama3", "factor": rotary.stretch, "original_max_position_embeddings": rotary.trained}
+        told |= {"low_freq_factor": rotary.slow, "high_freq_factor": rotary.fast}
+    elif rotary.stretch != 1:
+        told |= {"rope_type": "linear", "factor": rotary.stretch}
+    return told
+
+
+def their_order(rotary: Rotary, head_width: int) -> list[int]:
+    """Which of our features of a head each of theirs is, in their order.
+
+    >>> their_order(Rotary(width=4), 6)
+    [0, 2, 1, 3, 4, 5]
+    """
+    width = rotary.width or head_width
+    return [*range(0, width, 2), *range(1, width, 2), *range(width, head_width)]
+
+
+def their_rows(heads: int, head_width: int, order: Sequence[int], start: int = 0) -> tuple[int, ...]:
+    """Rows of [W_Q; W_K; W_V] from `start` on, of so many heads, in their order."""
+    return tuple(start + head * head_width + feature for head in range(heads) for feature in order)

@@ -15,10 +15,9 @@ from typing import Any
 
 from txlab.engine.tokenizers.json_files import read_json, shown
 from txlab.engine.transformer.beam import EarlyStopping
-from txlab.engine.transformer.generation import FREE
-from txlab.engine.transformer.rules import Rules
-from txlab.engine.transformer.weights.configs import Config
-from txlab.engine.transformer.weights.folders import CONFIG, LARGEST_CONFIG
+from txlab.engine.transformer.generation import FREE, Rules
+from txlab.engine.transformer.weights.families import Config
+from txlab.engine.transformer.weights.safetensors import CONFIG, LARGEST_CONFIG
 from txlab.errors import LabError
 
 GENERATION = "generation_config.json"

@@ -9,17 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only
+from txlab.engine.transformer.weights.families import (
+    LONGEST,
+    MOST_LAYERS,
+    NAMES_OF,
+    WIDEST,
+    Config,
+    Family,
+    WeightMap,
+    only,
+)
 
 # theirs → ours, within a block; the maps are Conv1D, the norms are not.
 MAPS = {
-    "attn.c_attn": "attention.qkv",
-    "attn.c_proj": "attention.out",
-    "mlp.c_fc": "feed_forward.rise",
-    "mlp.c_proj": "feed_forward.fall",
+    "attn.c_attn": "attention.qkv_proj",
+    "attn.c_proj": "attention.out_proj",
+    "mlp.c_fc": "feed_forward.up_proj",
+    "mlp.c_proj": "feed_forward.down_proj",
 }
-NORMS = {"ln_1": "norm_attention", "ln_2": "norm_feed_forward"}
+NORMS = {"ln_1": "attention_norm", "ln_2": "feed_forward_norm"}
 
 
 def describe(config: Config) -> GPTShape:
@@ -64,22 +72,22 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     }
 
 
-def pieces(shape: GPTShape) -> list[Piece]:
+def pieces(shape: GPTShape) -> list[WeightMap]:
     found = [
-        Piece("transformer.wte.weight", "embed.weight"),
-        Piece("transformer.wpe.weight", "positions.weight"),
-        Piece("transformer.ln_f.weight", "last_norm.weight"),
-        Piece("transformer.ln_f.bias", "last_norm.bias"),
+        WeightMap("transformer.wte.weight", "embed.weight"),
+        WeightMap("transformer.wpe.weight", "positions.weight"),
+        WeightMap("transformer.ln_f.weight", "final_norm.weight"),
+        WeightMap("transformer.ln_f.bias", "final_norm.bias"),
     ]
     for layer in range(shape.layers):
         for names, turned in ((MAPS, True), (NORMS, False)):
             for theirs, ours in names.items():
                 at, here = f"transformer.h.{layer}.{theirs}", f"blocks.{layer}.{ours}"
                 found += [
-                    Piece(f"{at}.weight", f"{here}.weight", turned=turned),
-                    Piece(f"{at}.bias", f"{here}.bias"),
+                    WeightMap(f"{at}.weight", f"{here}.weight", turned=turned),
+                    WeightMap(f"{at}.bias", f"{here}.bias"),
                 ]
-    return found if shape.tied else [*found, Piece("lm_head.weight", "unembed.weight")]
+    return found if shape.tied else [*found, WeightMap("lm_head.weight", "unembed.weight")]
 
 
 def canonical(name: str) -> str:

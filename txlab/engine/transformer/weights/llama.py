@@ -11,19 +11,30 @@ from typing import Any
 
 from txlab.engine.transformer.blocks import biased
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only
-from txlab.engine.transformer.weights.rope import read_rotary, tell_rotary, their_order, their_rows
+from txlab.engine.transformer.weights.families import (
+    LONGEST,
+    MOST_LAYERS,
+    NAMES_OF,
+    WIDEST,
+    Config,
+    Family,
+    WeightMap,
+    only,
+    read_rotary,
+    tell_rotary,
+    their_order,
+    their_rows,
+)
 from txlab.errors import LabError
 
 # theirs → ours within a block, and the kind of bias that it may have
 MAPS = {
-    "self_attn.o_proj": ("attention.out", "out"),
-    "mlp.gate_proj": ("feed_forward.gate", "feed_forward"),
-    "mlp.up_proj": ("feed_forward.rise", "feed_forward"),
-    "mlp.down_proj": ("feed_forward.fall", "feed_forward"),
+    "self_attn.o_proj": ("attention.out_proj", "out"),
+    "mlp.gate_proj": ("feed_forward.gate_proj", "feed_forward"),
+    "mlp.up_proj": ("feed_forward.up_proj", "feed_forward"),
+    "mlp.down_proj": ("feed_forward.down_proj", "feed_forward"),
 }
-NORMS = {"input_layernorm": "norm_attention", "post_attention_layernorm": "norm_feed_forward"}
+NORMS = {"input_layernorm": "attention_norm", "post_attention_layernorm": "feed_forward_norm"}
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,11 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     return told | {"attention_bias": qkv or out, "mlp_bias": feed_forward}
 
 
-def pieces(shape: GPTShape) -> list[Piece]:
-    found = [Piece("model.embed_tokens.weight", "embed.weight"), Piece("model.norm.weight", "last_norm.weight")]
+def pieces(shape: GPTShape) -> list[WeightMap]:
+    found = [
+        WeightMap("model.embed_tokens.weight", "embed.weight"),
+        WeightMap("model.norm.weight", "final_norm.weight"),
+    ]
     K, order = shape.head_width, their_order(shape.rotary, shape.head_width)
     keys = shape.heads * K
     values = keys + shape.groups * K
@@ -141,19 +155,19 @@ def pieces(shape: GPTShape) -> list[Piece]:
     has["feed_forward"] = biased(shape.bias, "feed_forward")
     for layer in range(shape.layers):
         at, here = f"model.layers.{layer}", f"blocks.{layer}"
-        found += [Piece(f"{at}.{theirs}.weight", f"{here}.{ours}.weight") for theirs, ours in NORMS.items()]
+        found += [WeightMap(f"{at}.{theirs}.weight", f"{here}.{ours}.weight") for theirs, ours in NORMS.items()]
         for kind in ("weight", "bias"):
             if kind == "weight" or has["qkv"]:
                 found += [
-                    Piece(f"{at}.self_attn.{name}.{kind}", f"{here}.attention.qkv.{kind}", part)
+                    WeightMap(f"{at}.self_attn.{name}.{kind}", f"{here}.attention.qkv_proj.{kind}", part)
                     for name, part in rows.items()
                 ]
             found += [
-                Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}")
+                WeightMap(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}")
                 for theirs, (ours, part) in MAPS.items()
                 if kind == "weight" or has[part]
             ]
-    return found if shape.tied else [*found, Piece("lm_head.weight", "unembed.weight")]
+    return found if shape.tied else [*found, WeightMap("lm_head.weight", "unembed.weight")]
 
 
 def canonical(name: str) -> str:

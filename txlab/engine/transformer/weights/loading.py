@@ -26,16 +26,21 @@ from txlab.engine.tokenizers.json_files import shown
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROBERTA_PRE
-from txlab.engine.transformer.weights.configs import Config
-from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
-from txlab.engine.transformer.weights.folders import Folder, blocks, read_folder, read_tensor
+from txlab.engine.transformer.weights.families import Config, Family, Model, WeightMap, vocabulary_sizes
 from txlab.engine.transformer.weights.generation_configs import UNSAID, Generation, read_generation
 from txlab.engine.transformer.weights.gpt2 import GPT2
-from txlab.engine.transformer.weights.headers import FLOATS, Place
 from txlab.engine.transformer.weights.llama import LLAMA, MISTRAL, QWEN2
 from txlab.engine.transformer.weights.marian import MARIAN, PEGASUS
 from txlab.engine.transformer.weights.neox import NEOX
-from txlab.engine.transformer.weights.vocabularies import FolderTokenizers, folder_tokenizers
+from txlab.engine.transformer.weights.safetensors import (
+    FLOATS,
+    ModelFolder,
+    TensorLocation,
+    blocks,
+    read_folder,
+    read_tensor,
+)
+from txlab.engine.transformer.weights.tokenizers import FolderTokenizers, folder_tokenizers
 from txlab.errors import LabError, nearest
 
 FAMILIES: dict[str, Family] = {
@@ -155,7 +160,7 @@ def special_tokens(family: Family, config: Config, vocabulary: int) -> dict[str,
     return {role: token for role, token in found.items() if token is not None}
 
 
-def repeats(places: Mapping[str, Place], name: str, other: str) -> bool:
+def repeats(places: Mapping[str, TensorLocation], name: str, other: str) -> bool:
     """Whether a tensor is not there, or is the same as another one to the bit."""
     if name not in places or other not in places:
         return name not in places
@@ -182,16 +187,16 @@ class Checked:
     """What was found right by the heads alone: `places` by today's names, the pieces that are there and those that a
     checkpoint may lack, what repeats a parameter, and what is left out."""
 
-    places: dict[str, Place]
-    pieces: Sequence[Piece]
-    absent: Sequence[Piece]
+    places: dict[str, TensorLocation]
+    pieces: Sequence[WeightMap]
+    absent: Sequence[WeightMap]
     copies: Sequence[tuple[str, str]]
     left_out: list[str]
 
 
-def check(folder: Folder, family: Family, shape: Any, dtype: torch.dtype) -> Checked:
+def check(folder: ModelFolder, family: Family, shape: Any, dtype: torch.dtype) -> Checked:
     """Names, kinds and shapes in the heads against the shape; LabError before anything is allocated."""
-    places: dict[str, Place] = {}
+    places: dict[str, TensorLocation] = {}
     for name, place in folder.places.items():
         if family.canonical(name) in places:
             raise LabError(f"the tensor {shown(name)} is there twice, under an old name and today's")
@@ -296,7 +301,7 @@ def compute_tables(model: Model, shape: Any, dtype: torch.dtype) -> None:
         model.register_buffer("position_table", table.to(dtype), persistent=False)
 
 
-def read_into(piece: Piece, place: Place, ours: Tensor) -> None:
+def read_into(piece: WeightMap, place: TensorLocation, ours: Tensor) -> None:
     """Fill the piece's part of our parameter, a block of rows of theirs at a time."""
     into = ours[None] if piece.row else ours.T if piece.turned else ours
     for first, stored in blocks(place):
@@ -319,7 +324,7 @@ def neutral(name: str, ours: Tensor) -> None:
         ours.fill_(1.0 if name.endswith("weight") else 0.0)
 
 
-def compare(theirs: str, place: Place, ours: str, value: Tensor) -> None:
+def compare(theirs: str, place: TensorLocation, ours: str, value: Tensor) -> None:
     """LabError where a tensor that must be the same as another one is not.
 
     Tied weights are the same to the bit; sinusoids were rounded, in 16 bits to 3 digits.

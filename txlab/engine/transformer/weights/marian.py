@@ -14,18 +14,27 @@ from dataclasses import replace
 from typing import Any
 
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
-from txlab.engine.transformer.weights.configs import LONGEST_COMPUTED, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only, third
+from txlab.engine.transformer.weights.families import (
+    LONGEST_COMPUTED,
+    MOST_LAYERS,
+    NAMES_OF,
+    WIDEST,
+    Config,
+    Family,
+    WeightMap,
+    only,
+    third,
+)
 from txlab.errors import LabError
 
 THIRDS = ("q_proj", "k_proj", "v_proj")  # of our [W_Q; W_K; W_V]
 ATTENTIONS = {"self_attn": "attention", "encoder_attn": "cross"}
 NAMES = {
-    "self_attn_layer_norm": "norm_attention",
-    "encoder_attn_layer_norm": "norm_cross",
-    "fc1": "feed_forward.rise",
-    "fc2": "feed_forward.fall",
-    "final_layer_norm": "norm_feed_forward",
+    "self_attn_layer_norm": "attention_norm",
+    "encoder_attn_layer_norm": "cross_norm",
+    "fc1": "feed_forward.up_proj",
+    "fc2": "feed_forward.down_proj",
+    "final_layer_norm": "feed_forward_norm",
 }
 ONLY = {
     "normalize_before": False,
@@ -36,12 +45,12 @@ ONLY = {
 }
 # Which dimensions of our parameters are features of the residual stream, by the end of the name.
 STREAM = {
-    "qkv.weight": (1,),
-    "out.weight": (0,),
-    "out.bias": (0,),
-    "rise.weight": (1,),
-    "fall.weight": (0,),
-    "fall.bias": (0,),
+    "qkv_proj.weight": (1,),
+    "out_proj.weight": (0,),
+    "out_proj.bias": (0,),
+    "up_proj.weight": (1,),
+    "down_proj.weight": (0,),
+    "down_proj.bias": (0,),
     "embed_source.weight": (1,),
     "embed_target.weight": (1,),
     "unembed.weight": (1,),
@@ -152,7 +161,7 @@ def in_halves(shape: EncoderDecoderShape) -> list[int] | None:
     return None if shape.half_sinusoids else [*range(0, shape.width, 2), *range(1, shape.width, 2)]
 
 
-def pieces(shape: EncoderDecoderShape) -> list[Piece]:
+def pieces(shape: EncoderDecoderShape) -> list[WeightMap]:
     if shape.shared:
         found = [("model.shared.weight", "embed_target.weight")]
     else:
@@ -162,12 +171,12 @@ def pieces(shape: EncoderDecoderShape) -> list[Piece]:
         ]
     if not shape.tied:
         found.append(("lm_head.weight", "unembed.weight"))
-    made = [Piece(theirs, ours, stream=STREAM[ours]) for theirs, ours in found]
-    made.append(Piece("final_logits_bias", "unembed_bias", row=True))
+    made = [WeightMap(theirs, ours, stream=STREAM[ours]) for theirs, ours in found]
+    made.append(WeightMap("final_logits_bias", "unembed_bias", row=True))
     for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers)):
         if shape.norm == "pre":
             made += [
-                Piece(f"model.{side}.layer_norm.{kind}", f"{side}.last_norm.{kind}", stream=(0,))
+                WeightMap(f"model.{side}.layer_norm.{kind}", f"{side}.final_norm.{kind}", stream=(0,))
                 for kind in ("weight", "bias")
             ]
         for layer in range(layers):
@@ -175,29 +184,33 @@ def pieces(shape: EncoderDecoderShape) -> list[Piece]:
     return made
 
 
-def block(at: str, here: str, width: int, crosses: bool) -> list[Piece]:
-    made: list[Piece] = []
+def block(at: str, here: str, width: int, crosses: bool) -> list[WeightMap]:
+    made: list[WeightMap] = []
     for kind in ("weight", "bias"):
         for theirs, ours in ATTENTIONS.items():
             if theirs == "encoder_attn" and not crosses:
                 continue
             made += [
-                Piece(
+                WeightMap(
                     f"{at}.{theirs}.{name}.{kind}",
-                    f"{here}.{ours}.qkv.{kind}",
+                    f"{here}.{ours}.qkv_proj.{kind}",
                     third(number, width),
-                    stream=STREAM.get(f"qkv.{kind}", ()),
+                    stream=STREAM.get(f"qkv_proj.{kind}", ()),
                 )
                 for number, name in enumerate(THIRDS)
             ]
             made.append(
-                Piece(f"{at}.{theirs}.out_proj.{kind}", f"{here}.{ours}.out.{kind}", stream=STREAM[f"out.{kind}"])
+                WeightMap(
+                    f"{at}.{theirs}.out_proj.{kind}",
+                    f"{here}.{ours}.out_proj.{kind}",
+                    stream=STREAM[f"out_proj.{kind}"],
+                )
             )
         for theirs, ours in NAMES.items():
             if theirs == "encoder_attn_layer_norm" and not crosses:
                 continue
             stream = (0,) if "norm" in ours else STREAM.get(f"{ours.rpartition('.')[2]}.{kind}", ())
-            made.append(Piece(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}", stream=stream))
+            made.append(WeightMap(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}", stream=stream))
     return made
 
 
@@ -216,22 +229,22 @@ def copies(shape: EncoderDecoderShape) -> list[tuple[str, str]]:
     return tables + [(f"model.{side}.embed_positions.weight", "position_table") for side in ("encoder", "decoder")]
 
 
-def repeated(shape: EncoderDecoderShape) -> list[Piece]:
+def repeated(shape: EncoderDecoderShape) -> list[WeightMap]:
     """transformers ties all tables or none: where the unembedding is apart, the one table is written three times."""
     if not shape.shared or shape.tied:
         return []
     sides = ("encoder", "decoder")
-    return [Piece(f"model.{side}.embed_tokens.weight", "embed_target.weight", stream=(1,)) for side in sides]
+    return [WeightMap(f"model.{side}.embed_tokens.weight", "embed_target.weight", stream=(1,)) for side in sides]
 
 
-def repeated_pegasus(shape: EncoderDecoderShape) -> list[Piece]:
+def repeated_pegasus(shape: EncoderDecoderShape) -> list[WeightMap]:
     """Sinusoids, which it wants told; and where tables are apart there are four, of which nobody reads `shared`."""
     waves = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
-    told = [Piece(name, "position_table", stream=(1,)) for name in waves]
+    told = [WeightMap(name, "position_table", stream=(1,)) for name in waves]
     if shape.shared:
         return told + repeated(shape)
     names = ["model.shared.weight", *(["lm_head.weight"] if shape.tied else [])]
-    return told + [Piece(name, "embed_target.weight", stream=(1,)) for name in names]
+    return told + [WeightMap(name, "embed_target.weight", stream=(1,)) for name in names]
 
 
 def canonical(name: str) -> str:

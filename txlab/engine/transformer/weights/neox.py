@@ -10,17 +10,27 @@ from typing import Any
 
 from txlab.engine.transformer.blocks import biased
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.weights.configs import LONGEST, MOST_LAYERS, NAMES_OF, WIDEST, Config
-from txlab.engine.transformer.weights.families import Family, Piece, only
-from txlab.engine.transformer.weights.rope import read_rotary, tell_rotary, their_order
+from txlab.engine.transformer.weights.families import (
+    LONGEST,
+    MOST_LAYERS,
+    NAMES_OF,
+    WIDEST,
+    Config,
+    Family,
+    WeightMap,
+    only,
+    read_rotary,
+    tell_rotary,
+    their_order,
+)
 
 NAMES = {
-    "attention.query_key_value": "attention.qkv",
-    "attention.dense": "attention.out",
-    "mlp.dense_h_to_4h": "feed_forward.rise",
-    "mlp.dense_4h_to_h": "feed_forward.fall",
-    "input_layernorm": "norm_attention",
-    "post_attention_layernorm": "norm_feed_forward",
+    "attention.query_key_value": "attention.qkv_proj",
+    "attention.dense": "attention.out_proj",
+    "mlp.dense_h_to_4h": "feed_forward.up_proj",
+    "mlp.dense_4h_to_h": "feed_forward.down_proj",
+    "input_layernorm": "attention_norm",
+    "post_attention_layernorm": "feed_forward_norm",
 }
 
 
@@ -76,11 +86,11 @@ def attention_bias(shape: GPTShape) -> bool:
     return biased(shape.bias, "qkv") or biased(shape.bias, "out")
 
 
-def pieces(shape: GPTShape) -> list[Piece]:
+def pieces(shape: GPTShape) -> list[WeightMap]:
     found = [
-        Piece("gpt_neox.embed_in.weight", "embed.weight"),
-        Piece("gpt_neox.final_layer_norm.weight", "last_norm.weight"),
-        Piece("gpt_neox.final_layer_norm.bias", "last_norm.bias"),
+        WeightMap("gpt_neox.embed_in.weight", "embed.weight"),
+        WeightMap("gpt_neox.final_layer_norm.weight", "final_norm.weight"),
+        WeightMap("gpt_neox.final_layer_norm.bias", "final_norm.bias"),
     ]
     H, K, order = shape.heads, shape.head_width, their_order(shape.rotary, shape.head_width)
     orders = (order, order, range(K))  # values are not turned
@@ -93,8 +103,8 @@ def pieces(shape: GPTShape) -> list[Piece]:
                 if kind == "bias" and theirs.startswith("attention.") and not attention_bias(shape):
                     continue
                 at, here = f"gpt_neox.layers.{layer}.{theirs}.{kind}", f"blocks.{layer}.{ours}.{kind}"
-                found.append(Piece(at, here, fused) if ours == "attention.qkv" else Piece(at, here))
-    return found if shape.tied else [*found, Piece("lm_head.weight", "unembed.weight")]
+                found.append(WeightMap(at, here, fused) if ours == "attention.qkv_proj" else WeightMap(at, here))
+    return found if shape.tied else [*found, WeightMap("lm_head.weight", "unembed.weight")]
 
 
 def canonical(name: str) -> str:

@@ -22,15 +22,14 @@ from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROBERTA_PRE
-from txlab.engine.transformer.weights.families import Family, Model, Piece, vocabulary_sizes
-from txlab.engine.transformer.weights.folders import CONFIG, WEIGHTS
+from txlab.engine.transformer.weights.families import Family, Model, WeightMap, vocabulary_sizes
 from txlab.engine.transformer.weights.generation_configs import GENERATION
 from txlab.engine.transformer.weights.gpt2 import GPT2
-from txlab.engine.transformer.weights.headers import DTYPES
 from txlab.engine.transformer.weights.llama import LLAMA
 from txlab.engine.transformer.weights.marian import MARIAN, NEVER, PEGASUS, in_halves
 from txlab.engine.transformer.weights.neox import NEOX
-from txlab.engine.transformer.weights.saving_tokenizers import write_tokenizers
+from txlab.engine.transformer.weights.safetensors import CONFIG, DTYPES, WEIGHTS
+from txlab.engine.transformer.weights.tokenizers import write_tokenizers
 from txlab.errors import LabError, nearest
 
 FORMS = {
@@ -121,7 +120,7 @@ def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None
     return ids
 
 
-def pieces_of(model: Model, family: Family) -> list[tuple[Piece, Tensor]]:
+def pieces_of(model: Model, family: Family) -> list[tuple[WeightMap, Tensor]]:
     """All tensors of the file, each with our parameter that it is cut from, or zeros where there is none."""
     ours_of: dict[str, Tensor] = {
         name: tensor.detach() for name, tensor in [*model.named_parameters(), *model.named_buffers()]
@@ -143,7 +142,7 @@ def widened(table: Tensor, rows: int) -> Tensor:
     return torch.cat((table.cpu(), more))
 
 
-def no_bias(piece: Piece, ours_of: Mapping[str, Tensor]) -> Tensor:
+def no_bias(piece: WeightMap, ours_of: Mapping[str, Tensor]) -> Tensor:
     """Zeros for a bias that the model does not have: as many as the rows of its matrix, or of the unembedding's."""
     beside = "embed_target" if piece.ours == "unembed_bias" else piece.ours.removesuffix(".bias")
     weight = ours_of[f"{beside}.weight"]
@@ -155,7 +154,7 @@ def order_of(model: Model) -> list[int] | None:
     return in_halves(model.shape) if isinstance(model, EncoderDecoder) else None
 
 
-def cut(piece: Piece, ours: Tensor, order: Sequence[int] | None) -> Tensor:
+def cut(piece: WeightMap, ours: Tensor, order: Sequence[int] | None) -> Tensor:
     """Their tensor."""
     if order is not None:
         for dimension in piece.stream:
@@ -163,7 +162,7 @@ def cut(piece: Piece, ours: Tensor, order: Sequence[int] | None) -> Tensor:
     return piece.cut(ours).contiguous().cpu()
 
 
-def write_tensors(path: Path, pieces: Sequence[tuple[Piece, Tensor]], order: Sequence[int] | None) -> None:
+def write_tensors(path: Path, pieces: Sequence[tuple[WeightMap, Tensor]], order: Sequence[int] | None) -> None:
     """A safetensors file, tensor by tensor: what lies in memory beside the model is one of them."""
     codes = {dtype: code for code, dtype in DTYPES.items()}
     head: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # without it transformers refuses the file

@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.attention import NO_MASK, pattern, scores
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import NO_MASK
 from txlab.engine.transformer.vision import VisionTransformer, patch_names
 from txlab.experiments.kinds.image_classification.loss import summed_loss
 from txlab.experiments.kinds.image_classification.schema import ImageScenario
@@ -122,7 +121,7 @@ class ImageExperiment:
         with self.learner.quiet(), torch.autocast(pixels.device.type, enabled=False):
             logits = self.model(pixels, "matmul", hooks)[0]  # (classes)
             last = kept[f"blocks.{self.shape.layers - 1}.leave"][0]  # (T, D)
-            votes = self.model.head(self.model.last_norm(last)).softmax(-1)  # (T, classes)
+            votes = self.model.head(self.model.final_norm(last)).softmax(-1)  # (T, classes)
         layers = range(self.shape.layers)
         q, k = (torch.cat([kept[f"blocks.{layer}.attention.{what}"] for layer in layers]) for what in ("query", "key"))
         probability, order = votes.sort(-1, descending=True)

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from torch import Tensor
 
+from txlab.engine.transformer.attention import Mask
 from txlab.engine.transformer.bert import BertShape
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.inspection import induction_scores, previous_token_scores
-from txlab.engine.transformer.masks import Mask
 from txlab.experiments.protocol import Frame
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
+from txlab.engine.transformer.attention import NO_MASK
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.masks import NO_MASK
 from txlab.experiments.kinds.language_model.batch import Batch
 from txlab.experiments.kinds.language_model.identity import identity, refuse_other
 from txlab.experiments.kinds.language_model.scoring import learn, measure, work_facts

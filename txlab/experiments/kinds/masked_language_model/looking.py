@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.attention import NO_MASK, pattern, scores
 from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import NO_MASK
 
 
 @dataclass(frozen=True)

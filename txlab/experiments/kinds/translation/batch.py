@@ -15,7 +15,7 @@ from txlab.experiments.kinds.translation.symbols import END, PAD, START
 if TYPE_CHECKING:
     import torch
 
-    from txlab.engine.transformer.masks import Mask
+    from txlab.engine.transformer.attention import Mask
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Batch:
     @property
     def source_mask(self) -> Mask:
         """The padding of the sources; nothing to mask where all are equally long."""
-        from txlab.engine.transformer.masks import NO_MASK, Padding
+        from txlab.engine.transformer.attention import NO_MASK, Padding
 
         return NO_MASK if min(self.lengths) == max(self.lengths) else Padding(self.lengths)
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask, pattern, scores
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
 
 # Where attention is, and who may look at whom there.
 SITES: dict[str, tuple[str, Mask]] = {

@@ -23,7 +23,7 @@ from txlab.tui.screens.attention.source import LEADS, THUMB, Candidate, Followin
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from txlab.engine.interpret.activation_cache import Seen
+    from txlab.engine.interpret.activation_cache import ActivationCache
     from txlab.engine.interpret.interventions import Intervention
     from txlab.engine.interpret.sites import Text
     from txlab.runs.models import OpenModel
@@ -59,8 +59,8 @@ class BenchSource:
     task: Task
     opened: OpenModel
     text: Text
-    plain: Seen
-    seen: Seen
+    plain: ActivationCache
+    seen: ActivationCache
     interventions: tuple[Intervention, ...]
     lock: Lock
     second: Text | None = None
@@ -123,7 +123,7 @@ class BenchSource:
 
     def rollout(self, site: str) -> Tensor:
         """(T, S) through all layers; kept, since every step of a cursor asks again."""
-        from txlab.engine.interpret.rollout import rollout
+        from txlab.engine.interpret.activation_cache import rollout
 
         if site not in self.rolled:
             self.rolled = {site: rollout(self.seen, site)}
@@ -293,7 +293,7 @@ class Workbench:
     def __init__(self) -> None:
         self.opened: OpenModel | None = None
         self.opened_for: tuple[str, int | None] = ("", None)
-        self.plain: Seen | None = None
+        self.plain: ActivationCache | None = None
         self.circuits: dict[tuple[Any, ...], Any] = {}  # what attention_circuits.py knows of this checkpoint
         self.lock = Lock()
 
@@ -302,9 +302,8 @@ class Workbench:
 
         LabError in one sentence where the model, the text or what is switched is not possible.
         """
-        from txlab.engine.interpret.acting import remarks
-        from txlab.engine.interpret.activation_cache import see
-        from txlab.engine.interpret.interventions import from_json
+        from txlab.engine.interpret.activation_cache import run_with_cache
+        from txlab.engine.interpret.interventions import from_json, remarks
 
         opened = self.open(task)
         text = text_of(opened, task.source, task.target)
@@ -312,8 +311,8 @@ class Workbench:
         given = tuple(from_json(switch) for switch in task.switched)
         with self.lock:
             if self.plain is None or self.plain.text != text:
-                self.plain = see(opened.model, text)
-            seen = see(opened.model, text, given, second) if given else self.plain
+                self.plain = run_with_cache(opened.model, text)
+            seen = run_with_cache(opened.model, text, given, second) if given else self.plain
             said = tuple(remarks(opened.model, given))
         known = self.circuits
         return BenchSource(task, opened, text, self.plain, seen, given, self.lock, second, said, circuits=known)

@@ -101,8 +101,7 @@ def composition_of(source: BenchSource, site: str, layer: int) -> Any:
 
 def explain_circuit(source: BenchSource, site: str, key: Key) -> Explanation:
     """Why a row says what it says."""
-    from txlab.engine.interpret.why import why_copying
-    from txlab.engine.interpret.why_composition import why_composition
+    from txlab.engine.interpret.why import why_composition, why_copying
 
     if key.circuit is not None:
         return why_copying(key.circuit, key.kind, f"head {key.head[0] + 1}.{key.head[1] + 1}")

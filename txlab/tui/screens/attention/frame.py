@@ -94,7 +94,7 @@ class Attention:
             return np.asarray(whole[layer][:, window[0], window[1]].astype(np.float32).mean(0))
         import torch
 
-        from txlab.engine.interpret.rollout import half_step
+        from txlab.engine.interpret.activation_cache import half_step
 
         if whole.shape[-1] != whole.shape[-2]:
             raise LabError("a rollout follows tokens through layers; cross-attention looks at another text (a: site)")
@@ -156,8 +156,7 @@ def explain_part(frame: Frame, part: Part, prefix: str, layer: int, head: int, i
     """Why a cell of encoder, decoder or cross-attention has its weight; LabError where the frame lacks q or k."""
     import torch
 
-    from txlab.engine.transformer.attention import explain_weight
-    from txlab.engine.transformer.masks import CAUSAL, NO_MASK
+    from txlab.engine.transformer.attention import CAUSAL, NO_MASK, explain_weight
 
     for name in (f"{prefix}/query", f"{prefix}/key"):
         if name not in frame.tensors:

@@ -98,7 +98,7 @@ def edits_table(says: Sequence[str]) -> Answer:
 
 def lens_table(source: BenchSource, question: Question) -> Answer:
     """What each layer would predict after the row of the cursor."""
-    from txlab.engine.interpret.lens import lens
+    from txlab.engine.interpret.effects import lens
 
     position = source.position(question.site, question.row)
     with source.lock:

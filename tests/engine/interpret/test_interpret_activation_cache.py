@@ -8,7 +8,7 @@ import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import Tensor
 
-from txlab.engine.interpret.activation_cache import Seen, see
+from txlab.engine.interpret.activation_cache import ActivationCache, run_with_cache
 from txlab.engine.interpret.interventions import Edge, Erratum, Intervention, Patch, ScaleHead
 from txlab.engine.interpret.sites import Model, Text, run, sites
 from txlab.engine.transformer.gpt import GPT, GPTShape
@@ -28,7 +28,7 @@ def patterns_in(model: Model, text: Text) -> dict[str, Tensor]:
     }
 
 
-def whole(seen: Seen, site: str) -> Tensor:
+def whole(seen: ActivationCache, site: str) -> Tensor:
     found = seen.sites[site]
     return torch.stack(
         [torch.stack([seen.pattern(site, layer, head) for head in range(found.heads)]) for layer in range(found.layers)]
@@ -39,7 +39,7 @@ def whole(seen: Seen, site: str) -> Tensor:
 def test_patterns_windows_and_sums_are_those_of_the_model(name: str) -> None:
     model = model_named(name).train()
     text = text_for(model)
-    seen, kept = see(model, text), patterns_in(model, text)
+    seen, kept = run_with_cache(model, text), patterns_in(model, text)
     assert model.training
     assert all(module.training for module in model.modules())
     torch.testing.assert_close(seen.logits, run(model, text), **CLOSE)
@@ -66,7 +66,7 @@ def test_patterns_windows_and_sums_are_those_of_the_model(name: str) -> None:
 def test_a_thumbnail_pools_each_tile_and_misses_nothing(name: str, pool: str) -> None:
     model = model_named(name)
     text = text_for(model)
-    seen = see(model, text)
+    seen = run_with_cache(model, text)
     for site, patterns in patterns_in(model, text).items():
         T, S = patterns.shape[-2:]
         for layer, small in seen.all_thumbnails(site, 3, pool):
@@ -87,7 +87,7 @@ def test_the_scores_of_heads_are_those_of_whole_patterns() -> None:
         parameter.data.normal_(0, 0.4)
     text = Text(tuple(torch.randint(11, (150,)).tolist()))  # several bands of rows
     patterns = patterns_in(model, text)["self"]
-    found = see(model, text).scores("self")
+    found = run_with_cache(model, text).scores("self")
     torch.testing.assert_close(found["previous"], previous_token_scores(patterns), **CLOSE)
     torch.testing.assert_close(found["induction"], induction_scores(patterns, text.ids), **CLOSE)
     torch.testing.assert_close(found["first"], patterns[:, :, 1:, 0].mean(-1), **CLOSE)
@@ -97,10 +97,12 @@ def test_the_scores_of_heads_are_those_of_whole_patterns() -> None:
 
 
 def test_scores_that_mean_nothing_are_nan_or_left_out() -> None:
-    assert set(see(model_named("translator"), text_for(model_named("translator"))).scores("cross")) == {"first"}
-    alone = see(model_named("gpt"), Text((3,))).scores("self")
+    assert set(run_with_cache(model_named("translator"), text_for(model_named("translator"))).scores("cross")) == {
+        "first"
+    }
+    alone = run_with_cache(model_named("gpt"), Text((3,))).scores("self")
     assert all(bool(values.isnan().all()) for values in alone.values())
-    once = see(model_named("gpt"), Text((3, 4, 5))).scores("self")
+    once = run_with_cache(model_named("gpt"), Text((3, 4, 5))).scores("self")
     assert bool(once["induction"].isnan().all())
     assert not bool(once["previous"].isnan().any())
 
@@ -120,14 +122,14 @@ PATCHED = [Patch("blocks.0.attention.pattern", 4, head=1), Patch("blocks.1.atten
     ],
 )
 def test_patterns_under_interventions_are_those_of_the_changed_model(interventions: Sequence[Intervention]) -> None:
-    from txlab.engine.interpret.acting import intervening, together
+    from txlab.engine.interpret.interventions import intervening, together
 
     model, text = model_named("gpt"), text_for(model_named("gpt"))
     second = Text(tuple(reversed(text.ids)))
     hooks, kept = keeping("*.pattern")
     with intervening(model, text, interventions, second) as reaching:
         logits = run(model, text, together(reaching, hooks))
-    seen = see(model, text, interventions, second)
+    seen = run_with_cache(model, text, interventions, second)
     torch.testing.assert_close(seen.logits, logits, **CLOSE)
     for layer in (1, 0, 1):
         for head in range(2):
@@ -150,7 +152,7 @@ def test_errata_of_encoders_are_seen_as_they_act(name: str, erratum: str) -> Non
     with switched_on(erratum, model, keep[0]) as hooks:
         run(model, text, hooks)
     before = run(model, text)
-    seen, kept = see(model, text, [Erratum(erratum)]), keep[1]
+    seen, kept = run_with_cache(model, text, [Erratum(erratum)]), keep[1]
     torch.testing.assert_close(seen.logits, kept["logits"][0], **CLOSE)
     assert (seen.logits - before).abs().max() > 1e-4
     torch.testing.assert_close(run(model, text), before, **CLOSE)  # nothing is left of it
@@ -161,12 +163,12 @@ def test_errata_of_encoders_are_seen_as_they_act(name: str, erratum: str) -> Non
 def test_further_hooks_act_after_the_interventions() -> None:
     model = model_named("gpt")
     hooks = Hooks({"*.pattern": lambda name, alpha: torch.ones_like(alpha) / 10})
-    seen = see(model, text_for(model), hooks=hooks)
+    seen = run_with_cache(model, text_for(model), hooks=hooks)
     torch.testing.assert_close(seen.pattern("self", 1, 0), torch.full((10, 10), 0.1, dtype=torch.float64))
 
 
 def test_the_likeliest_next_tokens_come_first() -> None:
-    seen = see(model_named("gpt"), Text((1, 2, 3)))
+    seen = run_with_cache(model_named("gpt"), Text((1, 2, 3)))
     ids, probabilities = seen.following(1, 4)
     expected = seen.logits[1].softmax(-1)
     assert ids.tolist() == expected.argsort(descending=True)[:4].tolist()
@@ -183,10 +185,10 @@ def test_what_cannot_be_seen_is_said_in_a_sentence() -> None:
         (Text((1,), (2,)), "one text alone"),
     ]:
         with pytest.raises(LabError, match=part):
-            see(model, wrong)
+            run_with_cache(model, wrong)
     with pytest.raises(LabError, match="no target"):
-        see(pair, Text((1, 2)))
-    seen = see(model, Text((1, 2)))
+        run_with_cache(pair, Text((1, 2)))
+    seen = run_with_cache(model, Text((1, 2)))
     with pytest.raises(LabError, match=r"heads 1\.1 to 2\.2; 3\.1"):
         seen.pattern("self", 2, 0)
     with pytest.raises(LabError, match="there is: self"):
