@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even
+from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.features import tabular
-from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
+from txlab.engine.rl.rollouts import Rollouts
 from txlab.engine.rl.worlds import world_named
 
 METHODS = ("offline-lambda-return", "accumulating", "true-online", "replacing")
@@ -43,13 +43,13 @@ def measure(runs: int = RUNS) -> dict[str, Any]:
     process = world_named("walk-19").process
     true, counted = solved(process, even(process), 1.0), np.flatnonzero(~process.terminal)
     lams, alphas = (grid.ravel() for grid in np.meshgrid(LAMS, ALPHAS, indexing="ij"))
-    settings = Settings(alphas, lams, 1.0)
+    settings = PredictionSettings(alphas, lams, 1.0)
 
     begin = time.process_time()
-    lives = Lives(process, np.arange(runs))
-    lived = [lives.episodes() for _ in range(EPISODES)]
+    rollouts = Rollouts(process, np.arange(runs))
+    lived = [rollouts.episodes() for _ in range(EPISODES)]
     walking = time.process_time() - begin
-    steps = int(lives.begin.sum())
+    steps = int(rollouts.begin.sum())
 
     seconds, best = {}, {}
     for method in METHODS:

@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from txlab.engine.rl.prediction import METHODS
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 from txlab.experiments.explanations import explain, explain_metric
 from txlab.experiments.kinds.prediction import build, explain_frame, resolve
@@ -89,8 +89,8 @@ def test_scores_are_the_mean_error_of_the_plain_functions() -> None:
     recorded(experiment, 7)
     frame = experiment.frame()
     score, error = np.asarray(frame.tensors["sweep/score"]), np.asarray(frame.tensors["sweep/error"])
-    lives = Lives(experiment.process, seeds_of(1, 6))
-    lived = [lives.episodes() for _ in range(7)]
+    rollouts = Rollouts(experiment.process, seeds_of(1, 6))
+    lived = [rollouts.episodes() for _ in range(7)]
     features, true = experiment.features, np.array([0, 1, 2, 3, 4, 5, 0]) / 6
     for m, method in enumerate(GRID["predict"]["methods"]):
         for i, lam in enumerate(GRID["predict"]["lam"]):
@@ -184,12 +184,12 @@ def test_values_that_run_away_are_recorded_as_infinite_and_end_no_run(tmp_path: 
 def test_a_watched_run_is_the_plain_rule_step_by_step() -> None:
     experiment = build(scenario(WATCHED))
     assert isinstance(experiment, TransitionExperiment)
-    lives = Lives(experiment.process, seeds_of(1, 1))
+    rollouts = Rollouts(experiment.process, seeds_of(1, 1))
     w = [np.full(7, 0.5) for _ in range(3)]
     settings = [("accumulating", 0.2, 0.8), ("true-online", 0.2, 0.8), ("td-0", 0.1, 0.0)]
     made = 0
     while made < 50:
-        episode = lives.episodes().of(0)
+        episode = rollouts.episodes().of(0)
         recorded(experiment, len(episode.rewards))
         made += len(episode.rewards)
         for i, (method, alpha, lam) in enumerate(settings):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.rollouts import Episode, Lives
+from txlab.engine.rl.rollouts import Episode, Rollouts
 
 
 def walk(states: int, left: float, right: float, limit: int = 0, discount: float = 1.0) -> Process:
@@ -18,5 +18,5 @@ def walk(states: int, left: float, right: float, limit: int = 0, discount: float
 
 def some_episodes(process: Process, many: int, seed: int = 1) -> list[Episode]:
     """The first episodes of one life."""
-    lives = Lives(process, np.array([seed]))
-    return [lives.episodes().of(0) for _ in range(many)]
+    rollouts = Rollouts(process, np.array([seed]))
+    return [rollouts.episodes().of(0) for _ in range(many)]

@@ -28,10 +28,9 @@ from txlab.engine.rl.dynamic_programming import (
     sweeps,
     values,
 )
+from txlab.engine.rl.exact_values import check_values_exist, solved
 from txlab.engine.rl.finite_horizon import from_start, success_within, value_within
-from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.undiscounted import check
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError, RunFailed
 
@@ -305,11 +304,11 @@ def test_figure_4_1_takes_as_many_sweeps_as_it_does(order: str, count: int) -> N
 
 def test_a_policy_that_never_ends_is_refused_where_that_costs() -> None:
     process = corners()
-    check(process, 1.0, even(process))
-    check(process, 1.0)
+    check_values_exist(process, 1.0, even(process))
+    check_values_exist(process, 1.0)
     with pytest.raises(LabError, match=r"from cell 1 \(and 10 other states\) this policy never ends"):
-        check(process, 1.0, constant(process, 0))
-    check(process, 0.99, constant(process, 0))
+        check_values_exist(process, 1.0, constant(process, 0))
+    check_values_exist(process, 0.99, constant(process, 0))
     with pytest.raises(LabError, match="never ends"):
         solved(process, constant(process, 0), 1.0)
 
@@ -325,11 +324,11 @@ def test_a_policy_that_never_ends_is_refused_where_that_costs() -> None:
 def test_best_values_without_discount_exist_unless_a_cycle_pays(rewards: tuple[float, ...], words: str | None) -> None:
     process = chain(rewards)
     if words is None:
-        check(process, 1.0)
+        check_values_exist(process, 1.0)
         assert settled(sweeps(process, 1.0)).v[0] == max(0.0 if rewards[0] == 0 else -np.inf, sum(rewards[1:]))
     else:
         with pytest.raises(LabError, match=words):
-            check(process, 1.0)
+            check_values_exist(process, 1.0)
 
 
 def walk(there: float, back: float, leave: float) -> Process:
@@ -345,26 +344,26 @@ def walk(there: float, back: float, leave: float) -> Process:
 def test_a_cycle_that_pays_here_and_costs_there_is_judged_as_a_whole(there: float, back: float, fine: bool) -> None:
     process = walk(there, back, 1.0)
     if fine:
-        check(process, 1.0)
+        check_values_exist(process, 1.0)
         assert settled(sweeps(process, 1.0)).v.tolist() == [1.0, -3.0, 0.0]
     else:
         with pytest.raises(LabError, match="for ever"):
-            check(process, 1.0)
+            check_values_exist(process, 1.0)
 
 
 def test_a_world_without_a_way_out_is_refused_and_the_state_named() -> None:
     outcomes = {(0, 0): [Outcome(0.5, 1, -1.0, True), Outcome(0.5, 2, -1.0)], (2, 0): [Outcome(1.0, 2, -1.0)]}
     process = compiled(["go"], ["a", "b", "pit"], outcomes, 0)
     with pytest.raises(LabError, match=r"from a \(and 1 other state\) no policy ends for certain"):
-        check(process, 1.0)
-    check(process, 1 - 1e-9)
+        check_values_exist(process, 1.0)
+    check_values_exist(process, 1 - 1e-9)
 
 
 def test_with_chance_in_every_choice_a_soft_policy_ends_where_a_hard_one_might_not() -> None:
     process = corners()
-    check(process, 1.0, epsilon=0.1)
+    check_values_exist(process, 1.0, epsilon=0.1)
     with pytest.raises(LabError, match="never ends"):
-        check(walk(-1.0, -1.0, 0.0), 1.0, constant(walk(-1.0, -1.0, 0.0), 0))
+        check_values_exist(walk(-1.0, -1.0, 0.0), 1.0, constant(walk(-1.0, -1.0, 0.0), 0))
 
 
 # Cut off

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from txlab.engine.rl.features import radial, tabular
 from txlab.engine.rl.network import NetworkSweep, NetworkTD, perceptron
 from txlab.engine.rl.prediction import METHODS
-from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
+from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
 from txlab.engine.rl.returns import returns
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.rollouts import Rollouts
 
-SETTINGS = Settings(np.array([0.1, 0.3, 0.05]), np.array([0.0, 0.8, 1.0]), 0.9)
+SETTINGS = PredictionSettings(np.array([0.1, 0.3, 0.05]), np.array([0.0, 0.8, 1.0]), 0.9)
 
 
 def made(seed: int, hidden: int = 5) -> nn.Module:
@@ -27,7 +27,7 @@ def test_without_hidden_units_it_is_the_linear_unit(limit: int) -> None:
     linear = PredictionSweep("accumulating", features, 5, SETTINGS)
     first = next(iter(networks.learner.parameters.values()))  # (M·K, 1, D)
     linear.weights = first.numpy().reshape(5, 3, 4).swapaxes(1, 2).copy()
-    one, other = Lives(walk(5, 0, 1, limit), np.arange(5)), Lives(walk(5, 0, 1, limit), np.arange(5))
+    one, other = Rollouts(walk(5, 0, 1, limit), np.arange(5)), Rollouts(walk(5, 0, 1, limit), np.arange(5))
     for _ in range(4):
         networks.learn(one.episodes())
         linear.learn(other.episodes())
@@ -76,10 +76,10 @@ def by_autograd(module: nn.Module, alpha: float, lam: float, x: Tensor, rewards:
 def test_many_networks_at_once_are_each_what_it_would_be_alone() -> None:
     features, runs = tabular(7), 3
     sweep = NetworkSweep(features, np.arange(runs), SETTINGS, hidden=6)
-    lives = Lives(walk(5, 0, 1), np.arange(runs))
+    rollouts = Rollouts(walk(5, 0, 1), np.arange(runs))
     alone = [[perceptron(7, 6, torch.Generator().manual_seed(run)) for _ in SETTINGS.alphas] for run in range(runs)]
     for _ in range(3):  # three episodes: the traces of one must not go over into the next
-        episodes = lives.episodes()
+        episodes = rollouts.episodes()
         sweep.learn(episodes)
         for run in range(runs):
             lived = episodes.of(run)

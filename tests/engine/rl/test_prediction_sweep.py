@@ -9,25 +9,25 @@ from small_walks import walk
 
 from txlab.engine.rl import prediction_sweep
 from txlab.engine.rl.dynamic_programming import even
+from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.features import Features, aggregated, radial, tabular
-from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.prediction import METHODS
-from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings, rms_error
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep, rms_error
+from txlab.engine.rl.rollouts import Rollouts
 
-SETTINGS = Settings(np.array([0.1, 0.4, 0.9, 0.3]), np.array([0.0, 0.8, 0.5, 1.0]), 1.0)
+SETTINGS = PredictionSettings(np.array([0.1, 0.4, 0.9, 0.3]), np.array([0.0, 0.8, 0.5, 1.0]), 1.0)
 RUNS, EPISODES = 7, 3
 
 
 def both_ways(method: str, features: Features, limit: int) -> tuple[np.ndarray, np.ndarray]:
     """(M, D, K) weights: in batches, and by the plain functions."""
-    lives = Lives(walk(7, -1, 1, limit), np.arange(RUNS))
+    rollouts = Rollouts(walk(7, -1, 1, limit), np.arange(RUNS))
     settings = SETTINGS if METHODS[method].depth != "n" else replace(SETTINGS, depths=np.array([1, 3, 1, 40]))
     sweep = PredictionSweep(method, features, RUNS, settings, 0.25)
     plain = sweep.weights.copy()
     cut = 0
     for _ in range(EPISODES):
-        episodes = lives.episodes()
+        episodes = rollouts.episodes()
         cut += int((~episodes.ended).sum())
         sweep.learn(episodes)
         for run in range(RUNS):
@@ -69,12 +69,14 @@ def test_before_anything_is_learnt_the_error_is_the_spread_of_the_values() -> No
 def test_accumulating_traces_explode_without_a_warning() -> None:
     """λ = .9, α = 1 on the 19-state walk: kept, and said to be infinite where it is no number any more."""
     process = walk(19, -1, 1)
-    lives = Lives(process, np.arange(20))
-    sweep = PredictionSweep("accumulating", tabular(21), 20, Settings(np.array([1.0, 3.0]), np.array([0.9, 1.0]), 1.0))
+    rollouts = Rollouts(process, np.arange(20))
+    sweep = PredictionSweep(
+        "accumulating", tabular(21), 20, PredictionSettings(np.array([1.0, 3.0]), np.array([0.9, 1.0]), 1.0)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(30):
-            sweep.learn(lives.episodes())
+            sweep.learn(rollouts.episodes())
         found = sweep.rms_error(solved(process, even(process), 1.0), np.arange(1, 20))
     assert found.max(axis=0)[0] > 1e6
     assert np.isinf(found[:, 1]).any()
@@ -85,15 +87,15 @@ def test_accumulating_traces_explode_without_a_warning() -> None:
 def test_the_best_settings_of_the_19_state_walk_are_about_where_the_books_curves_are_lowest() -> None:
     """A tenth of the runs of `txlab verify`; replacing traces are best, Mehlig's off-line sum runs away."""
     process, runs = walk(19, -1, 1), 30
-    true, lives = solved(process, even(process), 1.0), Lives(process, np.arange(runs))
+    true, rollouts = solved(process, even(process), 1.0), Rollouts(process, np.arange(runs))
     at = {"offline-lambda-return": 0.35, "accumulating": 0.3, "true-online": 0.4, "replacing": 0.5, "offline-sum": 0.35}
     sweeps = {
-        name: PredictionSweep(name, tabular(21), runs, Settings(np.array([alpha]), np.array([0.8]), 1.0))
+        name: PredictionSweep(name, tabular(21), runs, PredictionSettings(np.array([alpha]), np.array([0.8]), 1.0))
         for name, alpha in at.items()
     }
     errors = dict.fromkeys(at, 0.0)
     for _ in range(10):
-        episodes = lives.episodes()
+        episodes = rollouts.episodes()
         for name, sweep in sweeps.items():
             sweep.learn(episodes)
             errors[name] += sweep.rms_error(true, np.arange(1, 20)).mean() / 10

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from txlab.engine.rl.returns import lambda_returns, n_step_returns, returns
-from txlab.engine.rl.traces import accumulating, dutch, replacing
+from txlab.engine.rl.returns import accumulating, dutch, lambda_returns, n_step_returns, replacing, returns
 
 CHANCE = np.random.default_rng(3)
 REWARDS = CHANCE.normal(size=7)

@@ -168,7 +168,7 @@ def test_q_learning_finds_the_edge_of_the_cliff() -> None:
     assert (returns == -13).all()
     assert (lengths == 13).all()
     assert ended.all()
-    chances = policies(CLIFF, sweep.q(), sweep.heats, "epsilon-greedy")
+    chances = policies(CLIFF, sweep.q(), sweep.exploration, "epsilon-greedy")
     live = ~CLIFF.terminal
     assert np.allclose(chances[:, live].sum(axis=2), 1)
     way = likely_path(CLIFF, chances.mean(axis=0))

@@ -8,9 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.rl.dynamic_programming import settled, sweep, sweeps
-from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.exact_values import check_values_exist, solved
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.undiscounted import check
 from txlab.errors import LabError
 
 LONG = 3000
@@ -62,12 +61,12 @@ def test_best_values_are_refused_where_a_policy_gains_for_ever_or_all_lose_for_e
     pays, lost = (found > 1e-9).any(), (found < -1e-9).all(axis=0)
     if pays:
         with pytest.raises(LabError, match="collect reward for ever"):
-            check(process, 1.0)
+            check_values_exist(process, 1.0)
     elif lost.any():
         with pytest.raises(LabError, match=f"from {process.states[int(lost.argmax())]}.* no policy ends for certain"):
-            check(process, 1.0)
+            check_values_exist(process, 1.0)
     else:
-        check(process, 1.0)
+        check_values_exist(process, 1.0)
         v = settled(sweeps(process, 1.0), 1e-10, 100_000).v
         np.testing.assert_allclose(sweep(process, v, 1.0), v, atol=1e-8)
 
@@ -95,7 +94,7 @@ def test_a_policy_is_refused_where_it_goes_on_for_ever_and_that_is_not_free(seed
     later = np.abs(late - early).max()
     if later > 1e-6:
         with pytest.raises(LabError, match="this policy never ends"):
-            check(process, 1.0, policy)
+            check_values_exist(process, 1.0, policy)
     else:
-        check(process, 1.0, policy)
+        check_values_exist(process, 1.0, policy)
         np.testing.assert_allclose(solved(process, policy, 1.0), late, atol=1e-6)

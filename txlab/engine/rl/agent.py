@@ -16,17 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from txlab.engine.explain import Explanation
-from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.draws import Draws, uniforms
 from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.policies import exploring, probabilities, soft, tied
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.checking import checked
-from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
-from txlab.engine.rl.rules.step_context import Moment
-from txlab.engine.rl.rules.stepped import SteppedModel, shell
-from txlab.engine.rl.rules.transition_table import ENDED, Block, Happening, Model
-from txlab.engine.rl.settings import TITLES, Rule, Settings
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.settings import TITLES, Rule, Settings, checked
+from txlab.engine.rl.transition_table import ENDED, SteppedTransitions, Transition, TransitionTable, process_shell
+from txlab.engine.rl.update import StepContext, Term, Update
 from txlab.errors import LabError, nearest
 
 NEVER = 1 << 62
@@ -57,24 +54,24 @@ class Agent:
         self.total = 0.0  # what it has earned so far
         self.pending: int | None = None  # the action already chosen for the present state, by rules that do that
         self.latest: tuple[int, int] | None = None  # the pair (s, k) updated last
-        self.live_in(process)
+        self.enter_world(process)
         for name in self.tables:
-            setattr(self, name, [[settings.initial] * len(row) for row in self.model.actions])
-        self.records: list[list[Any]] = [[None] * len(row) for row in self.model.actions]
-        self.told_when: list[tuple[int, Settings, float]] = [(0, self.settings, self.gamma)]
-        self.state = self.model.begin(float(uniforms(seed, -1, 1)[0, 0, 3]))
+            setattr(self, name, [[settings.initial] * len(row) for row in self.world.actions])
+        self.records: list[list[Any]] = [[None] * len(row) for row in self.world.actions]
+        self.settings_history: list[tuple[int, Settings, float]] = [(0, self.settings, self.gamma)]
+        self.state = self.world.begin(float(uniforms(seed, -1, 1)[0, 0, 3]))
         self.prepare()
 
     rows: list[Row]
 
-    def live_in(self, process: Process | Environment) -> None:
+    def enter_world(self, process: Process | Environment) -> None:
         if isinstance(process, Process):
             self.process: Process = process
-            self.model: Model = Model(process)
+            self.world: TransitionTable = TransitionTable(process)
         else:
-            self.process = shell(process)
-            self.model = SteppedModel(process, self.process)
-        pairs = [s * self.model.choices + a for s, row in enumerate(self.model.actions) for a in row]
+            self.process = process_shell(process)
+            self.world = SteppedTransitions(process, self.process)
+        pairs = [s * self.world.choices + a for s, row in enumerate(self.world.actions) for a in row]
         self.pairs = np.array(pairs, dtype=np.int64)
 
     def prepare(self) -> None:
@@ -85,29 +82,29 @@ class Agent:
     @property
     def gamma(self) -> float:
         """γ: the one that was set, or the world's own."""
-        return self.model.discount if self.settings.gamma is None else self.settings.gamma
+        return self.world.discount if self.settings.gamma is None else self.settings.gamma
 
     @property
-    def cut(self) -> int:
+    def last_step(self) -> int:
         """The last step that the present episode may have."""
         # In an edited world the limit may be behind already: then the next step is the last.
-        return max(self.began + self.model.limit - 1, self.updates) if self.model.limit else NEVER
+        return max(self.began + self.world.limit - 1, self.updates) if self.world.limit else NEVER
 
-    def loop(self, block: Block, steps: int) -> None:
+    def loop(self, draws: Draws, steps: int) -> None:
         raise NotImplementedError(f"the rule {self.rule} has no loop")
 
-    def turn(self, t: int, total: float, u: float) -> int:
+    def end_episode(self, t: int, total: float, u: float) -> int:
         """The episode is over with step t: note what it earned; the state in which the next one begins."""
         self.returns.append(total)
         self.lengths.append(t - self.began + 1)
         self.ends.append(t + 1)
         self.began = t + 1
-        return self.model.begin(u)
+        return self.world.begin(u)
 
     def choose(self, row: Row, u0: float, u1: float) -> int:
         """An action of the policy of the present episode; the loops write this out."""
-        chance, temperature = exploring(self.settings, len(self.returns))
-        if u0 < chance:
+        epsilon, temperature = exploring(self.settings, len(self.returns))
+        if u0 < epsilon:
             return soft(row, temperature, u1) if self.settings.policy == "softmax" else int(u1 * len(row))
         return tied(row, u1)
 
@@ -118,7 +115,7 @@ class Agent:
         while updates > 0:
             steps = min(updates, BLOCK)
             # One more: the action that SARSA looks ahead to is the one that the next step will take.
-            self.loop(Block(self.seed, self.updates, steps + 1), steps)
+            self.loop(Draws(self.seed, self.updates, steps + 1), steps)
             self.updates += steps
             updates -= steps
 
@@ -133,9 +130,9 @@ class Agent:
 
     def spread(self, rows: Sequence[Sequence[float]]) -> np.ndarray:
         """(S, A) of rows over the allowed actions, NaN elsewhere."""
-        found = np.full(self.model.size * self.model.choices, np.nan)
+        found = np.full(self.world.size * self.world.choices, np.nan)
         found[self.pairs] = [value for row in rows for value in row]
-        return found.reshape(self.model.size, self.model.choices)
+        return found.reshape(self.world.size, self.world.choices)
 
     def v(self) -> np.ndarray:
         """(S) maxₐ Q(s, a), or V; 0 where nothing can be done."""
@@ -160,31 +157,35 @@ class Agent:
     @property
     def last(self) -> Update | None:
         """The update made last."""
-        return None if self.latest is None else self.told(*self.latest, self.records[self.latest[0]][self.latest[1]])
+        return (
+            None
+            if self.latest is None
+            else self.explain_update(*self.latest, self.records[self.latest[0]][self.latest[1]])
+        )
 
     def last_at(self, state: int, action: int = -1) -> Update | None:
         """The last update of this cell, whenever it was; None if there was none since the world became what it is."""
-        actions = self.model.actions[state]
+        actions = self.world.actions[state]
         if action not in actions:
             return None
         k = actions.index(action)
         record = self.records[state][k]
-        return None if record is None else self.told(state, k, record)
+        return None if record is None else self.explain_update(state, k, record)
 
-    def told(self, state: int, k: int, record: Any) -> Update:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
         raise NotImplementedError(f"the rule {self.rule} does not tell")
 
-    def moment(self, t: int) -> Moment:
+    def context(self, t: int) -> StepContext:
         """What held at step t."""
-        _, settings, gamma = self.told_when[bisect_right(self.told_when, t, key=lambda each: each[0]) - 1]
+        _, settings, gamma = self.settings_history[bisect_right(self.settings_history, t, key=lambda each: each[0]) - 1]
         episode = bisect_right(self.ends, t)
-        return Moment(t, episode, settings, gamma, self.seed, self.model)
+        return StepContext(t, episode, settings, gamma, self.seed, self.world)
 
-    def account(
+    def make_update(
         self,
-        moment: Moment,
+        context: StepContext,
         pair: tuple[int, int],
-        happening: Happening,
+        transition: Transition,
         *,
         before: float,
         after: float,
@@ -196,17 +197,17 @@ class Agent:
     ) -> Update:
         """What a loop's record of a step comes to, for all rules that make one: `pair` is (s, k) and what happened
         there, `ahead` the k of a′ in the next state; the rest is the rule's own."""
-        (s, k), (reward, then, end) = pair, happening
-        actions = self.model.actions
+        (s, k), (reward, then, end) = pair, transition
+        actions = self.world.actions
         return Update(
-            number=moment.t + 1,
-            episode=moment.episode,
+            number=context.t + 1,
+            episode=context.episode,
             state=s,
             action=actions[s][k] if k >= 0 else -1,
             reward=reward,
             next=then,
             done=end == ENDED,
-            truncated=end != ENDED and self.closed(moment.t),
+            truncated=end != ENDED and self.closed(context.t),
             next_action=actions[then][ahead] if ahead >= 0 else -1,
             before=before,
             after=after,
@@ -234,30 +235,30 @@ class Agent:
 
     def note(self) -> None:
         """From this step on these numbers hold."""
-        if self.told_when[-1][0] == self.updates:
-            self.told_when.pop()
-        self.told_when.append((self.updates, self.settings, self.gamma))
+        if self.settings_history[-1][0] == self.updates:
+            self.settings_history.pop()
+        self.settings_history.append((self.updates, self.settings, self.gamma))
 
     def greedy_path(self, limit: int = 1000) -> tuple[list[int], float]:
         """States that the greedy policy goes through from where an episode begins, and the return; at most `limit`
         steps. Chance (outcomes, ties) is a stream of its own, the same whenever it is asked."""
-        with self.model.aside():
+        with self.world.aside():
             return self._greedy_path(limit)
 
     def _greedy_path(self, limit: int) -> tuple[list[int], float]:
-        block = Block(self.seed ^ 0x5EED, 0, 1)
-        s, total, path, u1, happens = 0, 0.0, [], block.u1, self.model.sampler(block)
+        draws = Draws(self.seed ^ 0x5EED, 0, 1)
+        s, total, path, u1, draw_transition = 0, 0.0, [], draws.u1, self.world.sampler(draws)
         for step in range(limit):
             place = step % 256
             if place == 0:
-                block = Block(self.seed ^ 0x5EED, step, 256)
-                u1, happens = block.u1, self.model.sampler(block)
+                draws = Draws(self.seed ^ 0x5EED, step, 256)
+                u1, draw_transition = draws.u1, self.world.sampler(draws)
             if step == 0:
-                s = self.model.begin(block.u3[0])
+                s = self.world.begin(draws.u3[0])
                 path = [s]
             row = self.acting_row(s)
             k = tied(row, u1[place])
-            reward, s, end = self.model.moves[s][k] or happens(s, k, place)
+            reward, s, end = self.world.moves[s][k] or draw_transition(s, k, place)
             total += reward
             path.append(s)
             if end:
@@ -275,27 +276,27 @@ class Agent:
         """
         self.check_adoptable(process)
         olds = [int(s) for s in states]
-        if len(olds) != process.size or max(olds, default=-1) >= self.model.size:
-            raise LabError(f"{process.size} states need as many old numbers, each below {self.model.size}")
+        if len(olds) != process.size or max(olds, default=-1) >= self.world.size:
+            raise LabError(f"{process.size} states need as many old numbers, each below {self.world.size}")
         news = {old: new for new, old in enumerate(olds) if old >= 0}
-        actions = self.model.actions
-        self.live_in(process)
+        actions = self.world.actions
+        self.enter_world(process)
 
         def carried(table: list[list[Any]], empty: Any) -> list[list[Any]]:
             rows = []
-            for s, allowed in enumerate(self.model.actions):
+            for s, allowed in enumerate(self.world.actions):
                 known = {} if olds[s] < 0 else dict(zip(actions[olds[s]], table[olds[s]], strict=True))
                 rows.append([known.get(a, empty) for a in allowed])
             return rows
 
         for name in self.tables:
             setattr(self, name, carried(getattr(self, name), self.settings.initial))
-        self.records = [[self.renumbered(record, news) for record in row] for row in carried(self.records, None)]
+        self.records = [[self.renumber_record(record, news) for record in row] for row in carried(self.records, None)]
         self.latest = None
-        self.moved(olds, news, actions)
+        self.renumber_states(olds, news, actions)
         self.pending = None
         there = news.get(self.state, -1)
-        if there >= 0 and self.model.actions[there]:
+        if there >= 0 and self.world.actions[there]:
             self.state = there
         else:
             self.restart()
@@ -304,28 +305,28 @@ class Agent:
 
     def check_adoptable(self, process: Process) -> None:
         """LabError if `adopt` is not possible; nothing is changed."""
-        if isinstance(self.model, SteppedModel):
-            raise LabError(f"{self.model.environment.name} can only be stepped: there is nothing in it to edit")
+        if isinstance(self.world, SteppedTransitions):
+            raise LabError(f"{self.world.environment.name} can only be stepped: there is nothing in it to edit")
         if tuple(self.process.actions) != tuple(process.actions):
             raise LabError("the edited world has other actions: begin a new learner")
 
-    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+    def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
         """A record in the new numbering; None where the state that it led to is no more, or is another."""
         if record is None:
             return None
         t, (reward, then, end), before, row, *rest = record
         there = news.get(then, -1)
-        if there < 0 or len(self.model.actions[there]) != len(row):
+        if there < 0 or len(self.world.actions[there]) != len(row):
             return None
         return (t, (reward, there, end), before, row, *rest)
 
-    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+    def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         """Bring what else the rule keeps into the new numbering."""
 
     def restart(self) -> None:
         """Begin the present episode again; it is the same number still."""
         self.began, self.total, self.pending = self.updates, 0.0, None
-        self.state = self.model.begin(float(uniforms(self.seed, self.updates - 1, 1)[0, 0, 3]))
+        self.state = self.world.begin(float(uniforms(self.seed, self.updates - 1, 1)[0, 0, 3]))
 
     # An exact restart
 
@@ -342,10 +343,10 @@ class Agent:
             "returns": np.array(self.returns, dtype=np.float64),
             "lengths": np.array(self.lengths, dtype=np.int64),
             "ends": np.array(self.ends, dtype=np.int64),
-            "settings": [[t, vars(settings), gamma] for t, settings, gamma in self.told_when],
+            "settings": [[t, vars(settings), gamma] for t, settings, gamma in self.settings_history],
             "tables": {name: self.spread(getattr(self, name)) for name in self.tables},
             "records": json.dumps(self.records),
-            "outside": self.model.state(),
+            "outside": self.world.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -356,13 +357,13 @@ class Agent:
         self.returns = np.asarray(state["returns"]).tolist()
         self.lengths = np.asarray(state["lengths"]).tolist()
         self.ends = np.asarray(state["ends"]).tolist()
-        self.told_when = [(int(t), Settings(**kept), float(gamma)) for t, kept, gamma in state["settings"]]
-        self.settings = self.told_when[-1][1]
+        self.settings_history = [(int(t), Settings(**kept), float(gamma)) for t, kept, gamma in state["settings"]]
+        self.settings = self.settings_history[-1][1]
         for name in self.tables:
             flat = np.asarray(state["tables"][name], dtype=np.float64)
-            setattr(self, name, [flat[s, row].tolist() for s, row in enumerate(self.model.actions)])
+            setattr(self, name, [flat[s, row].tolist() for s, row in enumerate(self.world.actions)])
         self.records = json.loads(state["records"])
-        self.model.load(state["outside"])
+        self.world.load(state["outside"])
         self.prepare()
 
 

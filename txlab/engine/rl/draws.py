@@ -6,6 +6,8 @@ it came, a resume repeats nothing by accident, and an agent in a batch lives the
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 EACH = 4
@@ -39,3 +41,19 @@ def uniforms(seeds: np.ndarray | int, begin: np.ndarray | int, steps: int) -> np
     halves = bits.astype("<u8", copy=False).view("<u4")
     found: np.ndarray = halves.reshape(len(bits), steps, EACH) * 2.0**-32
     return found
+
+
+class Draws:
+    """The draws of steps begin … begin + steps − 1 of one agent, a column each; `u0` is a list, for it is read most."""
+
+    def __init__(self, seed: int, begin: int, steps: int) -> None:
+        columns = np.ascontiguousarray(uniforms(seed, begin, steps)[0].T)  # (4, steps)
+        self.columns = columns
+        self.u0: list[float] = columns[0].tolist()
+        self.u1: Any = memoryview(columns[1])  # read now and then: as a list it would cost every step
+        self.u2: Any = memoryview(columns[2])
+        self.u3: Any = memoryview(columns[3])
+
+    def normal(self) -> Any:
+        """A normal number a step, by Box and Muller (1958): √(−2 ln(1 − u₂)) cos 2πu₃."""
+        return memoryview(np.sqrt(-2.0 * np.log1p(-self.columns[2])) * np.cos(2.0 * np.pi * self.columns[3]))

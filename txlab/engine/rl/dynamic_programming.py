@@ -3,7 +3,7 @@
 Notable: everything is made of `backup` and of what is done with its Q: averaged over a policy it evaluates, its maximum
 is value iteration, and the policy that takes the maximum is an improvement. What takes long is an iterator that gives
 one sweep after another, so that whoever drives it may look, count, or stop. Nothing here tests whether the values
-exist where γ = 1: that is `undiscounted.check`.
+exist where γ = 1: that is `exact_values.check_values_exist`.
 
 Erratum of Wang §6.1 (M2): a policy is improved with its own value V^π. Written with V* in its place there is nothing
 to iterate: who has V* has the best policy in one step, and who has not cannot take it. So that form has no variant.
@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.process import Process
 from txlab.errors import LabError, RunFailed
 

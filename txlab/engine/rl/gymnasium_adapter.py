@@ -18,7 +18,7 @@ import numpy as np
 
 from txlab.engine.rl.environment import OTHERWISE
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.rules.stepped import shell
+from txlab.engine.rl.transition_table import process_shell
 from txlab.engine.rl.world import Layout, World
 from txlab.errors import LabError, nearest, one_line
 
@@ -100,7 +100,7 @@ def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
         )
     layout = Layout(height, width, place, tuple(layers))
     return World(
-        f"gymnasium:{id}", id, shell(environment), layout, f"Gymnasium {id}", notes=tuple(notes),
+        f"gymnasium:{id}", id, process_shell(environment), layout, f"Gymnasium {id}", notes=tuple(notes),
         environment=lambda: stepped(id, discount, limit),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.rl.features import Features
-from txlab.engine.rl.prediction_sweep import Settings, rms_error
+from txlab.engine.rl.prediction_sweep import PredictionSettings, rms_error
 from txlab.engine.rl.rollouts import Episodes
 
 Parameters = dict[str, Tensor]
@@ -123,7 +123,7 @@ class NetworkSweep:
     The networks of a run begin alike under every setting: with what `seeds` (M) draws.
     """
 
-    def __init__(self, features: Features, seeds: np.ndarray, settings: Settings, hidden: int) -> None:
+    def __init__(self, features: Features, seeds: np.ndarray, settings: PredictionSettings, hidden: int) -> None:
         M, K = len(seeds), len(settings.alphas)
         modules = [
             module

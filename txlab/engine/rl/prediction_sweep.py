@@ -27,7 +27,7 @@ the cache."""
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class PredictionSettings:
     """K settings of one rule: alphas (K), depths (K), which are λ or the n of n-step TD, and γ of all."""
 
     alphas: np.ndarray
@@ -38,7 +38,9 @@ class Settings:
 class PredictionSweep:
     """Weights (M, D, K) of a rule, and what an episode of every run does to them."""
 
-    def __init__(self, method: str, features: Features, runs: int, settings: Settings, initial: float = 0.0) -> None:
+    def __init__(
+        self, method: str, features: Features, runs: int, settings: PredictionSettings, initial: float = 0.0
+    ) -> None:
         self.method, self.features, self.settings = method, features, settings
         start = features.weights(initial)
         self.weights = np.empty((runs, features.size, len(settings.alphas)))
@@ -89,7 +91,9 @@ def going_on(lengths: np.ndarray, t: int) -> int:
     return int(np.searchsorted(-lengths, -t, side="left"))
 
 
-def online(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, kind: TraceKind) -> None:
+def online(
+    w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings, kind: TraceKind
+) -> None:
     """At every step: δ (n, K) = r + γ O(s′) − O(s), traces e (n, D, K), w ← w + (α δ) e."""
     alphas, decay, gamma = settings.alphas, settings.gamma * settings.depths, settings.gamma
     traces, product = np.zeros_like(w), np.empty_like(w)
@@ -118,7 +122,7 @@ def online(w: np.ndarray, features: Features, episodes: Episodes, settings: Sett
             on += change
 
 
-def td_0(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+def td_0(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
     """No traces at all: w ← w + α δ x(s)."""
     for t in range(int(episodes.lengths[0])):
         n = going_on(episodes.lengths, t)
@@ -130,7 +134,7 @@ def td_0(w: np.ndarray, features: Features, episodes: Episodes, settings: Settin
 
 
 def targets_of(
-    w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, lams: np.ndarray
+    w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings, lams: np.ndarray
 ) -> np.ndarray:
     """(T, R, K): λ-returns by the weights as they are. Backwards; an episode joins in at its own last step."""
     T, gamma = int(episodes.lengths[0]), settings.gamma
@@ -147,7 +151,7 @@ def targets_of(
     return found
 
 
-def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
     """w ← w + α [ G_t:t+n − O(sₜ) ] x(sₜ), all settings of one n together, from the first step to the last."""
     T, gamma, lengths = int(episodes.lengths[0]), settings.gamma, episodes.lengths
     runs, rewards = np.arange(len(w)), episodes.rewards.T  # 0 after the end
@@ -165,12 +169,14 @@ def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: S
         w[:, :, these] = part
 
 
-def offline_lambda_return(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+def offline_lambda_return(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
     """First all targets, then w ← w + α [ Gₜ^λ − O(sₜ) ] x(sₜ) from the first step to the last."""
     walk_again(w, features, episodes, settings, targets_of(w, features, episodes, settings, settings.depths))
 
 
-def monte_carlo(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings, first_visit: bool) -> None:
+def monte_carlo(
+    w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings, first_visit: bool
+) -> None:
     """The same with returns for targets."""
     gains = np.zeros((*episodes.rewards.shape, 1))  # (R, T, 1): α is no part of a return
     after = np.zeros((len(w), 1))
@@ -206,7 +212,7 @@ def walk_again(
     w: np.ndarray,
     features: Features,
     episodes: Episodes,
-    settings: Settings,
+    settings: PredictionSettings,
     targets: np.ndarray,
     counts: np.ndarray | None = None,
 ) -> None:
@@ -220,7 +226,7 @@ def walk_again(
         features.add(w[:n], here_in, change)
 
 
-def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings: Settings) -> None:
+def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
     """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) with the w of before, then added at once."""
     targets = targets_of(w, features, episodes, settings, settings.depths)
     change = np.zeros_like(w)
@@ -231,7 +237,7 @@ def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings:
     w += settings.alphas * change
 
 
-BlockRule = Callable[[np.ndarray, Features, Episodes, Settings], None]
+BlockRule = Callable[[np.ndarray, Features, Episodes, PredictionSettings], None]
 
 RULES: dict[str, BlockRule] = {
     "accumulating": partial(online, kind="accumulating"),

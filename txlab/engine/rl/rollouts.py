@@ -56,7 +56,7 @@ class Episodes:
         return Episodes(self.states[runs, : T + 1], self.rewards[runs, :T], lengths, self.ended[runs])
 
 
-class Lives:
+class Rollouts:
     """M lives in one process, an episode at a time.
 
     seeds (M) · begin (M) int64, steps lived so far · start (M) int64, the state in which the next episode begins

@@ -13,8 +13,8 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import backup_of, values
-from txlab.engine.rl.numerals import bracketed, said
 from txlab.engine.rl.process import Outcome, Process
+from txlab.engine.rl.update import bracketed, number
 from txlab.errors import LabError
 
 Rule = Literal["optimal"] | np.ndarray
@@ -71,7 +71,7 @@ def _of_action(
         steps.append(_residual(total, result))
     follows = "maxₐ′ Q(s′,a′)" if policy is None else "Σₐ′ π(a′|s′) Q(s′,a′)"
     return Explanation(
-        question=f"why {said(result)} for {a} in {s}?",
+        question=f"why {number(result)} for {a} in {s}?",
         equation=f"Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)],  V(s′) = {follows}",
         math="M1" if policy is not None else "M1, M2",
         source=SOURCE,
@@ -100,7 +100,7 @@ def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy:
         steps.append(Step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}"))
         steps.append(_residual(total, result))
     return Explanation(
-        question=f"why {said(result)} in {s}?",
+        question=f"why {number(result)} in {s}?",
         equation=f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]",
         math="M1" if policy is not None else "M1, M2",
         source=SOURCE,
@@ -142,7 +142,9 @@ def over(process: Process, each: Outcome) -> bool:
 
 def _bracket(process: Process, each: Outcome, v: np.ndarray, gamma: float) -> str:
     """r + γ · V(s′) in numbers."""
-    return said(each.reward, 6) + ("" if over(process, each) else f" + {gamma:g} · {bracketed(float(v[each.next]), 6)}")
+    return number(each.reward, 6) + (
+        "" if over(process, each) else f" + {gamma:g} · {bracketed(float(v[each.next]), 6)}"
+    )
 
 
 def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> str:
@@ -169,5 +171,5 @@ def _likeliest(process: Process, state: int, action: int) -> list[Outcome]:
     return found if len(found) <= MOST_LINES else sorted(found, key=lambda each: -each.probability)
 
 
-def _small(number: int) -> str:
-    return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(number))
+def _small(count: int) -> str:
+    return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(count))

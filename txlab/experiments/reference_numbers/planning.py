@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from txlab.engine.rl import undiscounted
 from txlab.engine.rl.dynamic_programming import (
     Order,
     backup,
@@ -24,8 +23,8 @@ from txlab.engine.rl.dynamic_programming import (
     settled,
     sweeps,
 )
+from txlab.engine.rl.exact_values import check_values_exist, solved
 from txlab.engine.rl.finite_horizon import from_start, success_within
-from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, derived, printed
@@ -36,7 +35,7 @@ SB = "Sutton and Barto 2018"
 def best(process: Process, gamma: float | None = None, epsilon: float = 0.0) -> np.ndarray:
     """V* (S), or that of the best ε-soft policy; γ is the world's own if none is given."""
     gamma = process.discount if gamma is None else gamma
-    undiscounted.check(process, gamma, None, epsilon)
+    check_values_exist(process, gamma, None, epsilon)
     return settled(sweeps(process, gamma, epsilon=epsilon)).v
 
 

@@ -13,11 +13,11 @@ from math import sqrt
 import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even
+from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.features import tabular
-from txlab.engine.rl.linear_values import solved
 from txlab.engine.rl.off_policy import Weights, off_policy, semi_gradient_dp
-from txlab.engine.rl.prediction_sweep import PredictionSweep, Settings
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
+from txlab.engine.rl.rollouts import Rollouts
 from txlab.engine.rl.worlds import baird as counterexample
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.kinds.prediction.episodes import seeds_of
@@ -67,15 +67,17 @@ def errors_of(
     process = world_named(world).process
     gamma = process.discount
     true, counted = solved(process, even(process), gamma), np.flatnonzero(~process.terminal)
-    lives = Lives(process, seeds_of(1, runs))
+    rollouts = Rollouts(process, seeds_of(1, runs))
     sweeps = {}
     for method in dict.fromkeys(name for name, _, _ in wanted):
         depths, alphas = np.array([(depth, alpha) for name, depth, alpha in wanted if name == method]).T
-        sweeps[method] = PredictionSweep(method, tabular(process.size), runs, Settings(alphas, depths, gamma), initial)
+        sweeps[method] = PredictionSweep(
+            method, tabular(process.size), runs, PredictionSettings(alphas, depths, gamma), initial
+        )
     found = {method: np.zeros((runs, len(sweep.settings.alphas))) for method, sweep in sweeps.items()}
     for episode in range(episodes):
         say(f"episode {episode + 1} of {episodes}, {runs} runs")
-        lived = lives.episodes()
+        lived = rollouts.episodes()
         for method, sweep in sweeps.items():
             sweep.learn(lived)
             if every_episode:

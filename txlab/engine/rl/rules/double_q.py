@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.explain import Step
-from txlab.engine.rl.rules.choosing import exploring, probabilities, soft, tied
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.policies import exploring, probabilities, soft, tied
 from txlab.engine.rl.rules.one_step import OneStep
-from txlab.engine.rl.rules.step_context import Moment
-from txlab.engine.rl.rules.transition_table import ENDED, Block
-from txlab.engine.rl.update import Term, Update
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import StepContext, Term, Update
 
 
 class DoubleQ(OneStep):
@@ -30,21 +30,21 @@ class DoubleQ(OneStep):
     source = "van Hasselt 2010; Sutton and Barto 2018, eq. 6.10"
     others: list[list[float]]
 
-    def loop(self, block: Block, steps: int) -> None:
-        both, records, moves = (self.rows, self.others), self.records, self.model.moves
-        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+    def loop(self, draws: Draws, steps: int) -> None:
+        both, records, moves = (self.rows, self.others), self.records, self.world.moves
+        u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
         alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first = self.state, self.total, self.cut, self.updates
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first = self.state, self.total, self.last_step, self.updates
         for place in range(steps):
             was = s
             row = self.acting_row(s)
-            if u0[place] < chance:
-                k = soft(row, heat, u1[place]) if softly else int(u1[place] * len(row))
+            if u0[place] < epsilon:
+                k = soft(row, temperature, u1[place]) if softly else int(u1[place] * len(row))
             else:
                 k = tied(row, u1[place])
-            happening = moves[s][k] or happens(s, k, place)
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, place)
+            reward, s, end = transition
             coin = u3[place]
             which = 0 if coin < 0.5 else 1
             chooser, judge = both[which][s], both[1 - which][s]
@@ -55,11 +55,11 @@ class DoubleQ(OneStep):
             new[k] = old + alpha * (reward + gamma * value - old)
             both[which][was] = new
             t = first + place
-            records[was][k] = (t, happening, old, chooser, value, ahead, both[1 - which][was][k])
+            records[was][k] = (t, transition, old, chooser, value, ahead, both[1 - which][was][k])
             total += reward
-            if end or t == cut:
-                s, total, cut = self.turn(t, total, coin), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+            if end or t == last:
+                s, total, last = self.end_episode(t, total, coin), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
         self.state, self.total, self.latest = s, total, (was, k)
 
     def acting_row(self, state: int) -> list[float]:
@@ -70,25 +70,25 @@ class DoubleQ(OneStep):
         return mean
 
     def v(self) -> np.ndarray:
-        return np.array([max(self.acting_row(s), default=0.0) / 2 for s in range(self.model.size)])
+        return np.array([max(self.acting_row(s), default=0.0) / 2 for s in range(self.world.size)])
 
     def policy(self) -> np.ndarray:
         both = self.spread(self.rows) + self.spread(self.others)
         return probabilities(both, self.settings, self.episode)
 
-    def worth(self, moment: Moment, record: Any) -> list[Step]:
+    def worth(self, context: StepContext, record: Any) -> list[Step]:
         chooser, value, ahead = record[3], record[4], record[5]
-        one, two = ("Q₁", "Q₂") if moment.draws[3] < 0.5 else ("Q₂", "Q₁")
-        best = moment.action(record[1][1], ahead)
+        one, two = ("Q₁", "Q₂") if context.draws[3] < 0.5 else ("Q₂", "Q₁")
+        best = context.action(record[1][1], ahead)
         return [
-            Step("coin", f"u₃ = {moment.draws[3]:.3g}", float(moment.draws[3]), f"so {one} is corrected"),
+            Step("coin", f"u₃ = {context.draws[3]:.3g}", float(context.draws[3]), f"so {one} is corrected"),
             Step("argmaxₐ′", f"{best} by {one}", chooser[ahead], "which action is best"),
             Step("its worth", f"by {two}", value, "what it is worth"),
         ]
 
-    def told(self, state: int, k: int, record: Any) -> Update:
-        told = super().told(state, k, record)
-        first = self.moment(record[0]).draws[3] < 0.5
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
+        told = super().explain_update(state, k, record)
+        first = self.context(record[0]).draws[3] < 0.5
         one, two = ("Q₁", "Q₂") if first else ("Q₂", "Q₁")
         other = record[6]
         names = {"Q(s,a)": f"{one}(s,a)", self.letters: f"{two}(s′,argmax {one})"}

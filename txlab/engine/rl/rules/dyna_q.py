@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from txlab.engine.explain import Step
-from txlab.engine.rl.draws import EACH, uniforms
-from txlab.engine.rl.rules.choosing import exploring, soft, tied
+from txlab.engine.rl.draws import EACH, Draws, uniforms
+from txlab.engine.rl.policies import exploring, soft, tied
 from txlab.engine.rl.rules.q_learning import QLearning
-from txlab.engine.rl.rules.transition_table import ENDED, Block, Happening
 from txlab.engine.rl.settings import Rule
+from txlab.engine.rl.transition_table import ENDED, Transition
 from txlab.engine.rl.update import Update
 
 MEMORY = 0xD14A  # seeds of what is remembered are other ones than those of what is lived
@@ -39,44 +39,44 @@ class DynaQ(QLearning):
     def prepare(self) -> None:
         super().prepare()
         if not hasattr(self, "remembered"):
-            self.remembered: dict[tuple[int, int], Happening] = {}
+            self.remembered: dict[tuple[int, int], Transition] = {}
         self.met = list(dict.fromkeys(s for s, _ in self.remembered))
         self.tried: list[list[int]] = [[] for _ in self.rows]
         for s, k in self.remembered:
             self.tried[s].append(k)
 
-    def loop(self, block: Block, steps: int) -> None:
-        rows, picks, moves, planning = self.rows, self.picks, self.model.moves, self.settings.planning
-        u1, u3, happens = block.u1, block.u3, self.model.sampler(block)
+    def loop(self, draws: Draws, steps: int) -> None:
+        rows, picks, moves, planning = self.rows, self.picks, self.world.moves, self.settings.planning
+        u1, u3, draw_transition = draws.u1, draws.u3, self.world.sampler(draws)
         remembered, met, tried = self.remembered, self.met, self.tried
         softly = self.settings.policy == "softmax"
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first = self.state, self.total, self.cut, self.updates
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first = self.state, self.total, self.last_step, self.updates
         drawn = self.drawn(first, steps, planning)
-        for t, u0 in zip(range(first, first + steps), block.u0, strict=False):
+        for t, u0 in zip(range(first, first + steps), draws.u0, strict=False):
             place, was, row = t - first, s, rows[s]
-            if u0 < chance:
-                k = soft(row, heat, u1[place]) if softly else int(u1[place] * len(row))
+            if u0 < epsilon:
+                k = soft(row, temperature, u1[place]) if softly else int(u1[place] * len(row))
             else:
                 k = picks[s]
                 if k < 0:
                     k = tied(row, u1[place])
-            happening = moves[s][k] or happens(s, k, place)
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, place)
+            reward, s, end = transition
             if (was, k) not in remembered:
                 if not tried[was]:
                     met.append(was)
                 tried[was].append(k)
-            remembered[was, k] = happening
-            self.correct(t, was, k, happening, False)
+            remembered[was, k] = transition
+            self.correct(t, was, k, transition, False)
             for u in range(0, 2 * planning, 2):
                 x = met[int(drawn[place][u] * len(met))]
                 y = tried[x][int(drawn[place][u + 1] * len(tried[x]))]
                 self.correct(t, x, y, remembered[x, y], True)
             total += reward
-            if end or t == cut:
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+            if end or t == last:
+                s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
             self.latest = (was, k)
         self.state, self.total = s, total
 
@@ -87,14 +87,14 @@ class DynaQ(QLearning):
         found: list[list[float]] = draws.reshape(steps, -1).tolist()
         return found
 
-    def correct(self, t: int, s: int, k: int, happening: Happening, imagined: bool) -> None:
+    def correct(self, t: int, s: int, k: int, transition: Transition, imagined: bool) -> None:
         """Q(s,a) ← Q(s,a) + α [ r + γ maxₐ′ Q(s′,a′) − Q(s,a) ]"""
         tops, picks, row = self.tops, self.picks, self.rows[s]
-        reward, then, end = happening
+        reward, then, end = transition
         value = 0.0 if end == ENDED else tops[then]
         old = row[k]
         new = old + self.settings.alpha * (reward + self.gamma * value - old)
-        self.records[s][k] = (t, happening, old, self.rows[then], value, -1, imagined)
+        self.records[s][k] = (t, transition, old, self.rows[then], value, -1, imagined)
         if new == old:
             return
         self.rows[s] = row = row.copy()
@@ -105,25 +105,25 @@ class DynaQ(QLearning):
             top = tops[s] = max(row)
             picks[s] = row.index(top) if row.count(top) == 1 else -1
 
-    def told(self, state: int, k: int, record: Any) -> Update:
-        update = super().told(state, k, record)
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
+        update = super().explain_update(state, k, record)
         if not record[6]:
             return update
         told = update.explanation
         memory = Step("from memory", "model(s,a)", record[1][0], "no step was made now: so it went here last")
         return replace(update, explanation=replace(told, steps=[memory, *told.steps[1:]]))
 
-    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+    def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         """It goes on believing what it remembers of cells that are there still."""
         believed = {}
         for (s, k), (reward, then, end) in self.remembered.items():
             a, here = actions[s][k], news.get(s, -1)
-            if here >= 0 and then in news and a in self.model.actions[here]:
-                believed[here, self.model.actions[here].index(a)] = (reward, news[then], end)
+            if here >= 0 and then in news and a in self.world.actions[here]:
+                believed[here, self.world.actions[here].index(a)] = (reward, news[then], end)
         self.remembered = believed
 
     def state_dict(self) -> dict[str, Any]:
-        kept = [[s, k, list(happening)] for (s, k), happening in self.remembered.items()]
+        kept = [[s, k, list(transition)] for (s, k), transition in self.remembered.items()]
         return super().state_dict() | {"remembered": kept}
 
     def load(self, state: dict[str, Any]) -> None:

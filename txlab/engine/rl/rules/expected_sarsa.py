@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.explain import Step
-from txlab.engine.rl.numerals import said
-from txlab.engine.rl.rules.choosing import exploring, soft, tied, weights
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.policies import exploring, soft, tied, weights
 from txlab.engine.rl.rules.one_step import OneStep
-from txlab.engine.rl.rules.step_context import Moment
-from txlab.engine.rl.rules.transition_table import ENDED, Block
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import StepContext, number
 
 
-def expectation(row: list[float], top: float, chance: float, heat: float, softly: bool) -> float:
+def expectation(row: list[float], top: float, epsilon: float, temperature: float, softly: bool) -> float:
     """Σₐ π(a|s) Q(s,a): ε-greedy (1 − ε) max + ε mean; softmax by its weights. `top` is the largest of the row."""
     if softly:
-        return added([one * value for one, value in zip(weights(row, heat), row, strict=True)])
-    return (1.0 - chance) * top + chance * (added(row) / len(row))
+        return added([one * value for one, value in zip(weights(row, temperature), row, strict=True)])
+    return (1.0 - epsilon) * top + epsilon * (added(row) / len(row))
 
 
 def added(row: list[float]) -> float:
@@ -35,27 +35,27 @@ class ExpectedSarsa(OneStep):
     letters = "Σₐ′ π(a′|s′) Q(s′,a′)"
     source = "van Seijen et al. 2009; Sutton and Barto 2018, eq. 6.9"
 
-    def loop(self, block: Block, steps: int) -> None:
-        rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.model.moves
-        u1, u3, happens, over = block.u1, block.u3, self.model.sampler(block), ENDED
+    def loop(self, draws: Draws, steps: int) -> None:
+        rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.world.moves
+        u1, u3, draw_transition, over = draws.u1, draws.u3, self.world.sampler(draws), ENDED
         alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first = self.state, self.total, self.cut, self.updates
-        for t, u0 in zip(range(first, first + steps), block.u0, strict=False):
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first = self.state, self.total, self.last_step, self.updates
+        for t, u0 in zip(range(first, first + steps), draws.u0, strict=False):
             was, row = s, rows[s]
-            if u0 < chance:
-                k = soft(row, heat, u1[t - first]) if softly else int(u1[t - first] * len(row))
+            if u0 < epsilon:
+                k = soft(row, temperature, u1[t - first]) if softly else int(u1[t - first] * len(row))
             else:
                 k = picks[s]
                 if k < 0:
                     k = tied(row, u1[t - first])
-            happening = moves[s][k] or happens(s, k, t - first)
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, t - first)
+            reward, s, end = transition
             after = rows[s]
-            value = 0.0 if end == over else expectation(after, tops[s], chance, heat, softly)
+            value = 0.0 if end == over else expectation(after, tops[s], epsilon, temperature, softly)
             old = row[k]
             new = old + alpha * (reward + gamma * value - old)
-            records[was][k] = (t, happening, old, after, value, -1)
+            records[was][k] = (t, transition, old, after, value, -1)
             if new != old:
                 rows[was] = row = row.copy()
                 row[k] = new
@@ -65,17 +65,23 @@ class ExpectedSarsa(OneStep):
                     top = tops[was] = max(row)
                     picks[was] = row.index(top) if row.count(top) == 1 else -1
             total += reward
-            if end or t == cut:
-                s, total, cut = self.turn(t, total, u3[t - first]), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+            if end or t == last:
+                s, total, last = self.end_episode(t, total, u3[t - first]), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
         self.state, self.total, self.latest = s, total, (was, k)
 
-    def worth(self, moment: Moment, record: Any) -> list[Step]:
+    def worth(self, context: StepContext, record: Any) -> list[Step]:
         after = record[3]
-        if moment.settings.policy == "softmax":
-            return [Step("π(·|s′)", f"softmax at {said(moment.temperature)}", weights(list(after), moment.temperature))]
-        ε, best, mean = moment.epsilon, max(after), added(list(after)) / len(after)
+        if context.settings.policy == "softmax":
+            return [
+                Step(
+                    "π(·|s′)",
+                    f"softmax at {number(context.temperature)}",
+                    weights(list(after), context.temperature),
+                )
+            ]
+        ε, best, mean = context.epsilon, max(after), added(list(after)) / len(after)
         return [
-            Step("max", "maxₐ′ Q(s′,a′)", best, f"with probability 1 − ε = {said(1 - ε)}"),
-            Step("mean", "of all allowed actions", mean, f"with probability ε = {said(ε)}"),
+            Step("max", "maxₐ′ Q(s′,a′)", best, f"with probability 1 − ε = {number(1 - ε)}"),
+            Step("mean", "of all allowed actions", mean, f"with probability ε = {number(ε)}"),
         ]

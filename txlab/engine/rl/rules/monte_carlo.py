@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from txlab.engine.explain import Operand, Step
-from txlab.engine.rl.numerals import bracketed, said
-from txlab.engine.rl.rules.episodes import Episodic, Lived
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.rules.episodic import Episodic, Lived
+from txlab.engine.rl.update import Update, bracketed, number, terms
 
 
 class MonteCarlo(Episodic):
@@ -23,42 +22,47 @@ class MonteCarlo(Episodic):
     def learn(self, trail: Sequence[Lived]) -> None:
         alpha, returned = self.settings.alpha, self.returned(trail)
         for place in range(len(trail) - 1, -1, -1):
-            s, k, happening = trail[place]
+            s, k, transition = trail[place]
             row = self.rows[s].copy()
             old = row[k]
             row[k] = old + alpha * (returned[place] - old)
             self.rows[s] = row
-            self.records[s][k] = (self.began + place, happening, old, returned[place])
+            self.records[s][k] = (self.began + place, transition, old, returned[place])
         self.latest = trail[0][:2]
 
-    def told(self, state: int, k: int, record: Any) -> Update:
-        t, happening, before, returned = record
-        moment = self.moment(t)
-        alpha, delta = moment.settings.alpha, returned - before
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
+        t, transition, before, returned = record
+        context = self.context(t)
+        alpha, delta = context.settings.alpha, returned - before
         new = before + alpha * delta
-        s, a = moment.state(state), moment.action(state, k)
-        explanation = moment.explanation(
-            f"why {said(new)} for {a} in {s}?",
+        s, a = context.state(state), context.action(state, k)
+        explanation = context.explanation(
+            f"why {number(new)} for {a} in {s}?",
             "Q(s,a) ← Q(s,a) + α [ Gₜ − Q(s,a) ],  Gₜ = Σ γᵏ rₜ₊ₖ₊₁",
             "M3, M5",
             "Monte Carlo control: Sutton and Barto 2018, §5.4, with a constant α",
             [
                 Operand("Q(s,a)", before, f"{a} in {s}, before"),
                 Operand("α", alpha, "step size"),
-                Operand("Gₜ", returned, f"what the rest of episode {moment.episode} earned from here"),
-                Operand("γ", moment.gamma, "discount"),
+                Operand("Gₜ", returned, f"what the rest of episode {context.episode} earned from here"),
+                Operand("γ", context.gamma, "discount"),
             ],
             [
-                Step("δ", f"{said(returned)} − {bracketed(before)}", delta, "the error"),
-                Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
+                Step("δ", f"{number(returned)} − {bracketed(before)}", delta, "the error"),
+                Step(
+                    "Q(s,a)",
+                    f"{number(before)} + {number(alpha)} · {bracketed(delta)}",
+                    new,
+                    f"{a} in {s}, after",
+                ),
             ],
             new,
         )
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
-        return self.account(
-            moment,
+        return self.make_update(
+            context,
             (state, k),
-            happening,
+            transition,
             before=before,
             after=new,
             delta=delta,

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.explain import Operand, Step
-from txlab.engine.rl.numerals import bracketed, said
-from txlab.engine.rl.rules.choosing import exploring, soft, tied
-from txlab.engine.rl.rules.episodes import Episodic
-from txlab.engine.rl.rules.transition_table import ENDED, Block
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.policies import exploring, soft, tied
+from txlab.engine.rl.rules.episodic import Episodic
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import Update, bracketed, number, terms
 
 
 class NStepSarsa(Episodic):
@@ -24,30 +24,30 @@ class NStepSarsa(Episodic):
 
     rule = "n-step-sarsa"
 
-    def loop(self, block: Block, steps: int) -> None:
-        rows, moves, trail = self.rows, self.model.moves, self.trail
-        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+    def loop(self, draws: Draws, steps: int) -> None:
+        rows, moves, trail = self.rows, self.world.moves, self.trail
+        u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
         n, softly = self.settings.n, self.settings.policy == "softmax"
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first = self.state, self.total, self.cut, self.updates
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first = self.state, self.total, self.last_step, self.updates
         k = self.choose(rows[s], u0[0], u1[0]) if self.pending is None else self.pending
         for place in range(steps):
             t = first + place
-            happening = moves[s][k] or happens(s, k, place)
-            trail.append((s, k, happening))
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, place)
+            trail.append((s, k, transition))
+            reward, s, end = transition
             k = -1
             if end != ENDED:
                 row, u = rows[s], u1[place + 1]
-                explored = u0[place + 1] < chance
-                k = tied(row, u) if not explored else soft(row, heat, u) if softly else int(u * len(row))
+                explored = u0[place + 1] < epsilon
+                k = tied(row, u) if not explored else soft(row, temperature, u) if softly else int(u * len(row))
             total += reward
-            over = end or t == cut
+            over = end or t == last
             while trail and (over or len(trail) >= n):
                 self.back_up(t, k)
             if over:
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+                s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
                 k = self.choose(rows[s], u0[place + 1], u1[place + 1])
         self.state, self.total, self.pending = s, total, k
 
@@ -56,7 +56,7 @@ class NStepSarsa(Episodic):
         s, k, (reward, _, _) = self.trail[0]
         _, then, end = self.trail[-1][2]
         value = 0.0 if ahead < 0 else self.rows[then][ahead]
-        rewards = [happening[0] for _, _, happening in self.trail]
+        rewards = [transition[0] for _, _, transition in self.trail]
         row = self.rows[s].copy()
         old = row[k]
         row[k] = old + self.settings.alpha * (gain(rewards, value, self.gamma) - old)
@@ -65,44 +65,54 @@ class NStepSarsa(Episodic):
         self.latest = (s, k)
         del self.trail[0]
 
-    def told(self, state: int, k: int, record: Any) -> Update:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
         t, (reward, then, end), before, rewards, value, ahead = record
-        moment = self.moment(t)
-        alpha, gamma, ended = moment.settings.alpha, moment.gamma, ahead < 0
+        context = self.context(t)
+        alpha, gamma, ended = context.settings.alpha, context.gamma, ahead < 0
         returned = gain(rewards, value, gamma)
         delta = returned - before
         new, m = before + alpha * delta, len(rewards)
-        s, a = moment.state(state), moment.action(state, k)
-        power = f"{said(gamma)}^{m}"
+        s, a = context.state(state), context.action(state, k)
+        power = f"{number(gamma)}^{m}"
         operands = [
             Operand("Q(s,a)", before, f"{a} in {s}, before"),
             Operand("α", alpha, "step size"),
             Operand("γ", gamma, "discount"),
-            Operand("n", moment.settings.n, f"rewards that are waited for; here there were {m}"),
+            Operand("n", context.settings.n, f"rewards that are waited for; here there were {m}"),
             Operand("r₁ … rₙ", list(rewards), "the first is that of the action itself"),
         ]
         if not ended:
-            reached = f"{moment.action(then, ahead)} in {moment.state(then)}, {m} steps on"
+            reached = f"{context.action(then, ahead)} in {context.state(then)}, {m} steps on"
             operands.append(Operand("Q(sₙ,aₙ)", value, reached))
         summed = gain(rewards, 0.0, gamma)
-        last = moment.ending(end, then) if ended else f"{power} · {bracketed(value)} is the guess at the rest"
+        last = context.ending(end, then) if ended else f"{power} · {bracketed(value)} is the guess at the rest"
         steps = [
             Step("Σ γⁱ⁻¹ rᵢ", f"over {m} rewards", summed, "what was earned"),
-            Step("G", said(summed) if ended else f"{said(summed)} + {power} · {bracketed(value)}", returned, last),
-            Step("δ", f"{said(returned)} − {bracketed(before)}", delta, "the error"),
-            Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
+            Step(
+                "G",
+                number(summed) if ended else f"{number(summed)} + {power} · {bracketed(value)}",
+                returned,
+                last,
+            ),
+            Step("δ", f"{number(returned)} − {bracketed(before)}", delta, "the error"),
+            Step(
+                "Q(s,a)",
+                f"{number(before)} + {number(alpha)} · {bracketed(delta)}",
+                new,
+                f"{a} in {s}, after",
+            ),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
-        return self.account(
-            moment,
+        return self.make_update(
+            context,
             (state, k),
             (reward, then, end),
             before=before,
             after=new,
             delta=delta,
             terms=terms(q, "←", known, "+", ("α", alpha), "[", ("G", returned), "−", known, "]"),
-            explanation=moment.explanation(
-                f"why {said(new)} for {a} in {s}?",
+            explanation=context.explanation(
+                f"why {number(new)} for {a} in {s}?",
                 "Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)",
                 "M3, M5",
                 "n-step SARSA: Sutton and Barto 2018, eq. 7.4 and 7.5",

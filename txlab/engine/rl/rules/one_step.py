@@ -13,11 +13,9 @@ from typing import Any, ClassVar
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
-from txlab.engine.rl.numerals import bracketed, said
-from txlab.engine.rl.rules.step_context import Moment
-from txlab.engine.rl.rules.transition_table import ENDED
 from txlab.engine.rl.settings import TITLES
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import StepContext, Update, bracketed, number, terms
 
 
 class OneStep(Agent):
@@ -37,20 +35,20 @@ class OneStep(Agent):
             row.index(top) if row.count(top) == 1 else -1 for row, top in zip(self.rows, self.tops, strict=True)
         ]
 
-    def worth(self, moment: Moment, record: Any) -> list[Step]:
+    def worth(self, context: StepContext, record: Any) -> list[Step]:
         """How V came out of the row of s′."""
         raise NotImplementedError(f"{self.rule} does not say what the next state is worth")
 
-    def told(self, state: int, k: int, record: Any) -> Update:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
         t, (reward, then, end), before, after, value, ahead = record[:6]
-        moment = self.moment(t)
-        alpha, gamma = moment.settings.alpha, moment.gamma
+        context = self.context(t)
+        alpha, gamma = context.settings.alpha, context.gamma
         ended = end == ENDED
         value = 0.0 if ended else value
         delta = reward + gamma * value - before
         new = before + alpha * delta
-        s, a = moment.state(state), moment.action(state, k)
-        labels = moment.actions(then)
+        s, a = context.state(state), context.action(state, k)
+        labels = context.actions(then)
         operands = [
             Operand("Q(s,a)", before, f"{a} in {s}, before"),
             Operand("α", alpha, "step size"),
@@ -58,15 +56,25 @@ class OneStep(Agent):
             Operand("γ", gamma, "discount"),
         ]
         if not ended:
-            operands.append(Operand("Q(s′,·)", list(after), f"in {moment.state(then)}, where it led"))
+            operands.append(Operand("Q(s′,·)", list(after), f"in {context.state(then)}, where it led"))
         steps = [
-            *([] if ended else self.worth(moment, record)),
-            Step(self.letters, "0" if ended else "", value, moment.ending(end, then)),
-            Step("δ", f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(before)}", delta, "the error"),
-            Step("Q(s,a)", f"{said(before)} + {said(alpha)} · {bracketed(delta)}", new, f"{a} in {s}, after"),
+            *([] if ended else self.worth(context, record)),
+            Step(self.letters, "0" if ended else "", value, context.ending(end, then)),
+            Step(
+                "δ",
+                f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(before)}",
+                delta,
+                "the error",
+            ),
+            Step(
+                "Q(s,a)",
+                f"{number(before)} + {number(alpha)} · {bracketed(delta)}",
+                new,
+                f"{a} in {s}, after",
+            ),
         ]
-        explanation = moment.explanation(
-            f"why {said(new)} for {a} in {s}?",
+        explanation = context.explanation(
+            f"why {number(new)} for {a} in {s}?",
             f"Q(s,a) ← Q(s,a) + α [ r + γ {self.letters} − Q(s,a) ]",
             self.math,
             f"{TITLES[self.rule]}: {self.source}",
@@ -78,8 +86,8 @@ class OneStep(Agent):
         )
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
         bracket = (("r", reward), "+", ("γ", gamma), (self.letters, value), "−", known)
-        return self.account(
-            moment,
+        return self.make_update(
+            context,
             (state, k),
             (reward, then, end),
             before=before,

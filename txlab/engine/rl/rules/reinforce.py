@@ -17,12 +17,11 @@ import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.environment import Environment
-from txlab.engine.rl.numerals import bracketed, said
+from txlab.engine.rl.policies import probabilities, weights
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.choosing import probabilities, weights
-from txlab.engine.rl.rules.episodes import Episodic, Lived
+from txlab.engine.rl.rules.episodic import Episodic, Lived
 from txlab.engine.rl.settings import TITLES, Rule, Settings
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.update import Update, bracketed, number, terms
 
 
 class Reinforce(Episodic):
@@ -37,9 +36,9 @@ class Reinforce(Episodic):
     def prepare(self) -> None:
         super().prepare()
         if not hasattr(self, "worth"):
-            self.worth = [0.0] * self.model.size
+            self.worth = [0.0] * self.world.size
         looks = self.process.observation
-        looks = np.arange(self.model.size) if looks is None else looks
+        looks = np.arange(self.world.size) if looks is None else looks
         _, first, which = np.unique(looks, return_index=True, return_inverse=True)
         self.looks: list[int] = first[which].tolist()  # the first state that looks so has the row of all of them
 
@@ -49,7 +48,7 @@ class Reinforce(Episodic):
     def learn(self, trail: Sequence[Lived]) -> None:
         settings, gamma, returned = self.settings, self.gamma, self.returned(trail)
         alpha, beta, fade = settings.alpha, settings.beta, 1.0
-        for place, (s, k, happening) in enumerate(trail):
+        for place, (s, k, transition) in enumerate(trail):
             o = self.looks[s]
             row, known = self.rows[o], self.worth[o]
             b = known if self.baseline else 0.0
@@ -59,7 +58,7 @@ class Reinforce(Episodic):
             new = [old + size * ((j == k) - share) for j, (old, share) in enumerate(zip(row, pi, strict=True))]
             self.rows[o] = new
             for j in range(len(row)):
-                self.records[o][j] = (self.began + place, happening, row[j], (row, k, s), returned[place], b, fade)
+                self.records[o][j] = (self.began + place, transition, row[j], (row, k, s), returned[place], b, fade)
             fade *= gamma
         self.latest = (self.looks[trail[-1][0]], trail[-1][1])
 
@@ -69,7 +68,7 @@ class Reinforce(Episodic):
 
     def preferences(self) -> np.ndarray:
         """(S, A) θ, NaN where an action is not allowed."""
-        return self.spread([self.rows[o] if self.model.actions[s] else [] for s, o in enumerate(self.looks)])
+        return self.spread([self.rows[o] if self.world.actions[s] else [] for s, o in enumerate(self.looks)])
 
     def policy(self) -> np.ndarray:
         return probabilities(self.preferences(), self.settings, 0)
@@ -88,17 +87,17 @@ class Reinforce(Episodic):
     def last_at(self, state: int, action: int = -1) -> Update | None:
         """Of the preference for that action; the likeliest one if none is named."""
         o = self.looks[state]
-        actions = self.model.actions[o]
+        actions = self.world.actions[o]
         if action < 0 and actions:
             action = actions[int(np.argmax(self.rows[o]))]
         return super().last_at(o, action)
 
-    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
-        super().moved(olds, news, actions)
+    def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+        super().renumber_states(olds, news, actions)
         self.worth = [0.0 if old < 0 else self.worth[old] for old in olds]
 
-    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
-        found = super().renumbered(record, news)
+    def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
+        found = super().renumber_record(record, news)
         if found is None or record[3][2] not in news:
             return None
         row, k, s = record[3]
@@ -111,18 +110,18 @@ class Reinforce(Episodic):
         self.worth = np.asarray(state["worth"]).tolist()
         super().load(state)
 
-    def told(self, state: int, k: int, record: Any) -> Update:
-        t, happening, before, (row, taken, where), returned, b, fade = record
-        moment = self.moment(t)
-        alpha = moment.settings.alpha
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
+        t, transition, before, (row, taken, where), returned, b, fade = record
+        context = self.context(t)
+        alpha = context.settings.alpha
         pi = weights(list(row), 1.0)
         slope = (k == taken) - pi[k]
         delta = returned - b
         new = before + alpha * fade * delta * slope
-        s, a, did = moment.state(where), moment.action(state, k), moment.action(state, taken)
+        s, a, did = context.state(where), context.action(state, k), context.action(state, taken)
         gap = "1 − " if k == taken else "−"
-        explanation = moment.explanation(
-            f"why a preference of {said(new)} for {a} in {s}?",
+        explanation = context.explanation(
+            f"why a preference of {number(new)} for {a} in {s}?",
             "θ(s,·) ← θ(s,·) + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s)",
             "M7",
             f"{TITLES[self.rule]}: Williams 1992; Sutton and Barto 2018, §13.3" + ("–13.4" if self.baseline else ""),
@@ -130,27 +129,29 @@ class Reinforce(Episodic):
                 Operand("θ(s,·)", list(row), f"preferences in {s}, before"),
                 Operand("π(·|s)", pi, "their softmax"),
                 Operand("α", alpha, "step size"),
-                Operand("γᵗ", fade, f"t = {t - self.first_step(t)} steps into episode {moment.episode}"),
+                Operand("γᵗ", fade, f"t = {t - self.first_step(t)} steps into episode {context.episode}"),
                 Operand("Gₜ", returned, f"what followed {did}"),
                 Operand("b(s)", b, "what usually follows" if self.baseline else "no baseline"),
             ],
             [
-                Step("Gₜ − b", f"{said(returned)} − {bracketed(b)}", delta, "better or worse than usual"),
+                Step("Gₜ − b", f"{number(returned)} − {bracketed(b)}", delta, "better or worse than usual"),
                 Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
                 Step(
-                    "θ", f"{said(before)} + {said(alpha)} · {said(fade)} · {bracketed(delta)} · {bracketed(slope)}", new
+                    "θ",
+                    f"{number(before)} + {number(alpha)} · {number(fade)} · {bracketed(delta)} · {bracketed(slope)}",
+                    new,
                 ),
             ],
             new,
-            moment.actions(state),
+            context.actions(state),
             taken,
         )
         theta, known = ("θ(s,a)", new), ("θ(s,a)", before)
         error = ("[", ("G", returned), "−", ("b(s)", b), "]")
-        return self.account(
-            moment,
+        return self.make_update(
+            context,
             (where, k),
-            happening,
+            transition,
             before=before,
             after=new,
             delta=delta,

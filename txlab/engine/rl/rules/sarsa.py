@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.explain import Step
-from txlab.engine.rl.rules.choosing import exploring, soft, tied
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.policies import exploring, soft, tied
 from txlab.engine.rl.rules.one_step import OneStep
-from txlab.engine.rl.rules.step_context import Moment
-from txlab.engine.rl.rules.transition_table import ENDED, Block
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import StepContext
 
 
 class Sarsa(OneStep):
@@ -21,24 +22,24 @@ class Sarsa(OneStep):
     math = "M5"
     source = "Rummery and Niranjan 1994; Sutton and Barto 2018, eq. 6.7"
 
-    def loop(self, block: Block, steps: int) -> None:
-        rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.model.moves
-        u1, u3, happens, over = block.u1, block.u3, self.model.sampler(block), ENDED
+    def loop(self, draws: Draws, steps: int) -> None:
+        rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.world.moves
+        u1, u3, draw_transition, over = draws.u1, draws.u3, self.world.sampler(draws), ENDED
         alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first = self.state, self.total, self.cut, self.updates
-        k = self.choose(rows[s], block.u0[0], u1[0]) if self.pending is None else self.pending
-        for t, u0 in zip(range(first, first + steps), block.u0[1:], strict=True):  # u0 is that of step t + 1
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first = self.state, self.total, self.last_step, self.updates
+        k = self.choose(rows[s], draws.u0[0], u1[0]) if self.pending is None else self.pending
+        for t, u0 in zip(range(first, first + steps), draws.u0[1:], strict=True):  # u0 is that of step t + 1
             was, j, row = s, k, rows[s]
-            happening = moves[s][k] or happens(s, k, t - first)
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, t - first)
+            reward, s, end = transition
             after = rows[s]
             if end == over:
                 k, value = -1, 0.0
             else:
-                if u0 < chance:
+                if u0 < epsilon:
                     u = u1[t + 1 - first]
-                    k = soft(after, heat, u) if softly else int(u * len(after))
+                    k = soft(after, temperature, u) if softly else int(u * len(after))
                 else:
                     k = picks[s]
                     if k < 0:
@@ -46,7 +47,7 @@ class Sarsa(OneStep):
                 value = after[k]
             old = row[j]
             new = old + alpha * (reward + gamma * value - old)
-            records[was][j] = (t, happening, old, after, value, k)
+            records[was][j] = (t, transition, old, after, value, k)
             if new != old:
                 rows[was] = row = row.copy()
                 row[j] = new
@@ -56,12 +57,12 @@ class Sarsa(OneStep):
                     top = tops[was] = max(row)
                     picks[was] = row.index(top) if row.count(top) == 1 else -1
             total += reward
-            if end or t == cut:
-                s, total, cut = self.turn(t, total, u3[t - first]), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+            if end or t == last:
+                s, total, last = self.end_episode(t, total, u3[t - first]), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
                 k = self.choose(rows[s], u0, u1[t + 1 - first])
         self.state, self.total, self.pending, self.latest = s, total, k, (was, j)
 
-    def worth(self, moment: Moment, record: Any) -> list[Step]:
+    def worth(self, context: StepContext, record: Any) -> list[Step]:
         ahead, value = record[5], record[4]
-        return [Step("a′", moment.action(record[1][1], ahead), value, "the action that is taken next")]
+        return [Step("a′", context.action(record[1][1], ahead), value, "the action that is taken next")]

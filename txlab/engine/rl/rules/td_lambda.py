@@ -20,10 +20,10 @@ import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
-from txlab.engine.rl.numerals import bracketed, said
+from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.transition_table import ENDED, Block
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import Update, bracketed, number, terms
 
 
 class TdLambda(Agent):
@@ -34,21 +34,21 @@ class TdLambda(Agent):
 
     def prepare(self) -> None:
         if not hasattr(self, "worth"):
-            self.worth = [self.settings.initial if row else 0.0 for row in self.model.actions]
+            self.worth = [self.settings.initial if row else 0.0 for row in self.world.actions]
             self.eligible: dict[int, float] = {}
             self.before = self.worth[self.state]
 
-    def loop(self, block: Block, steps: int) -> None:
-        worth, records, moves, eligible = self.worth, self.records, self.model.moves, self.eligible
-        u1, u3, happens = block.u1, block.u3, self.model.sampler(block)
+    def loop(self, draws: Draws, steps: int) -> None:
+        worth, records, moves, eligible = self.worth, self.records, self.world.moves, self.eligible
+        u1, u3, draw_transition = draws.u1, draws.u3, self.world.sampler(draws)
         alpha, gamma, grows = self.settings.alpha, self.gamma, self.settings.traces
         decay = gamma * self.settings.lam
-        s, total, cut, first, before = self.state, self.total, self.cut, self.updates, self.before
+        s, total, last, first, before = self.state, self.total, self.last_step, self.updates, self.before
         for place in range(steps):
             was, t = s, first + place
             k = int(u1[place] * len(moves[s]))
-            happening = moves[s][k] or happens(s, k, place)
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, place)
+            reward, s, end = transition
             value = 0.0 if end == ENDED else worth[s]
             now = worth[was]
             delta = reward + gamma * value - now
@@ -63,12 +63,12 @@ class TdLambda(Agent):
             for x, e in eligible.items():
                 old = worth[x]
                 worth[x] = old + alpha * (delta + late) * e - (alpha * late if x == was else 0.0)
-                records[x][0] = (t, happening, old, value, delta, e, was, now, late)
+                records[x][0] = (t, transition, old, value, delta, e, was, now, late)
             before = value
             total += reward
-            if end or t == cut:
+            if end or t == last:
                 eligible.clear()
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
+                s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
                 before = worth[s]
         self.state, self.total, self.before, self.latest = s, total, before, (was, 0)
 
@@ -86,10 +86,10 @@ class TdLambda(Agent):
     greedy = policy
 
     def acting_row(self, state: int) -> list[float]:
-        return [0.0] * len(self.model.actions[state])
+        return [0.0] * len(self.world.actions[state])
 
     def trace(self) -> np.ndarray:
-        found = np.zeros(self.model.size)
+        found = np.zeros(self.world.size)
         for s, e in self.eligible.items():
             found[s] = e
         return found
@@ -97,11 +97,11 @@ class TdLambda(Agent):
     def last_at(self, state: int, action: int = -1) -> Update | None:
         """Of the state; there are no actions."""
         record = self.records[state][0] if self.records[state] else None
-        return None if record is None else self.told(state, 0, record)
+        return None if record is None else self.explain_update(state, 0, record)
 
-    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+    def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         self.worth = [
-            self.worth[old] if old >= 0 else self.settings.initial * bool(self.model.actions[s])
+            self.worth[old] if old >= 0 else self.settings.initial * bool(self.world.actions[s])
             for s, old in enumerate(olds)
         ]
         self.eligible = {news[s]: e for s, e in self.eligible.items() if s in news}
@@ -110,7 +110,7 @@ class TdLambda(Agent):
         super().adopt(process, states)
         self.before = self.worth[self.state]
 
-    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+    def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
         if record is None or record[1][1] not in news or record[6] not in news:
             return None
         t, (reward, then, end), old, value, delta, e, was, *rest = record
@@ -132,29 +132,34 @@ class TdLambda(Agent):
         self.before = float(state["before"])
         super().load(state)
 
-    def told(self, state: int, k: int, record: Any) -> Update:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
         t, (reward, then, end), old, value, delta, e, was, error, late = record
-        moment = self.moment(t)
-        alpha, gamma, ended = moment.settings.alpha, moment.gamma, end == ENDED
+        context = self.context(t)
+        alpha, gamma, ended = context.settings.alpha, context.gamma, end == ENDED
         correction = alpha * late if state == was else 0.0
         new = old + alpha * (delta + late) * e - correction
-        s, here = moment.state(state), state == was
+        s, here = context.state(state), state == was
         steps = [
-            Step("V(s′)", "0" if ended else "", value, moment.ending(end, then)),
+            Step("V(s′)", "0" if ended else "", value, context.ending(end, then)),
             Step(
                 "δ",
-                f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(error)}",
+                f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}",
                 delta,
-                "" if here else f"made in {moment.state(was)}, passed later",
+                "" if here else f"made in {context.state(was)}, passed later",
             ),
         ]
-        if moment.settings.traces == "true-online":
+        if context.settings.traces == "true-online":
             steps.append(Step("late", "V(s) − what it was as s′", late, "the on-line correction"))
         steps.append(
-            Step("V", f"{said(old)} + {said(alpha)} · {bracketed(delta + late)} · {said(e)}", new, f"{s}, after")
+            Step(
+                "V",
+                f"{number(old)} + {number(alpha)} · {bracketed(delta + late)} · {number(e)}",
+                new,
+                f"{s}, after",
+            )
         )
-        explanation = moment.explanation(
-            f"why {said(new)} in {s}?",
+        explanation = context.explanation(
+            f"why {number(new)} in {s}?",
             "V ← V + α δ e,  δ = r + γ V(s′) − V(s),  e ← γ λ e",
             "M4",
             "TD(λ): Sutton 1988; Sutton and Barto 2018, §12.2, 12.5",
@@ -163,16 +168,16 @@ class TdLambda(Agent):
                 Operand("α", alpha, "step size"),
                 Operand("r", reward, "reward"),
                 Operand("γ", gamma, "discount"),
-                Operand("λ", moment.settings.lam, "how far credit reaches back"),
-                Operand("e", e, f"trace of {s}, {moment.settings.traces}"),
+                Operand("λ", context.settings.lam, "how far credit reaches back"),
+                Operand("e", e, f"trace of {s}, {context.settings.traces}"),
             ],
             steps,
             new,
         )
         bracket = (("r", reward), "+", ("γ", gamma), ("V(s′)", value), "−", ("V(s)", error))
         corrected = ("+", ("late", alpha * late * e - correction)) if late else ()
-        return self.account(
-            moment,
+        return self.make_update(
+            context,
             (state, -1),
             (reward, then, end),
             before=old,

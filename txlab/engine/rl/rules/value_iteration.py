@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.rl import undiscounted
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.exact_values import check_values_exist
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.transition_table import Block
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.update import Update, terms
 from txlab.engine.rl.why import why_value
@@ -34,14 +34,14 @@ class ValueIteration(Agent):
 
     def __init__(self, process: Process, settings: Settings, seed: int) -> None:
         gamma = process.discount if settings.gamma is None else settings.gamma
-        undiscounted.check(process, gamma)
+        check_values_exist(process, gamma)
         super().__init__(process, settings, seed)
 
     def set(self, **changes: Any) -> None:
         """As every learner's; LabError also where the values would become infinite."""
         if changes.get("gamma", self.gamma) != self.gamma:
             gamma = changes["gamma"]
-            undiscounted.check(self.process, self.model.discount if gamma is None else float(gamma))
+            check_values_exist(self.process, self.world.discount if gamma is None else float(gamma))
         super().set(**changes)
 
     def prepare(self) -> None:
@@ -57,11 +57,11 @@ class ValueIteration(Agent):
                 )
                 for i in (s * process.choices + a for a in actions)
             ]
-            for s, actions in enumerate(self.model.actions)
+            for s, actions in enumerate(self.world.actions)
         ]
-        self.order = [s for s, actions in enumerate(self.model.actions) if actions]
+        self.order = [s for s, actions in enumerate(self.world.actions) if actions]
 
-    def loop(self, block: Block, steps: int) -> None:
+    def loop(self, draws: Draws, steps: int) -> None:
         rows, values, known, order, records = self.rows, self.values, self.known, self.order, self.records
         gamma, turns = self.gamma, len(self.order)
         s = self.state
@@ -81,11 +81,11 @@ class ValueIteration(Agent):
         if steps:
             self.latest = (s, rows[s].index(values[s]))
 
-    def told(self, state: int, k: int, record: Any) -> Update:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
         """The backup of one action, with the V(s′) that it was made of."""
         t, before, after, seen = record
-        process, action = self.process, self.model.actions[state][k]
-        gamma = self.moment(t).gamma
+        process, action = self.process, self.world.actions[state][k]
+        gamma = self.context(t).gamma
         reward, outcomes = self.known[state][k]
         worth = 0.0
         for (p, _), value in zip(outcomes, seen, strict=True):
@@ -116,8 +116,8 @@ class ValueIteration(Agent):
     def check_adoptable(self, process: Process) -> None:
         super().check_adoptable(process)
         gamma = process.discount if self.settings.gamma is None else self.settings.gamma
-        undiscounted.check(process, gamma)
+        check_values_exist(process, gamma)
 
-    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+    def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
         """In an edited world other things may follow: what an update was made of is not known there."""
         return None

@@ -17,11 +17,11 @@ import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
-from txlab.engine.rl.numerals import bracketed, said
-from txlab.engine.rl.rules.choosing import exploring, soft, tied
-from txlab.engine.rl.rules.transition_table import ENDED, Block
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.policies import exploring, soft, tied
 from txlab.engine.rl.settings import TITLES
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.transition_table import ENDED
+from txlab.engine.rl.update import Update, bracketed, number, terms
 
 
 class WithTraces(Agent):
@@ -36,22 +36,22 @@ class WithTraces(Agent):
         if not hasattr(self, "eligible"):
             self.eligible: dict[tuple[int, int], float] = {}
 
-    def loop(self, block: Block, steps: int) -> None:
-        rows, records, moves, eligible = self.rows, self.records, self.model.moves, self.eligible
-        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+    def loop(self, draws: Draws, steps: int) -> None:
+        rows, records, moves, eligible = self.rows, self.records, self.world.moves, self.eligible
+        u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
         alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
         lam, replacing, off_policy = self.settings.lam, self.settings.traces == "replacing", self.off_policy
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first = self.state, self.total, self.cut, self.updates
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first = self.state, self.total, self.last_step, self.updates
         k = self.choose(rows[s], u0[0], u1[0]) if self.pending is None else self.pending
         for place in range(steps):
             was, j, t = s, k, first + place
-            happening = moves[s][k] or happens(s, k, place)
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, place)
+            reward, s, end = transition
             after, k, value, keep = rows[s], -1, 0.0, lam
             if end != ENDED:
-                if u0[place + 1] < chance:
-                    k = soft(after, heat, u1[place + 1]) if softly else int(u1[place + 1] * len(after))
+                if u0[place + 1] < epsilon:
+                    k = soft(after, temperature, u1[place + 1]) if softly else int(u1[place + 1] * len(after))
                 else:
                     k = tied(after, u1[place + 1])
                 value = max(after) if off_policy else after[k]
@@ -67,36 +67,36 @@ class WithTraces(Agent):
                 row = rows[x]
                 old = row[y]
                 row[y] = old + share * e
-                records[x][y] = (t, happening, old, made, e)
+                records[x][y] = (t, transition, old, made, e)
                 eligible[pair] = fade * e
             if not fade:
                 eligible.clear()
             total += reward
-            if end or t == cut:
+            if end or t == last:
                 eligible.clear()
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+                s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
                 k = self.choose(rows[s], u0[place + 1], u1[place + 1])
         self.state, self.total, self.pending, self.latest = s, total, k, (was, j)
 
     def trace(self) -> np.ndarray:
-        found = np.zeros((self.model.size, self.model.choices))
+        found = np.zeros((self.world.size, self.world.choices))
         for (s, k), e in self.eligible.items():
-            found[s, self.model.actions[s][k]] = e
+            found[s, self.world.actions[s][k]] = e
         return found
 
-    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+    def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         """What was passed in a cell that is there still is eligible still."""
         there = {(news[s], actions[s][k]): e for (s, k), e in self.eligible.items() if s in news}
         self.eligible = {
-            (s, self.model.actions[s].index(a)): e for (s, a), e in there.items() if a in self.model.actions[s]
+            (s, self.world.actions[s].index(a)): e for (s, a), e in there.items() if a in self.world.actions[s]
         }
 
-    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+    def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
         if record is None:
             return None
         t, (reward, then, end), old, (after, value, k, delta, (was, j), known), e = record
-        if was not in news or then not in news or len(self.model.actions[news[then]]) != len(after):
+        if was not in news or then not in news or len(self.world.actions[news[then]]) != len(after):
             return None
         return (t, (reward, news[then], end), old, (after, value, k, delta, (news[was], j), known), e)
 
@@ -113,50 +113,60 @@ class WithTraces(Agent):
         self.eligible = {(int(s), int(k)): float(e) for (s, k), e in zip(pairs, shares, strict=True)}
         super().load(state)
 
-    def told(self, state: int, k: int, record: Any) -> Update:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
         t, (reward, then, end), old, (after, value, ahead, delta, (was, j), error), e = record
-        moment = self.moment(t)
-        alpha, gamma, lam = moment.settings.alpha, moment.gamma, moment.settings.lam
+        context = self.context(t)
+        alpha, gamma, lam = context.settings.alpha, context.gamma, context.settings.lam
         ended = end == ENDED
         new = old + alpha * delta * e
-        s, a = moment.state(state), moment.action(state, k)
+        s, a = context.state(state), context.action(state, k)
         here = (state, k) == (was, j)
-        there = "this pair itself" if here else f"of {moment.action(was, j)} in {moment.state(was)}, passed later"
+        there = "this pair itself" if here else f"of {context.action(was, j)} in {context.state(was)}, passed later"
         operands = [
             Operand("Q(s,a)", old, f"{a} in {s}, before"),
             Operand("α", alpha, "step size"),
             Operand("r", reward, f"reward {there}"),
             Operand("γ", gamma, "discount"),
             Operand("λ", lam, "how far credit reaches back"),
-            Operand("e(s,a)", e, f"trace, {moment.settings.traces}"),
+            Operand("e(s,a)", e, f"trace, {context.settings.traces}"),
         ]
         if not ended:
-            operands.append(Operand("Q(s′,·)", list(after), f"in {moment.state(then)}"))
+            operands.append(Operand("Q(s′,·)", list(after), f"in {context.state(then)}"))
         steps = [
-            Step(self.letters, "0" if ended else "", value, moment.ending(end, then)),
-            Step("δ", f"{said(reward)} + {said(gamma)} · {bracketed(value)} − {bracketed(error)}", delta, there),
-            Step("Q(s,a)", f"{said(old)} + {said(alpha)} · {bracketed(delta)} · {said(e)}", new, f"{a} in {s}, after"),
+            Step(self.letters, "0" if ended else "", value, context.ending(end, then)),
+            Step(
+                "δ",
+                f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}",
+                delta,
+                there,
+            ),
+            Step(
+                "Q(s,a)",
+                f"{number(old)} + {number(alpha)} · {bracketed(delta)} · {number(e)}",
+                new,
+                f"{a} in {s}, after",
+            ),
         ]
-        explanation = moment.explanation(
-            f"why {said(new)} for {a} in {s}?",
+        explanation = context.explanation(
+            f"why {number(new)} for {a} in {s}?",
             f"Q ← Q + α δ e,  δ = r + γ {self.letters} − Q(s,a),  e ← γ λ e",
             self.math,
             f"{TITLES[self.rule]}: {self.source}",
             operands,
             steps,
             new,
-            moment.actions(then),
+            context.actions(then),
             ahead if ahead >= 0 else None,
         )
         pairs = {
-            x * self.model.choices + self.model.actions[x][y]: shared[4]
+            x * self.world.choices + self.world.actions[x][y]: shared[4]
             for x, row in enumerate(self.records)
             for y, shared in enumerate(row)
             if shared and shared[0] == t
         }
         bracket = (("r", reward), "+", ("γ", gamma), (self.letters, value), "−", ("Q", error))
-        return self.account(
-            moment,
+        return self.make_update(
+            context,
             (state, k),
             (reward, then, end),
             before=old,

@@ -9,11 +9,11 @@ import numpy as np
 from txlab.engine.rl.settings import TITLES, Settings
 from txlab.engine.rl.sweeps.one_by_one import OneByOne
 from txlab.engine.rl.sweeps.rules import RULES
-from txlab.engine.rl.sweeps.sweep import Cancelled, Episodes, Sweep
+from txlab.engine.rl.sweeps.sweep import Cancelled, FinishedEpisodes, Sweep
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 
-__all__ = ["Cancelled", "Episodes", "OneByOne", "Sweep", "sweep_in"]
+__all__ = ["Cancelled", "FinishedEpisodes", "OneByOne", "Sweep", "sweep_in"]
 
 
 def sweep_in(

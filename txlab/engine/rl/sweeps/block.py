@@ -55,7 +55,7 @@ class Powers:
         return self.xp.take(self.table, which * self.known + episode)
 
 
-class Block:
+class AgentBlock:
     """n agents. `own` is each one's numbers (n); `place` is where it stands (n); `table` what it has learnt (A, n, S).
 
     own      key, alpha, beta, gamma, lam, heat (ε or τ of episode 0), floor, decay
@@ -128,9 +128,9 @@ class Block:
 
     # Parts
 
-    def part(self, lanes: Array) -> Block:
+    def part(self, lanes: Array) -> AgentBlock:
         """A block of these agents alone, with copies of all that is theirs."""
-        other = object.__new__(Block)
+        other = object.__new__(AgentBlock)
         other.__dict__.update(self.__dict__)
         other.lanes = self.lanes[lanes]
         other.own = {name: values[lanes] for name, values in self.own.items()}
@@ -138,7 +138,7 @@ class Block:
         other.table = {name: self.xp.lanes(values, lanes) for name, values in self.table.items()}
         return other
 
-    def put_back(self, lanes: Array, part: Block) -> None:
+    def put_back(self, lanes: Array, part: AgentBlock) -> None:
         for name, values in part.place.items():
             self.place[name][lanes] = values
         for name, values in part.table.items():

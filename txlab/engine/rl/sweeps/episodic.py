@@ -15,7 +15,7 @@ from txlab.engine.rl.sweeps.arrays import Array
 from txlab.errors import RunFailed
 
 if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.block import Block
+    from txlab.engine.rl.sweeps.block import AgentBlock
 
 MOST_STEPS = 100_000
 
@@ -34,7 +34,7 @@ class Trail:
         self.moves.append((lanes, state, action, reward))
 
 
-def teach(block: Block, trail: Trail, lengths: Array) -> None:
+def teach(block: AgentBlock, trail: Trail, lengths: Array) -> None:
     """All updates of an episode that took `lengths` (n) steps."""
     xp, own, tables = block.xp, block.own, block.tables
     n, steps = len(block), len(trail.moves)
@@ -66,7 +66,7 @@ def teach(block: Block, trail: Trail, lengths: Array) -> None:
 
 
 def preferences(
-    block: Block, seen: Array, stride: int, action: Array, returned: Array, here: Array, fade: Array
+    block: AgentBlock, seen: Array, stride: int, action: Array, returned: Array, here: Array, fade: Array
 ) -> None:
     """θ ← θ + α γᵗ (G − b) ∇ ln π(a|s), with b = 0, or b = w(s); w(s) ← w(s) + β (G − w(s)) either way, to be seen.
 

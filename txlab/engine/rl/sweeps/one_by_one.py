@@ -15,8 +15,8 @@ import numpy as np
 
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.choosing import exploring
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import Cancelled
 
@@ -76,7 +76,7 @@ class OneByOne:
         return np.array([agent.updates for agent in self.agents])
 
     @property
-    def heats(self) -> np.ndarray:
+    def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
         return np.array(
             [

@@ -38,7 +38,7 @@ class Now:
 
 
 @dataclass(frozen=True)
-class Step:
+class BatchTransition:
     """One transition of each agent. `pair` is s·A + a, `u` (≥ 2, n) its draws, `ahead` the next action of SARSA."""
 
     state: Array
@@ -50,28 +50,28 @@ class Step:
     ahead: Array
 
 
-def q_learning(now: Now, step: Step) -> None:
+def q_learning(now: Now, step: BatchTransition) -> None:
     """Q(s,a) ← Q(s,a) + α [r + γ maxₐ′ Q(s′,a′) − Q(s,a)]   (Watkins 1989)"""
     xp, q = now.xp, now.table["q"]
     best = now.next_value(xp.top(xp.rows(q, now.base + step.next)), step.over)
     correct(now, q, step, best)
 
 
-def correct(now: Now, q: Array, step: Step, value: Array) -> None:
+def correct(now: Now, q: Array, step: BatchTransition, value: Array) -> None:
     """Q(s,a) ← Q(s,a) + α [r + γ value − Q(s,a)]"""
     cell = step.action * now.stride + (now.base + step.state)
     old = now.xp.take(q, cell)
     now.xp.put(q, cell, old + now.alpha * (step.reward + now.gamma * value - old))
 
 
-def sarsa(now: Now, step: Step) -> None:
+def sarsa(now: Now, step: BatchTransition) -> None:
     """Q(s,a) ← Q(s,a) + α [r + γ Q(s′,a′) − Q(s,a)]   (Rummery and Niranjan 1994)"""
     q = now.table["q"]
     following = now.xp.take(q, step.ahead * now.stride + (now.base + step.next))
     correct(now, q, step, now.next_value(following, step.over))
 
 
-def expected_sarsa(now: Now, step: Step) -> None:
+def expected_sarsa(now: Now, step: BatchTransition) -> None:
     """Q(s,a) ← Q(s,a) + α [r + γ Σₐ′ π(a′|s′) Q(s′,a′) − Q(s,a)]   (van Seijen et al. 2009)"""
     xp, q = now.xp, now.table["q"]
     rows = xp.rows(q, now.base + step.next)
@@ -79,7 +79,7 @@ def expected_sarsa(now: Now, step: Step) -> None:
     correct(now, q, step, now.next_value(value, step.over))
 
 
-def double_q(now: Now, step: Step) -> None:
+def double_q(now: Now, step: BatchTransition) -> None:
     """Q₁(s,a) ← Q₁(s,a) + α [r + γ Q₂(s′, argmaxₐ′ Q₁(s′,a′)) − Q₁(s,a)], or 1 and 2 exchanged (van Hasselt 2010)"""
     xp, one, two = now.xp, now.table["q"], now.table["q2"]
     first = step.u[3] < 0.5
@@ -96,14 +96,14 @@ def double_q(now: Now, step: Step) -> None:
     xp.put(two, cell, xp.where(first, old_two, new))
 
 
-def sarsa_lambda(now: Now, step: Step) -> None:
+def sarsa_lambda(now: Now, step: BatchTransition) -> None:
     """δ = r + γ Q(s′,a′) − Q(s,a);  Q ← Q + α δ e;  e ← γ λ e"""
     q = now.table["q"]
     following = now.xp.take(q, step.ahead * now.stride + (now.base + step.next))
     share(now, step, now.next_value(following, step.over))
 
 
-def watkins(now: Now, step: Step) -> None:
+def watkins(now: Now, step: BatchTransition) -> None:
     """δ = r + γ maxₐ′ Q(s′,a′) − Q(s,a);  Q ← Q + α δ e;  e ← γ λ e, or 0 where a′ is no best action (Watkins 1989)"""
     xp, q = now.xp, now.table["q"]
     place = now.base + step.next
@@ -112,7 +112,7 @@ def watkins(now: Now, step: Step) -> None:
     share(now, step, now.next_value(best, step.over), xp.where(greedy, now.lam, 0.0))
 
 
-def share(now: Now, step: Step, value: Array, lam: Array | None = None) -> None:
+def share(now: Now, step: BatchTransition, value: Array, lam: Array | None = None) -> None:
     """One δ for all pairs, each by its trace (MATH M5; Sutton and Barto 2018, 12.7)."""
     xp, q, e = now.xp, now.table["q"], now.table["e"]
     cell = step.action * now.stride + (now.base + step.state)
@@ -133,7 +133,7 @@ class Learns:
     """
 
     tables: tuple[str, ...]
-    update: Callable[[Now, Step], None] | None
+    update: Callable[[Now, BatchTransition], None] | None
     ahead: bool = False
     traces: tuple[str, ...] = ()
     coin: bool = False

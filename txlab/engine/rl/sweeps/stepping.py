@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from txlab.engine.rl.settings import TITLES
 from txlab.engine.rl.sweeps.arrays import Array
-from txlab.engine.rl.sweeps.block import Block
+from txlab.engine.rl.sweeps.block import AgentBlock
 from txlab.engine.rl.sweeps.episodic import Trail, teach
-from txlab.engine.rl.sweeps.rules import Now, Step, act
+from txlab.engine.rl.sweeps.rules import BatchTransition, Now, act
 from txlab.errors import LabError
 
 DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
@@ -36,7 +36,7 @@ class Ended:
 
 
 def live(
-    block: Block,
+    block: AgentBlock,
     ended: Ended,
     agents: Array,
     steps: int = 0,
@@ -77,13 +77,13 @@ def live(
         march(block, ended, agents, chunk, left)
 
 
-def rest(block: Block) -> None:
+def rest(block: AgentBlock) -> None:
     """All stand at the beginning of an episode: no trace is left of what went on in those that stood still."""
     for name in block.learns.traces:
         block.table[name][:] = 0.0
 
 
-def one_episode(block: Block, ended: Ended, agents: Array, cancelled: Callable[[], bool]) -> bool:
+def one_episode(block: AgentBlock, ended: Ended, agents: Array, cancelled: Callable[[], bool]) -> bool:
     """An episode of each agent, and what it teaches."""
     xp, own = block.xp, Ended()
     block.trail = Trail()
@@ -97,7 +97,7 @@ def one_episode(block: Block, ended: Ended, agents: Array, cancelled: Callable[[
     return whole
 
 
-def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
+def march(block: AgentBlock, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
     """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here, and
     it stops early where half of the agents have none left."""
     tables, xp, learns, own, place = block.tables, block.xp, block.learns, block.own, block.place
@@ -129,7 +129,7 @@ def march(block: Block, ended: Ended, agents: Array, steps: int, left: Array | N
             reward = reward + xp.take(tables.noise, outcome) * xp.normal(u[2], u[3])
         then: Array = act(now, following, draws[t + 1]) if ahead else None
         if learns.update is not None:
-            learns.update(now, Step(state, action, reward, following, over, u, then))
+            learns.update(now, BatchTransition(state, action, reward, following, over, u, then))
         elif block.trail is not None:
             block.trail.add(block.lanes, state, action, reward)
         earned += reward

@@ -16,7 +16,7 @@ import numpy as np
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.settings import TITLES, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
-from txlab.engine.rl.sweeps.block import Block, Powers
+from txlab.engine.rl.sweeps.block import AgentBlock, Powers
 from txlab.engine.rl.sweeps.greedy import greedy_returns
 from txlab.engine.rl.sweeps.rules import RULES
 from txlab.engine.rl.sweeps.stepping import Ended, live
@@ -25,7 +25,7 @@ from txlab.errors import LabError
 
 
 @dataclass(frozen=True)
-class Episodes:
+class FinishedEpisodes:
     """Episodes that ended while a sweep was advanced, agent by agent, each one's in their order; (N) each."""
 
     agent: np.ndarray
@@ -64,13 +64,13 @@ class Sweep:
         groups: dict[tuple[str, ...], list[int]] = {}
         for m, each in enumerate(settings):
             groups.setdefault((each.rule, each.policy, each.traces), []).append(m)
-        self.blocks: list[tuple[np.ndarray, Block]] = []
+        self.blocks: list[tuple[np.ndarray, AgentBlock]] = []
         for members in groups.values():
             size = 8 * len(RULES[settings[members[0]].rule].tables) * process.size * process.choices
             most = len(members) if self.arrays.cache is None else max(64, min(4096, self.arrays.cache // size))
             parts = -(-len(members) // most)
             for part in np.array_split(np.array(members), parts):
-                block = Block(
+                block = AgentBlock(
                     self.tables,
                     [settings[m] for m in part],
                     [self.seeds[m] for m in part],
@@ -84,7 +84,7 @@ class Sweep:
 
     # Living
 
-    def advance(self, steps: int, cancelled: Callable[[], bool] = lambda: False) -> Episodes:
+    def advance(self, steps: int, cancelled: Callable[[], bool] = lambda: False) -> FinishedEpisodes:
         """So many steps of every agent; the episodes that ended within them."""
         return self._gathered(steps, 0, cancelled)
 
@@ -96,7 +96,7 @@ class Sweep:
         shape = (len(self), episodes)
         return found.returns.reshape(shape), found.lengths.reshape(shape)
 
-    def _gathered(self, steps: int, episodes: int, cancelled: Callable[[], bool]) -> Episodes:
+    def _gathered(self, steps: int, episodes: int, cancelled: Callable[[], bool]) -> FinishedEpisodes:
         xp, ended = self.arrays, Ended()
         for members, block in self.blocks:
             agents = xp.array(members, int)
@@ -104,10 +104,10 @@ class Sweep:
             if not live(block, ended, agents, steps, wanted, cancelled):
                 raise Cancelled
         if not ended.agent:
-            return Episodes(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+            return FinishedEpisodes(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
         agent, returns, lengths = (xp.numpy(xp.joined(x)) for x in (ended.agent, ended.earned, ended.length))
         order = np.argsort(agent, kind="stable")
-        return Episodes(agent[order], returns[order], lengths[order])
+        return FinishedEpisodes(agent[order], returns[order], lengths[order])
 
     # Looking
 
@@ -134,7 +134,7 @@ class Sweep:
         return self._placed("step")
 
     @property
-    def heats(self) -> np.ndarray:
+    def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
         return self._placed("heat")
 

@@ -177,7 +177,7 @@ class ControlExperiment:
             tables = self.sweep.q(members)
             q = tables.mean(axis=0)
             by: PolicyName = "softmax" if prefers(settings.rule) else settings.policy
-            policy = policies(self.process, tables, self.sweep.heats[members], by).mean(axis=0)
+            policy = policies(self.process, tables, self.sweep.exploration[members], by).mean(axis=0)
             best = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1))
             v = self.sweep.w(members).mean(axis=0) if prefers(settings.rule) else best
             tensors[f"{i}/preferences" if prefers(settings.rule) else f"{i}/q"] = q.astype(np.float32)
@@ -186,7 +186,7 @@ class ControlExperiment:
             if self.world.environment is None:
                 tensors[f"{i}/path"] = likely_path(self.process, policy)
             gamma = self.process.discount if settings.gamma is None else settings.gamma
-            heat = float(self.sweep.heats[members[0]])
+            heat = float(self.sweep.exploration[members[0]])
             named = {"title": said} if (said := self.scenario.learners[i].label) else {}
             sides.append({**learner_side(settings, gamma, heat, label=label), **named})
             states.append(int(self.sweep.states[members[0]]))

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from txlab.engine.rl.rules.checking import checked
-from txlab.engine.rl.settings import TITLES, PolicyName, Rule, Settings, numbers
+from txlab.engine.rl.settings import TITLES, PolicyName, Rule, Settings, checked, numbers
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.tabular.world import WorldSection
 

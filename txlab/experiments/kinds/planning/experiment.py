@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl import undiscounted
 from txlab.engine.rl.dynamic_programming import (
     ROUNDING,
     UNSETTLED,
@@ -28,6 +27,7 @@ from txlab.engine.rl.dynamic_programming import (
     sweeps,
     values,
 )
+from txlab.engine.rl.exact_values import check_values_exist
 from txlab.engine.rl.finite_horizon import from_start
 from txlab.engine.rl.likely_path import likely_path
 from txlab.errors import LabError, nearest
@@ -57,7 +57,7 @@ class PlanningExperiment:
         self.check(self.gamma, plan.epsilon)
         self.policy = None if self.searches else self.first_policy(plan.policy)
         if self.policy is not None:
-            undiscounted.check(self.process, self.gamma, self.policy)
+            check_values_exist(self.process, self.gamma, self.policy)
         self.v = np.zeros(self.process.size)
         self.step_count = 0
         self.improvements = 0
@@ -76,7 +76,7 @@ class PlanningExperiment:
     def check(self, gamma: float, epsilon: float) -> None:
         """LabError where γ = 1 and the values that are looked for are infinite."""
         if self.searches or self.improves or self.scenario.plan.policy == "optimal":
-            undiscounted.check(self.process, gamma, None, epsilon)
+            check_values_exist(self.process, gamma, None, epsilon)
 
     def first_policy(self, name: str) -> np.ndarray:
         """The policy that plan.policy names, a share ε of it left to chance."""
@@ -221,7 +221,7 @@ class PlanningExperiment:
         wanted = self.numbers | {name: value}
         self.check(wanted["gamma"], wanted["epsilon"])
         if self.policy is not None:
-            undiscounted.check(self.process, wanted["gamma"], self.policy)
+            check_values_exist(self.process, wanted["gamma"], self.policy)
         self.numbers = wanted
         self.judged = self.finished = False
 

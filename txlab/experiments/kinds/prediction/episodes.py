@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSweep
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 from txlab.experiments.kinds.prediction.schema import Curve, Method, PredictionScenario, depth_of
 from txlab.experiments.kinds.prediction.settings import check_size, features_of, learnt
@@ -56,7 +56,7 @@ class EpisodeExperiment:
         check_size(scenario, self.features.size)
         self.learnt = learnt(scenario)
         seeds = seeds_of(scenario.seed, predict.runs)
-        self.lives = Lives(self.process, seeds)
+        self.rollouts = Rollouts(self.process, seeds)
         self.sweeps = {method: self.sweep_of(method, seeds) for method in self.learnt}
         self.error = {method: sweep.rms_error(self.true, self.counted) for method, sweep in self.sweeps.items()}
         self.total = {method: np.zeros_like(error) for method, error in self.error.items()}
@@ -87,7 +87,7 @@ class EpisodeExperiment:
         score/METHOD         what the grid shows at the method's best setting: the mean over the episodes so far, or the
                              last error (predict.score)
         """
-        episodes = self.lives.episodes()
+        episodes = self.rollouts.episodes()
         for method, sweep in self.sweeps.items():
             sweep.learn(episodes)
             self.error[method] = sweep.rms_error(self.true, self.counted)
@@ -145,7 +145,7 @@ class EpisodeExperiment:
                 tensors[f"{i}/v"] = values.mean(axis=0).astype(np.float32)
                 tensors[f"{i}/spread"] = values.std(axis=0).astype(np.float32)
         sides = [curve_side(curve, self.gamma, title_of(curve.method)) for curve in curves]
-        lived, many = int(self.lives.begin.sum()), len(curves)
+        lived, many = int(self.rollouts.begin.sum()), len(curves)
         world = self.scenario.world.model_dump()
         facts = facts_of(world, sides, episodes=[self.step_count] * many, updates=[lived] * many)
         facts["values"] = f"mean over {self.scenario.predict.runs} runs"
@@ -195,7 +195,7 @@ class EpisodeExperiment:
     def state_dict(self) -> State:
         return {
             "step": self.step_count,
-            "lives": self.lives.state(),
+            "lives": self.rollouts.state(),
             "weights": {method: sweep.state() for method, sweep in self.sweeps.items()},
             "error": {method: value.copy() for method, value in self.error.items()},
             "total": {method: value.copy() for method, value in self.total.items()},
@@ -205,7 +205,7 @@ class EpisodeExperiment:
         shapes = {method: np.shape(state["total"].get(method)) for method in self.total}
         if any(shapes[method] != self.total[method].shape for method in self.total):
             raise LabError("the checkpoint does not fit this scenario: it has other methods, runs or settings")
-        self.lives.load(state["lives"])
+        self.rollouts.load(state["lives"])
         for method, sweep in self.sweeps.items():
             sweep.load(state["weights"][method])
         self.error = {method: np.array(state["error"][method], dtype=np.float64) for method in self.error}

@@ -13,10 +13,9 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.numerals import bracketed, said
-from txlab.engine.rl.prediction import METHODS, Learned
-from txlab.engine.rl.prediction_why import why_update
+from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.prediction import METHODS, Learned, why_update
+from txlab.engine.rl.update import bracketed, number
 from txlab.errors import LabError
 from txlab.experiments.kinds.prediction.schema import KINDS, LETTERS, OFF_POLICY, PredictionScenario, depth_of
 from txlab.experiments.protocol import Frame
@@ -55,7 +54,7 @@ def _error(scenario: PredictionScenario, label: str, step: int, found: float) ->
         return None
     moved = Step("α δ", f"{curve.alpha:g} · {bracketed(found)}", curve.alpha * found, "times e(s) in each state")
     return Explanation(
-        question=f"why an error of {said(found)} at step {step}?",
+        question=f"why an error of {number(found)} at step {step}?",
         equation="δ = r + γ V(s′) − V(s),  V(s′) = 0 where the episode ended",
         math="M4",
         source="Mehlig; Sutton 1988",
@@ -75,7 +74,7 @@ def _off_policy(what: str, label: str, step: int, values: Mapping[str, float]) -
     steps = [] if other is None else [Step(beside, f"{beside}/{label}", other, OFF_POLICY_ERRORS[beside][1])]
     equation, note = OFF_POLICY_ERRORS[what]
     return Explanation(
-        question=f"why {said(found)} for {label} after step {step}?",
+        question=f"why {number(found)} for {label} after step {step}?",
         equation=equation,
         math="M4",
         source="Baird 1995; Sutton and Barto 2018, §11.2–11.7",

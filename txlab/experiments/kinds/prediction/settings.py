@@ -12,7 +12,7 @@ import numpy as np
 
 from txlab.engine.rl import features as kinds
 from txlab.engine.rl.features import Features
-from txlab.engine.rl.prediction_sweep import Settings
+from txlab.engine.rl.prediction_sweep import PredictionSettings
 from txlab.errors import LabError
 from txlab.experiments.kinds.prediction.schema import Method, Predict, PredictionScenario, depth_of
 
@@ -26,9 +26,9 @@ class Learnt:
     pairs: list[tuple[float, float]]
     grid: np.ndarray | None
 
-    def settings(self, gamma: float) -> Settings:
+    def settings(self, gamma: float) -> PredictionSettings:
         depths, alphas = np.array(self.pairs).T
-        return Settings(alphas, depths, gamma)
+        return PredictionSettings(alphas, depths, gamma)
 
 
 def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.linear_values import solved
-from txlab.engine.rl.prediction import Learned, OnlineTD
+from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.prediction import Learned, OnlineTD, terms_of
 from txlab.engine.rl.prediction_sweep import rms_error
-from txlab.engine.rl.prediction_why import terms_of
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of, title_of
 from txlab.experiments.kinds.prediction.schema import KINDS, PredictionScenario
@@ -55,11 +54,11 @@ class TransitionExperiment:
             )
             for curve in self.curves
         ]
-        self.lives = Lives(self.process, seeds_of(scenario.seed, 1))
+        self.rollouts = Rollouts(self.process, seeds_of(scenario.seed, 1))
         self.step_count, self.number, self.place = 0, 0, 0
         self.last: list[Learned | None] = [None] * len(self.curves)
-        self.since = self.lives.state()
-        self.episode = self.lives.episodes().of(0)
+        self.since = self.rollouts.state()
+        self.episode = self.rollouts.episodes().of(0)
 
     @property
     def steps(self) -> int:
@@ -87,8 +86,8 @@ class TransitionExperiment:
 
     def next_episode(self) -> None:
         """Begin another one, with traces cleared."""
-        self.since = self.lives.state()
-        self.episode = self.lives.episodes().of(0)
+        self.since = self.rollouts.state()
+        self.episode = self.rollouts.episodes().of(0)
         self.place = 0
         self.number += 1
         for learner in self.learners:
@@ -212,9 +211,9 @@ class TransitionExperiment:
         shapes = [np.shape(each["weights"]) for each in state["learners"]]
         if shapes != [learner.weights.shape for learner in self.learners]:
             raise LabError("the checkpoint does not fit this scenario: it has other curves or other features")
-        self.lives.load(state["since"])
-        self.since = self.lives.state()
-        self.episode = self.lives.episodes().of(0)
+        self.rollouts.load(state["since"])
+        self.since = self.rollouts.state()
+        self.episode = self.rollouts.episodes().of(0)
         self.step_count, self.number, self.place = state["step"], state["number"], state["place"]
         for learner, saved in zip(self.learners, state["learners"], strict=True):
             learner.weights = np.array(saved["weights"], dtype=np.float64)

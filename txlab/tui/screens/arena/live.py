@@ -96,7 +96,7 @@ def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
 def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
     """What a frame tells of a side as a learner of the arena, and whether it is the same rule."""
     from txlab.engine.rl.rules.all import AGENTS
-    from txlab.engine.rl.rules.checking import checked
+    from txlab.engine.rl.settings import checked
 
     rule = str(side.get("rule"))
     if rule in PLANNED or "sweep" in side:

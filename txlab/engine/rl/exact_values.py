@@ -17,7 +17,7 @@ ROUNDS = 5_000
 """Most rounds in which a cycle that pays is looked for; it takes about as many as the longest way through the world."""
 
 
-def check(process: Process, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0) -> None:
+def check_values_exist(process: Process, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0) -> None:
     """LabError, one sentence, where γ = 1 and V^policy is infinite somewhere; without a policy: V*, or, with ε, the
     best value of the policies that leave a share ε to chance."""
     if gamma < 1:
@@ -172,3 +172,28 @@ def _name(process: Process, flags: np.ndarray) -> str:
     more = int(flags.sum()) - 1
     others = f" (and {more} other state{'s' if more > 1 else ''})" if more else ""
     return f"{process.states[int(flags.argmax())]}{others}"
+
+
+MOST_STATES = 5_000  # 200 MB, half a minute
+
+
+def solved(process: Process, policy: np.ndarray, gamma: float) -> np.ndarray:
+    """V^π (S) exactly, to rounding. LabError where it is infinite, or where there are more than `MOST_STATES` states.
+
+    With γ = 1 and a policy that can go on for ever for nothing, V = 0 there: the value that sweeps from 0 come to.
+    """
+    if process.size > MOST_STATES:
+        raise LabError(f"{process.size} states are more equations than the {MOST_STATES} that are solved; use sweeps")
+    check_values_exist(process, gamma, policy)
+    P = np.zeros((process.size, process.size))
+    share = policy.reshape(-1)[process.pair]
+    state = process.pair // process.choices
+    np.add.at(P, (state, process.next), share * process.onward)
+    r = (policy.reshape(-1) * process.expected_reward).reshape(policy.shape).sum(axis=1)
+    known = process.terminal | (resting(process, policy) if gamma == 1 else False)  # V = 0
+    unknown = np.flatnonzero(~known)
+    matrix = np.eye(len(unknown)) - gamma * P[np.ix_(unknown, unknown)]
+    v = np.zeros(process.size)
+    x = np.linalg.solve(matrix, r[unknown])
+    v[unknown] = x + np.linalg.solve(matrix, r[unknown] - matrix @ x)
+    return v

@@ -7,9 +7,9 @@ from small_walks import walk
 from txlab.engine.rl import rollouts as lives_module
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.linear_values import solved
+from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.rollouts import Lives
+from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 
 
@@ -57,9 +57,9 @@ def slippery() -> Process:
 
 @pytest.mark.parametrize("process", [walk(5, 0, 1), slippery()], ids=["walk", "slippery"])
 def test_a_run_among_many_lives_as_it_would_alone(process: Process) -> None:
-    lives = Lives(process, np.array([3, 9, 4, 1]))
-    begins = lives.start.copy()
-    together = [lives.episodes() for _ in range(6)]
+    rollouts = Rollouts(process, np.array([3, 9, 4, 1]))
+    begins = rollouts.start.copy()
+    together = [rollouts.episodes() for _ in range(6)]
     for run, seed in enumerate([3, 9, 4, 1]):
         for one, episodes in zip(plain_life(process, seed, int(begins[run]), 6), together, strict=True):
             lived = episodes.of(run)
@@ -71,7 +71,7 @@ def test_a_run_among_many_lives_as_it_would_alone(process: Process) -> None:
 
 def test_noisy_rewards_have_the_mean_and_the_deviation_that_the_process_says() -> None:
     noisy = compiled(["on"], ["0", "end"], {(0, 0): [Outcome(1, 1, -0.5, True, noise=2.0)]}, 0)
-    rewards = Lives(noisy, np.arange(20_000)).episodes().rewards[:, 0]
+    rewards = Rollouts(noisy, np.arange(20_000)).episodes().rewards[:, 0]
     assert abs(rewards.mean() + 0.5) < 4 * 2 / np.sqrt(20_000)
     assert abs(rewards.std() - 2) < 4 * 2 / np.sqrt(40_000)
     u = uniforms(9, 0, 1)[0, 0]
@@ -79,11 +79,11 @@ def test_noisy_rewards_have_the_mean_and_the_deviation_that_the_process_says() -
 
 
 def test_a_life_goes_on_where_it_was_put_down() -> None:
-    lives = Lives(slippery(), np.arange(5))
-    lives.episodes()
-    kept = lives.state()
-    after = [lives.episodes() for _ in range(3)]
-    again = Lives(slippery(), np.arange(5))
+    rollouts = Rollouts(slippery(), np.arange(5))
+    rollouts.episodes()
+    kept = rollouts.state()
+    after = [rollouts.episodes() for _ in range(3)]
+    again = Rollouts(slippery(), np.arange(5))
     again.load(kept)
     for one in after:
         other = again.episodes()
@@ -93,7 +93,7 @@ def test_a_life_goes_on_where_it_was_put_down() -> None:
 
 def test_what_is_earned_is_worth_what_the_even_policy_is_worth() -> None:
     process = walk(5, 0, 1, discount=0.9)
-    episodes = Lives(process, np.arange(4000)).episodes()
+    episodes = Rollouts(process, np.arange(4000)).episodes()
     earned = [episodes.rewards[run] @ 0.9 ** np.arange(episodes.rewards.shape[1]) for run in range(4000)]
     error = np.std(earned) / np.sqrt(4000)
     assert abs(np.mean(earned) - solved(process, even(process), 0.9)[3]) < 4 * error
@@ -103,4 +103,4 @@ def test_an_episode_without_end_is_said_to_be_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(lives_module, "LONGEST", 300)
     ring = compiled(["on"], ["0", "1"], {(0, 0): [Outcome(1, 1, 1)], (1, 0): [Outcome(1, 0, 1)]}, 0)
     with pytest.raises(LabError, match="set a limit"):
-        Lives(ring, np.arange(3)).episodes()
+        Rollouts(ring, np.arange(3)).episodes()

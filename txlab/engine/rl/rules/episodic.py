@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.policies import exploring, soft, tied
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.choosing import exploring, soft, tied
-from txlab.engine.rl.rules.transition_table import Block, Happening
+from txlab.engine.rl.transition_table import Transition
 
-Lived = tuple[int, int, Happening]
+Lived = tuple[int, int, Transition]
 """(state, k, what happened) of a step"""
 
 
@@ -35,28 +36,28 @@ class Episodic(Agent):
         """All updates of an episode whose first step was `began`."""
         raise NotImplementedError(f"the rule {self.rule} does not learn")
 
-    def loop(self, block: Block, steps: int) -> None:
-        rows, moves, trail = self.rows, self.model.moves, self.trail
-        u0, u1, u3, happens = block.u0, block.u1, block.u3, self.model.sampler(block)
+    def loop(self, draws: Draws, steps: int) -> None:
+        rows, moves, trail = self.rows, self.world.moves, self.trail
+        u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
         softly, exploring_starts = self.settings.policy == "softmax", self.settings.policy == "exploring-starts"
-        chance, heat = exploring(self.settings, self.episode)
-        s, total, cut, first, seen = self.state, self.total, self.cut, self.updates, self.seen
+        epsilon, temperature = exploring(self.settings, self.episode)
+        s, total, last, first, seen = self.state, self.total, self.last_step, self.updates, self.seen
         for place in range(steps):
             row = rows[seen(s)]
-            if u0[place] < chance or (exploring_starts and not trail):
-                k = soft(row, heat, u1[place]) if softly else int(u1[place] * len(row))
+            if u0[place] < epsilon or (exploring_starts and not trail):
+                k = soft(row, temperature, u1[place]) if softly else int(u1[place] * len(row))
             else:
                 k = tied(row, u1[place])
-            happening = moves[s][k] or happens(s, k, place)
-            trail.append((s, k, happening))
-            reward, s, end = happening
+            transition = moves[s][k] or draw_transition(s, k, place)
+            trail.append((s, k, transition))
+            reward, s, end = transition
             total += reward
             t = first + place
-            if end or t == cut:
+            if end or t == last:
                 self.learn(trail)
                 trail.clear()
-                s, total, cut = self.turn(t, total, u3[place]), 0.0, self.cut
-                chance, heat = exploring(self.settings, self.episode)
+                s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
+                epsilon, temperature = exploring(self.settings, self.episode)
         self.state, self.total = s, total
 
     def returned(self, trail: Sequence[Lived]) -> list[float]:
@@ -68,7 +69,7 @@ class Episodic(Agent):
             found[place] = coming
         return found
 
-    def moved(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
+    def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         self.trail.clear()
 
     def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
@@ -76,7 +77,7 @@ class Episodic(Agent):
         super().adopt(process, states)
         self.restart()
 
-    def renumbered(self, record: Any, news: dict[int, int]) -> Any:
+    def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
         if record is None or record[1][1] not in news:
             return None
         t, (reward, then, end), *rest = record
@@ -87,7 +88,7 @@ class Episodic(Agent):
         self.trail.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"trail": [[s, k, list(happening)] for s, k, happening in self.trail]}
+        return super().state_dict() | {"trail": [[s, k, list(transition)] for s, k, transition in self.trail]}
 
     def load(self, state: dict[str, Any]) -> None:
         self.trail = [(int(s), int(k), (float(r), int(n), int(e))) for s, k, (r, n, e) in state["trail"]]

@@ -8,26 +8,28 @@ probability is above the step's draw 2, and of one outcome that is always the fi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.draws import uniforms
+from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
+from txlab.errors import LabError
 
 GOES_ON, ENDED, CUT_OFF = 0, 1, 2
 """How an outcome leaves the episode. Ended: nothing follows, so no bootstrap. Cut off: the bootstrap stays."""
 
-Happening = tuple[float, int, int]
+Transition = tuple[float, int, int]
 """(reward, next state, GOES_ON | ENDED | CUT_OFF)"""
 
-Sampler = Callable[[int, int, int], Happening]
-"""(state, k, place of the step in the block) → what happens"""
+Sampler = Callable[[int, int, int], Transition]
+"""(state, k, place of the step in the draws) → what happens"""
 
 
-class Model:
+class TransitionTable:
     """A Process as lists.
 
     actions  [s][k] the action's number     moves  [s][k] its only outcome, or None where one has to be drawn
@@ -43,13 +45,13 @@ class Model:
         ends = [ENDED if done else GOES_ON for done in process.done.tolist()]
         # No bootstrap after a state in which nothing can be done, whatever its outcome says.
         ends = [ENDED if over else end for end, over in zip(ends, process.terminal[process.next].tolist(), strict=True)]
-        self.outcomes: list[Happening] = list(zip(process.reward.tolist(), process.next.tolist(), ends, strict=True))
+        self.outcomes: list[Transition] = list(zip(process.reward.tolist(), process.next.tolist(), ends, strict=True))
         self.first = [[first[s * self.choices + a] for a in row] for s, row in enumerate(self.actions)]
         self.last = [[first[s * self.choices + a + 1] for a in row] for s, row in enumerate(self.actions)]
         self.cumulative: list[float] = process.cumulative.tolist()
         noise = getattr(process, "noise", None)
         self.noise: list[float] | None = None if noise is None else noise.tolist()
-        self.moves: list[list[Happening | None]] = [
+        self.moves: list[list[Transition | None]] = [
             [self.outcomes[o] if self.sure(o, end) else None for o, end in zip(*each, strict=True)]
             for each in zip(self.first, self.last, strict=True)
         ]
@@ -75,13 +77,13 @@ class Model:
         """Where an episode begins: the first state whose cumulated probability is above u."""
         return bisect_right(self.starts, u)
 
-    def sampler(self, block: Block) -> Sampler:
+    def sampler(self, draws: Draws) -> Sampler:
         """Draws outcomes with draw 2 of the block's steps; noisy rewards with a normal number from draws 2 and 3."""
         cumulative, first, last, outcomes, noise = self.cumulative, self.first, self.last, self.outcomes, self.noise
-        actions, choices, u2 = self.actions, self.choices, block.u2
-        normal = block.normal() if noise is not None else None
+        actions, choices, u2 = self.actions, self.choices, draws.u2
+        normal = draws.normal() if noise is not None else None
 
-        def happens(s: int, k: int, place: int) -> Happening:
+        def draw_transition(s: int, k: int, place: int) -> Transition:
             pair = s * choices + actions[s][k]
             o = bisect_right(cumulative, pair + u2[place], first[s][k], last[s][k] - 1)
             if noise is None or normal is None or not noise[o]:
@@ -89,20 +91,66 @@ class Model:
             reward, then, end = outcomes[o]
             return reward + noise[o] * normal[place], then, end
 
-        return happens
+        return draw_transition
 
 
-class Block:
-    """The draws of steps begin … begin + steps − 1 of one agent, a column each; `u0` is a list, for it is read most."""
+MOST_PAIRS = 2_000_000  # lists of so many numbers and records: 200 MB
 
-    def __init__(self, seed: int, begin: int, steps: int) -> None:
-        columns = np.ascontiguousarray(uniforms(seed, begin, steps)[0].T)  # (4, steps)
-        self.columns = columns
-        self.u0: list[float] = columns[0].tolist()
-        self.u1: Any = memoryview(columns[1])  # read now and then: as a list it would cost every step
-        self.u2: Any = memoryview(columns[2])
-        self.u3: Any = memoryview(columns[3])
 
-    def normal(self) -> Any:
-        """A normal number a step, by Box and Muller (1958): √(−2 ln(1 − u₂)) cos 2πu₃."""
-        return memoryview(np.sqrt(-2.0 * np.log1p(-self.columns[2])) * np.cos(2.0 * np.pi * self.columns[3]))
+def process_shell(environment: Environment) -> Process:
+    """The names and the discount of an environment as a Process, for who asks only for those and for what can be done,
+    which is everything everywhere; of what follows it says nothing true. LabError if it is too large."""
+    size, choices = environment.size, len(environment.actions)
+    pairs = size * choices
+    if pairs > MOST_PAIRS:
+        raise LabError(f"{environment.name} has {size} states of {choices} actions; {MOST_PAIRS} pairs are possible")
+    return Process(
+        actions=environment.actions,
+        states=environment.states,
+        first=np.arange(pairs + 1),
+        next=np.repeat(np.arange(size), choices),
+        probability=np.ones(pairs),
+        reward=np.zeros(pairs),
+        done=np.zeros(pairs, dtype=bool),
+        start=np.full(size, 1.0 / size),
+        discount=environment.discount,
+        limit=environment.limit,
+    )
+
+
+class SteppedTransitions(TransitionTable):
+    """Every action is possible in every state, and what it leads to is found out."""
+
+    def __init__(self, environment: Environment, process: Process) -> None:
+        self.environment, self.process, self.noise = environment, process, None
+        self.size, self.choices, self.limit = process.size, process.choices, process.limit
+        self.discount = process.discount
+        self.actions = [list(range(self.choices)) for _ in range(self.size)]
+        self.moves: list[list[Transition | None]] = [[None] * self.choices for _ in range(self.size)]
+
+    def begin(self, u: float) -> int:
+        return self.environment.reset(u)
+
+    def sampler(self, draws: Draws) -> Sampler:
+        step = self.environment.step
+
+        def draw_transition(s: int, k: int, place: int) -> Transition:
+            found = step(k)
+            end = ENDED if found.terminated else CUT_OFF if found.truncated else GOES_ON
+            return found.reward, found.next, end
+
+        return draw_transition
+
+    def state(self) -> dict[str, Any]:
+        return self.environment.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.environment.load(state)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        before = self.environment.state()
+        try:
+            yield
+        finally:
+            self.environment.load(before)
