@@ -19,6 +19,7 @@ from textual.screen import Screen
 from txlab.runs.scenario import catalogue
 from txlab.tui import idle_gc as garbage
 from txlab.tui.preload import build
+from txlab.tui.run_panel import RunPanel
 from txlab.tui.screen_registry import ROOMS
 from txlab.tui.screens.lab.describe import place_of
 
@@ -61,7 +62,7 @@ async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -
         await settle(pilot, lambda: "attention" in app._screen_stacks)
         await settle(pilot)
         assert not app._screen_stacks["attention"][0].visible_now
-        assert app._screen_stacks["train"][0].visible_now
+        assert app._screen_stacks["train"][0].query_one(RunPanel).visible_now
         await pilot.press("4")
         await settle(pilot, lambda: app.screen.visible_now)
 

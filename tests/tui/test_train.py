@@ -19,8 +19,9 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, answered, history
-from txlab.tui.screens.train.chart import round_number
-from txlab.tui.screens.train.screen import TrainScreen, parse_setting
+from txlab.tui.screens.train.controls import parse_setting
+from txlab.tui.screens.train.curves import round_number
+from txlab.tui.screens.train.screen import TrainScreen
 from txlab.tui.screens.train.text import Pending, header, log_lines, nearest_sample, wanted, wrapped
 from txlab.tui.theme import UNICODE
 from txlab.tui.train_snapshot import Look, snapshot, value_at
@@ -82,7 +83,7 @@ async def test_everything_follows_the_time_line(root: Path) -> None:
         await settle(pilot, ready(app))
         await settle(pilot, lambda: len(app.screen.query_one(TimeLine).steps))
         await pilot.press("{")
-        await settle(pilot, lambda: train(app).at == 10)
+        await settle(pilot, lambda: train(app).run.at == 10)
         expected = value_at(reader_of(run).series("loss"), 10)
         await settle(pilot, lambda: train(app).snap.values["loss"] == expected)
         shown = text_of(app)
@@ -92,7 +93,7 @@ async def test_everything_follows_the_time_line(root: Path) -> None:
         await pilot.press("]")
         await settle(pilot, lambda: "sample at 20" in text_of(app))
         await pilot.press("}")
-        await settle(pilot, lambda: train(app).at is None and "looking at" not in text_of(app))
+        await settle(pilot, lambda: train(app).run.at is None and "looking at" not in text_of(app))
 
 
 async def test_samples_of_two_steps_stand_beside_each_other(root: Path) -> None:
@@ -154,14 +155,14 @@ async def test_a_request_is_asked_until_the_run_answers(root: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         await pilot.press("minus")
-        await settle(pilot, lambda: train(app).pending)
+        await settle(pilot, lambda: train(app).controls.pending)
         assert "asked…" in text_of(app)
         (file,) = [path for path in (run / "inbox").iterdir() if path.suffix == ".json"]
         request = orjson.loads(file.read_bytes())
         assert [request["request"], request["key"], request["value"]] == ["scale", "lr", 0.8]
         answer = {"event": "control", "step": 40, "request": "set", "key": "lr", "from": 2.5e-5, "to": 2e-5}
         append_rows(run, {**answer, "by": request["by"], "id": request["id"], "applied": True, "error": None})
-        await settle(pilot, lambda: not train(app).pending)
+        await settle(pilot, lambda: not train(app).controls.pending)
         assert "lr 2.5e-5 → 2e-5 by you, at step 40" in text_of(app)
 
 
@@ -171,7 +172,7 @@ async def test_a_run_that_is_gone_is_said_to_give_no_answer(root: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         await pilot.press("c")
-        await settle(pilot, lambda: train(app).pending)
+        await settle(pilot, lambda: train(app).controls.pending)
         info = RunInfo.load(run)
         info.pid = 2**22 - 3
         (run / "run.json").write_bytes(info.encoded())
@@ -252,7 +253,7 @@ async def test_what_another_program_recorded_offers_no_control_that_it_cannot_ob
         assert {line.label for line in train(app).snap.lines} == {"train", "eval"}
         await pilot.press("r", "space", "c")
         await settle(pilot)
-        assert not train(app).pending
+        assert not train(app).controls.pending
         assert not list((run.path / "inbox").iterdir())
         await pilot.press("1", "tab")
         await settle(pilot, lambda: "it broke" in text_of(app))

@@ -50,7 +50,7 @@ class RunPanel(Panel):
     KEYS: ClassVar = (
         Binding("space", "pause", "pause", id="run.pause", key_display="space"),
         Binding("full_stop", "step", "step", id="run.step", key_display="."),
-        Binding("x", "stop", "stop", id="run.stop", show=False),
+        Binding("x", "stop", "stop", id="run.stop"),
         Binding("left_square_bracket", "earlier", "earlier, later", id="time.earlier", key_display="[ ]"),
         Binding("right_square_bracket", "later", "later", id="time.later", key_display="]", show=False),
         Binding("left_curly_bracket", "first", "first frame", id="time.first", key_display="{", show=False),
@@ -75,7 +75,7 @@ class RunPanel(Panel):
         self.timeline = TimeLine(id="timeline")
         self.budget = Thrift()
         self.watching = True  # whether this run is read at all
-        self._seen = self._reading = self._again = self._catching_up = False
+        self.visible_now = self._reading = self._again = self._catching_up = False
         self._failure = ""
 
     def compose(self) -> ComposeResult:
@@ -88,11 +88,11 @@ class RunPanel(Panel):
     # Reading.
 
     def seen(self) -> None:
-        self._seen = True
+        self.visible_now = True
         self.wants_read()
 
     def unseen(self) -> None:
-        self._seen = False
+        self.visible_now = False
 
     def _run_changed(self, path: Path | None) -> None:
         if path != self.path:
@@ -110,7 +110,7 @@ class RunPanel(Panel):
         self._read_if_idle()
 
     def _read_if_idle(self) -> None:
-        if self._reading or self.path is None or not (self.watching and self._seen and self.is_attached):
+        if self._reading or self.path is None or not (self.watching and self.visible_now and self.is_attached):
             return
         self._reading = True
         self.budget.looked()

@@ -1,0 +1,143 @@
+"""The log of a run, and what one may ask of it: another rate, a checkpoint, any parameter, going on after its end.
+
+Notable: requests are answered by the run in its own log; until then they stand there as "asked…".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from textual.binding import Binding
+
+from txlab.errors import LabError
+from txlab.runs.directory import LOST_AFTER
+from txlab.tui.formatting import STATES, duration, significant
+from txlab.tui.history import answered
+from txlab.tui.panel import Panel
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.screens.train.text import Pending, log_lines
+from txlab.tui.screens.words import Words
+from txlab.tui.train_snapshot import Snapshot
+
+ENDED_EARLY = ("lost", "failed", "stopped", "interrupted")
+
+
+class ControlPanel(Panel):
+    """What happened, newest last, and the requests that are not answered yet; how many lines depends on the size."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("r", "resume", "resume", id="train.resume"),
+        Binding("minus", "scale_lr(0.8)", "lr", id="train.lr-down", key_display="- +"),
+        Binding("plus,equals_sign", "scale_lr(1.25)", "lr up", id="train.lr-up", key_display="+", show=False),
+        Binding("c", "checkpoint", "checkpoint", id="train.checkpoint"),
+        Binding("e", "set", "set a parameter", id="train.set", show=False),
+    )
+
+    def __init__(self, run: RunPanel) -> None:
+        super().__init__(id="log")
+        self.run = run
+        self.words = Words()
+        self.forget()
+
+    def compose(self) -> Sequence[Words]:  # type: ignore[override]
+        return [self.words]
+
+    def forget(self) -> None:
+        self.snap: Snapshot | None = None
+        self.pending: dict[str, Pending] = {}
+
+    def show(self, snap: Snapshot) -> None:
+        self.snap = snap
+        for ident in answered(snap.entries):
+            self.pending.pop(ident, None)
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        if self.snap is not None:
+            lines = max(1, self.size.height)
+            entries = self.snap.entries
+            self.words.say(log_lines(entries, self.pending, self.run.at, lines, time.time(), self.gone()), layout=False)
+
+    def gone(self) -> str:
+        """Why nobody will answer, or ""."""
+        state = self.snap.state if self.snap else None
+        if state is None or state.status in ("running", "paused", "created"):
+            return ""
+        age = state.heartbeat_age
+        beat = f" (heartbeat {duration(age)} old)" if age is not None and age > LOST_AFTER / 10 else ""
+        return f"the run is {'gone' if state.status == 'lost' else STATES.get(state.status, state.status)}{beat}"
+
+    def asked(self, event: RunPanel.Asked) -> None:
+        request = event.request
+        sign = {"set": "→", "scale": "×"}.get(request.request)
+        words = f"{request.key} {sign} {significant(request.value)}" if sign and request.value else request.request
+        self.pending[event.ident] = Pending(words, time.time())
+        self.draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        status = self.run.status
+        if self.run.recorded:
+            return False
+        if action == "resume":
+            return status in ENDED_EARLY
+        if action == "scale_lr" and self.snap and self.snap.values and "lr" not in self.snap.values:
+            return False  # a run that has no such rate
+        return status in ("running", "paused", "created", "")
+
+    def action_checkpoint(self) -> None:
+        self.run.ask("checkpoint")
+
+    def action_resume(self) -> None:
+        """Go on with a run that ended early, in a process of its own."""
+        path = self.run.path
+        if path is None:
+            return
+        self.tell(f"{path.name}: {STATES['created']}")
+
+        def begin() -> None:
+            from txlab.runs.process import start_detached
+
+            start_detached(path)
+
+        self.run_worker(begin, thread=True, group="start", exit_on_error=False)
+
+    def action_scale_lr(self, factor: float) -> None:
+        """Turn the peak of the schedule by a factor; the rate that the facts show goes with it."""
+        self.run.ask("scale", key="lr", value=factor)
+
+    def action_set(self) -> None:
+        """Any adjustable parameter: `name = value`."""
+        from txlab.tui.screens.dialogs import AskValue
+
+        def check(text: str) -> str:
+            name, value = parse_setting(text)
+            return f"{name} becomes {significant(value)} at the next step; the run says if it may"
+
+        def send(text: str | None) -> None:
+            if text:
+                name, value = parse_setting(text)
+                self.run.ask("set", key=name, value=value)
+
+        lr = self.snap.values.get("lr") if self.snap else None
+        start = f"lr = {lr:.3g}" if lr is not None else ""
+        self.app.push_screen(AskValue("Set a parameter of the run", "name = value", start, check), send)
+
+
+def parse_setting(text: str) -> tuple[str, float]:
+    """(name, value) of "name = value"; raises LabError with what is wrong."""
+    name, equals, raw = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        raise LabError("write it as name = value, for example lr = 1e-4")
+    try:
+        value = float(raw)
+    except ValueError:
+        raise LabError(f"{raw.strip()!r} is not a number") from None
+    if not np.isfinite(value):
+        raise LabError(f"{raw.strip()} is not a finite number")
+    return name, value

@@ -1,0 +1,109 @@
+"""The side of the Train screen: the column of numbers with `w`, and what the model wrote, two steps side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+
+from txlab.tui.panel import Panel
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.train.text import nearest_sample, samples_text
+from txlab.tui.screens.words import Words
+from txlab.tui.theme import glyphs
+from txlab.tui.train_snapshot import Snapshot
+from txlab.tui.widgets.facts import FactTable
+
+if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
+
+STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are read, not computed by a formula
+
+
+class NumbersPanel(Panel):
+    """`beside` is the step of the sample that is compared with the one looked at; None = there is none."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("w", "why", "why", id="screen.why"),
+        Binding(
+            "less_than_sign", "compare(-1)", "compare samples", id="train.compare-earlier", key_display="<", show=False
+        ),
+        Binding(
+            "greater_than_sign", "compare(1)", "compare later", id="train.compare-later", key_display=">", show=False
+        ),
+    )
+
+    def __init__(self, run: RunPanel) -> None:
+        super().__init__(id="side")
+        self.run = run
+        self.facts = FactTable(id="facts")
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        yield self.facts
+        yield Rule()
+        with VerticalScroll(id="samples", can_focus=False):
+            yield Words(id="samples-text")
+
+    def forget(self) -> None:
+        self.snap: Snapshot | None = None
+        self.beside: int | None = None
+
+    def show(self, snap: Snapshot) -> None:
+        self.snap = snap
+        self.facts.set_facts(snap.facts)
+
+    def show_samples(self) -> None:
+        if self.snap is None:
+            return
+        room = self.query_one("#samples").scrollable_content_region
+        cells = max(10, room.width - 1)
+        kind = str(self.snap.scenario.get("kind", ""))
+        signs = glyphs(getattr(self.app, "ascii", False))
+        said = samples_text(self.snap.samples, self.run.at, self.beside, cells, signs, room.height, kind)
+        self.query_one("#samples-text", Words).say(said, layout=True)
+
+    def action_compare(self, by: int) -> None:
+        """< puts the sample before beside the one looked at, and goes further back; > comes back."""
+        if self.snap is None:
+            return
+        steps = list(self.snap.samples)
+        now = nearest_sample(steps, self.run.at)
+        if now is None or len(steps) < 2:
+            self.tell("there is nothing to compare yet: one sample at most")
+            return
+        place = steps.index(self.beside if self.beside in steps else now) + by
+        beside = steps[max(0, min(place, len(steps) - 1))]
+        self.beside = None if beside == now else beside
+        self.show_samples()
+
+    def action_why(self) -> None:
+        """The number chosen in the column of facts, explained by the experiment's own code."""
+        from txlab.tui.widgets.why import ask_why
+
+        snap, fact = self.snap, self.facts.chosen
+        if snap is None or fact is None:
+            self.tell("there is no number yet")
+            return
+        if fact.key in STATED or not fact.key or self.said_why(fact.key):
+            self.tell(self.said_why(fact.key) or f"{fact.name} is counted, not computed")
+            return
+        step, key = self.run.at if self.run.at is not None else snap.step, fact.key
+        ask_why(self.app, lambda: explain(snap, key, step))
+
+    def said_why(self, key: str) -> str:
+        """Why it is computed as it is: what the probe measured."""
+        compute = self.snap.about.get("compute") if self.snap and key == "compute" else None
+        why = compute.get("why") if isinstance(compute, dict) else None
+        return "; ".join(str(reason) for reason in why) if isinstance(why, list) else ""
+
+
+def explain(snap: Snapshot, key: str, step: int) -> Explanation | None:
+    """The experiment's answer for one metric, with what run.json knows of machine and corpus."""
+    from txlab.experiments.explanations import explain_metric
+
+    return explain_metric(dict(snap.scenario), key, step, dict(snap.values), dict(snap.about))
