@@ -28,7 +28,7 @@ from txlab.tui.settings import Settings
 def opened(tokens: int, layers: int, heads: int, width: int, vocabulary: int) -> object:
     import torch
 
-    from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    from txlab.engine.tokenizers.elementary import ByteTokenizer
     from txlab.engine.transformer.gpt import GPT, GPTShape
     from txlab.runs.models import OpenModel
 

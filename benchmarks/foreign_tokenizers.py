@@ -38,9 +38,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "parit
 from token_strings import random_strings, undisputed
 
 from txlab.engine.tokenizers.bases import GPT2
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer
-from txlab.engine.tokenizers.pieces import pieces
+from txlab.engine.tokenizers.offsets import token_spans
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.experiments.tokenizer_store import kind_of
 
 STRINGS = 2_612
@@ -100,7 +100,7 @@ def differences(case: Case, strings: list[str]) -> tuple[Any, dict[str, int]]:
     has_special = bool(getattr(ours, "special", ()))
     for text in strings:
         theirs = case.theirs(text)
-        found = pieces(ours, text)
+        found = token_spans(ours, text)
         places = [(piece.start, piece.stop) if case.ends else piece.start for piece in found]
         counts["ids"] += ours.encode(text) != theirs.ids or [piece.token for piece in found] != theirs.ids
         counts["special"] += has_special and ours.encode(text, special=True) != theirs.special
@@ -186,7 +186,7 @@ def real(folder: Path, work: Path) -> Iterator[Case]:
 
 def learnt(strings: list[str], work: Path) -> Iterator[Case]:
     for pattern in ("gpt2", "gpt4", "cl100k", "none"):
-        base = BytePairTokenizer.trained(strings[:800], 1_200, pattern, ["<|endoftext|>"], GPT2)
+        base = train_tokenizer(strings[:800], 1_200, pattern, ["<|endoftext|>"], GPT2)
         path = work / f"{pattern}.json"
         export_tokenizer(base, path, "huggingface")
         yield Case(f"{pattern}, learnt here", path, of_library(tokenizers.Tokenizer.from_file(str(path))), True)

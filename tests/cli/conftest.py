@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import txlab.cli
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights import save_model
 from txlab.runs.models import OpenModel, open_model
@@ -141,7 +141,7 @@ def test_what_one_should_know_of_a_model_stands_in_its_json_too(
 
 
 def test_what_is_typed_becomes_a_special_token_only_where_that_is_asked_for(ask: Ask, tmp_path: Path) -> None:
-    tokenizer = BytePairTokenizer.trained(["the cat sees the cat"], 262, special=["<|end|>"])
+    tokenizer = train_tokenizer(["the cat sees the cat"], 262, special=["<|end|>"])
     torch.manual_seed(0)
     model = GPT(GPTShape(1, 2, 8, 32, tokenizer.vocabulary))
     with torch.no_grad():

@@ -20,9 +20,9 @@ from test_cli_processes import Terminal
 
 import txlab.cli
 from txlab.cli.tokenizer_compare import cuts_of, differences
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.experiments.sentences import languages
 from txlab.experiments.tokenizer_store import save_named, saved_tokenizers, tokenizer_named
 
@@ -68,7 +68,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 @pytest.fixture
 def animals(call: Call) -> BytePairTokenizer:
     """A byte pair encoding with a special token, saved as "animals"."""
-    tokenizer = BytePairTokenizer.trained([TEXT], 280, special=["<|end|>"])
+    tokenizer = train_tokenizer([TEXT], 280, special=["<|end|>"])
     save_named(tokenizer, "animals")
     return tokenizer
 
@@ -231,7 +231,7 @@ class TestTrain:
         (tmp_path / "text.txt").write_text(TEXT)
         said = call("tokenizer", "train", "text.txt", "--vocabulary", "280", "--name", "mine", "--special", "<|end|>")
         assert said.status == 0, said.error
-        expected = BytePairTokenizer.trained([TEXT], 280, special=["<|end|>"])
+        expected = train_tokenizer([TEXT], 280, special=["<|end|>"])
         saved = tokenizer_named("mine")
         assert isinstance(saved, BytePairTokenizer)
         assert (saved.merges, saved.pattern, saved.special) == (expected.merges, "gpt4", ("<|end|>",))
@@ -431,8 +431,8 @@ class TestCompare:
     def test_differences_are_between_the_cuts_that_all_share(self) -> None:
         text = "the cat sees é a mouse " * 3
         tokenizers = [
-            BytePairTokenizer.trained([TEXT], 270),
-            BytePairTokenizer.trained([TEXT], 300, "gpt2"),
+            train_tokenizer([TEXT], 270),
+            train_tokenizer([TEXT], 300, "gpt2"),
             CharacterTokenizer.of("abcdefghijklmnopqrstuvwxyz "),  # é is spelt out
         ]
         ids = [np.array(tokenizer.encode(text), dtype=np.uint32) for tokenizer in tokenizers]
@@ -519,7 +519,7 @@ class TestRankFiles:
     @pytest.fixture
     def ranks(self, call: Call, tmp_path: Path) -> str:
         """Ranks that do not say how text is split, on the shelf."""
-        save_named(BytePairTokenizer.trained([TEXT], 290, "gpt2"), "plain")
+        save_named(train_tokenizer([TEXT], 290, "gpt2"), "plain")
         call("tokenizer", "export", "plain", "--form", "tiktoken", "--out", "shelf/ranks.tiktoken")
         (tmp_path / "shelf" / "ranks.tiktoken.json").unlink()
         return "ranks"
@@ -543,7 +543,7 @@ class TestRankFiles:
         chosen = ["--tokenizer", ranks, "--pattern", "gpt2", "a\n  b"]
         said = call("tokenize", *chosen, "--ids")
         assert said.error == ""
-        assert said.out.split() == list(map(str, BytePairTokenizer.trained([TEXT], 290, "gpt2").encode("a\n  b")))
+        assert said.out.split() == list(map(str, train_tokenizer([TEXT], 290, "gpt2").encode("a\n  b")))
         assert call("tokenizer", "compare", ranks, "bytes", "--pattern", "o200k").error == ""
         words = ["--form", "huggingface", "--out", "x.json", "--pattern", "cl100k"]
         assert call("tokenizer", "export", ranks, *words).error == ""
@@ -567,7 +567,7 @@ class TestRankFiles:
 class TestExport:
     @pytest.mark.parametrize("form", ["txlab", "huggingface", "gpt2", "tiktoken"])
     def test_writes_what_can_be_read_again(self, call: Call, tmp_path: Path, form: str) -> None:
-        tokenizer = BytePairTokenizer.trained([TEXT], 290, "gpt2")
+        tokenizer = train_tokenizer([TEXT], 290, "gpt2")
         save_named(tokenizer, "plain")
         out = {"txlab": "p.json", "huggingface": "tokenizer.json", "gpt2": "two", "tiktoken": "p.tiktoken"}[form]
         said = call("tokenizer", "export", "plain", "--form", form, "--out", out)

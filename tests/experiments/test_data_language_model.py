@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.training import count_chunks, trained
+from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import data as data_module
 from txlab.experiments.kinds.language_model.batch import NOT_SCORED
@@ -149,7 +148,7 @@ def test_the_tokenizer_never_saw_the_validation_text(tmp_path: Path) -> None:
 def test_the_remembered_tokenizer_is_the_learnt_one_and_a_spoilt_memory_is_replaced() -> None:
     text = "the cat sees the mouse that sees the cat " * 3
     learnt, remembered = trained_tokenizer(text, 270), trained_tokenizer(text, 270)
-    assert learnt.merges == remembered.merges == BytePairTokenizer.trained([text], 270).merges
+    assert learnt.merges == remembered.merges == train_tokenizer([text], 270).merges
     from txlab.experiments.kinds.language_model import trained_tokenizers
 
     folder = Path(trained_tokenizers.user_cache_dir("txlab")) / "tokenizers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from txlab.engine.tokenizers.numbers import NumberTokenizer
+from txlab.engine.tokenizers.elementary import NumberTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer

@@ -11,8 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.batch import NOT_SCORED
 from txlab.experiments.kinds.masked_language_model import adopt, build, open_model, resolve
@@ -172,7 +172,7 @@ def test_a_frame_is_like_a_decoders_but_without_a_mask(corpus: Path) -> None:
 
 
 def test_a_space_before_a_gap_belongs_to_what_is_hidden() -> None:
-    pairs = BytePairTokenizer.trained(["the cat and the cat and the cat"] * 9, 262, "gpt4")
+    pairs = train_tokenizer(["the cat and the cat and the cat"] * 9, 262, "gpt4")
     ids = encoded(pairs, "the [MASK] and")
     assert decoded(pairs, ids) == "the[MASK] and"
     assert decoded(ByteTokenizer(), encoded(ByteTokenizer(), "the [MASK] and")) == "the [MASK] and"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import regex
 
-from txlab.engine.tokenizers.named_merges import LETTERS
+from txlab.engine.tokenizers.gpt2_files import LETTERS
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.errors import LabError
 from txlab.experiments.corpora import python_docs

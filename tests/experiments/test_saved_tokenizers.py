@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, save_tokenizer
-from txlab.engine.tokenizers.words import WordTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.data import build_data
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
@@ -46,7 +45,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def animals(shelf: Path) -> BytePairTokenizer:
     """A byte pair encoding saved as "animals"."""
-    tokenizer = BytePairTokenizer.trained([TEXT], 280)
+    tokenizer = train_tokenizer([TEXT], 280)
     save_named(tokenizer, "animals")
     return tokenizer
 
@@ -77,7 +76,7 @@ class TestTheShelf:
             ByteTokenizer(),
             CharacterTokenizer.of(TEXT),
             WordTokenizer.of(TEXT),
-            BytePairTokenizer.trained([TEXT], 280, "gpt2", ["<|end|>"]),
+            train_tokenizer([TEXT], 280, "gpt2", ["<|end|>"]),
         ],
         ids=lambda tokenizer: type(tokenizer).__name__,
     )
@@ -95,7 +94,7 @@ class TestTheShelf:
     ) -> None:
         export_tokenizer(animals, shelf / "theirs.tiktoken", "tiktoken")
         (shelf / "two-files").mkdir()
-        older = BytePairTokenizer.trained([TEXT], 280, "gpt2")
+        older = train_tokenizer([TEXT], 280, "gpt2")
         export_tokenizer(older, shelf / "two-files", "gpt2")
         (shelf / "downloaded").mkdir()
         export_tokenizer(animals, shelf / "downloaded" / "tokenizer.json", "huggingface")

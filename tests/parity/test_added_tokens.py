@@ -19,10 +19,10 @@ from token_strings import random_strings, undisputed
 
 from txlab.engine.tokenizers.bases import GPT2
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer
+from txlab.engine.tokenizers.files import content_of, export_tokenizer, load_tokenizer, tokenizer_of
 from txlab.engine.tokenizers.huggingface import huggingface_tokenizer
-from txlab.engine.tokenizers.own_files import content_of, tokenizer_of
-from txlab.engine.tokenizers.pieces import pieces, pieces_of_bytes
+from txlab.engine.tokenizers.offsets import token_spans, token_spans_of_bytes
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.engine.tokenizers.trees import explain_token, merges_of
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 from txlab.engine.transformer.generation import generate
@@ -45,7 +45,7 @@ def strings() -> list[str]:
 
 @pytest.fixture(scope="module")
 def merged(strings: list[str]) -> BytePairTokenizer:
-    return BytePairTokenizer.trained(strings[:500], 600, "gpt2", ["<|endoftext|>"], GPT2)
+    return train_tokenizer(strings[:500], 600, "gpt2", ["<|endoftext|>"], GPT2)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_added_tokens_of_any_flags_are_those_of_the_library(plain: str, strings:
                 compared += 1
                 said = (added, text, special)
                 assert ours.encode(text, special=special) == found.ids == again.encode(text, special=special), said
-                lying = pieces(ours, text, special=special)
+                lying = token_spans(ours, text, special=special)
                 assert [(p.token, (p.start, p.stop)) for p in lying] == [*zip(found.ids, found.offsets, strict=True)], (
                     said
                 )
@@ -132,10 +132,10 @@ def test_trimmed_offsets_are_those_of_the_library(plain: str, strings: list[str]
         whole = huggingface_tokenizer(json.loads(plain))
         differ = 0
         for text, found in zip(texts, inner.encode_batch(texts), strict=True):
-            lying = pieces_of_bytes(ours, text.encode())
+            lying = token_spans_of_bytes(ours, text.encode())
             assert [(piece.start, piece.stop) for piece in lying] == found.offsets, repr(text)
             assert b"".join(piece.data for piece in lying) == text.encode()  # the bytes of a token stay
-            differ += [(piece.start, piece.stop) for piece in pieces(whole, text)] != found.offsets
+            differ += [(piece.start, piece.stop) for piece in token_spans(whole, text)] != found.offsets
         assert differ > 800
 
 
@@ -200,7 +200,7 @@ def test_a_folders_added_tokens_are_those_of_its_own_tokenizer(
     for text in [TYPED, "<new token>", "", " <w> <w>", *random_strings(100)]:
         found = theirs(text, return_offsets_mapping=True)
         assert list(asked.ids(text)) == found.input_ids, text
-        lying = pieces(opened.tokenizer, text, special=True)
+        lying = token_spans(opened.tokenizer, text, special=True)
         assert [(piece.start, piece.stop) for piece in lying] == found.offset_mapping, text
     unasked = theirs(TYPED, split_special_tokens=True).input_ids
     assert list(opened.ids(TYPED)) == unasked != list(asked.ids(TYPED))
@@ -318,7 +318,7 @@ def test_bert_has_the_added_tokens_of_its_own_tokenizer(
             )
             assert ours.encode(text, special=special) == found.input_ids, text
             assert [
-                (piece.start, piece.stop) for piece in pieces(ours, text, special=special)
+                (piece.start, piece.stop) for piece in token_spans(ours, text, special=special)
             ] == found.offset_mapping, text
         assert ours.decode(found.input_ids) == theirs.decode(found.input_ids), text
 
@@ -356,12 +356,12 @@ def test_marian_has_the_added_tokens_of_its_own_tokenizer(marian: Path, tmp_path
         wanted = theirs(text, add_special_tokens=False).input_ids
         assert found.source.encode(text, special=True) == wanted, text
         assert found.source.decode(wanted) == theirs.decode(wanted), text
-        assert [piece.token for piece in pieces(found.source, text, special=True)] == wanted
+        assert [piece.token for piece in token_spans(found.source, text, special=True)] == wanted
     (new,) = theirs("<new token>", add_special_tokens=False).input_ids
     typed = found.source.encode("<s2></s><new token>")
     assert typed[-1] == new
     assert not set(typed) & set(theirs.all_special_ids) - {theirs.unk_token_id}
-    (piece,) = [piece for piece in pieces(found.source, "ﬁ 中 <new token>") if piece.token == new]
+    (piece,) = [piece for piece in token_spans(found.source, "ﬁ 中 <new token>") if piece.token == new]
     assert (piece.start, piece.stop) == (4, 15)
 
 
@@ -397,7 +397,7 @@ def test_what_only_the_library_runs_makes_special_tokens_where_they_are_asked_fo
     ours = load_tokenizer(tmp_path)
     assert ours.encode("the [CLS]new one an other") == [1, 0, 0, 0, 4, 5]
     assert ours.encode("the [CLS]new one", special=True) == [1, 3, 4]  # type: ignore[call-arg]
-    assert [piece.special for piece in pieces(ours, "the [CLS]", special=True)] == [False, True]
+    assert [piece.special for piece in token_spans(ours, "the [CLS]", special=True)] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["GPT2Tokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast"])

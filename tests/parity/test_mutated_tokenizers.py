@@ -21,12 +21,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import txlab.cli
 from txlab.engine.tokenizers.bases import GPT2, Alphabet
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import CharacterTokenizer, WordTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save_tokenizer
 from txlab.engine.tokenizers.huggingface import huggingface_tokenizer
-from txlab.engine.tokenizers.pieces import pieces
-from txlab.engine.tokenizers.words import WordTokenizer
+from txlab.engine.tokenizers.offsets import token_spans
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.engine.transformer.weights.tokenizers import folder_tokenizers
 from txlab.errors import LabError
 
@@ -63,7 +62,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("valid")
     for name in ("gpt2", "fast", "bert", "words"):
         (folder / name).mkdir()
-    plain = BytePairTokenizer.trained([TEXT * 4], 300, "gpt2", ["<|e|>"], GPT2)
+    plain = train_tokenizer([TEXT * 4], 300, "gpt2", ["<|e|>"], GPT2)
     export_tokenizer(plain, folder / "ranks.tiktoken", "tiktoken")
     export_tokenizer(plain, folder / "gpt2", "gpt2")
     export_tokenizer(plain, folder / "plain.json", "huggingface")
@@ -79,7 +78,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("tokenizer.json", "fast/tokenizer.json"):
         inner.save(str(folder / name))
     save_tokenizer(huggingface_tokenizer(json.loads(inner.to_str())), folder / "own.json")
-    save_tokenizer(BytePairTokenizer.trained([TEXT], 70, "none", base=Alphabet.of([TEXT])), folder / "alphabet.json")
+    save_tokenizer(train_tokenizer([TEXT], 70, "none", base=Alphabet.of([TEXT])), folder / "alphabet.json")
     save_tokenizer(CharacterTokenizer.of(TEXT), folder / "characters.json")
     save_tokenizer(WordTokenizer.of(TEXT), folder / "words.json")
     decoder = {"300": {"content": "<s>", "special": True, "normalized": False}, "301": {"content": "<x>"}}
@@ -196,7 +195,7 @@ def sound(tokenizer: Any) -> None:
     """What it makes of texts lies in its vocabulary and in the text, and can be shown."""
     for special in (False, True) if getattr(tokenizer, "special", ()) else (False,):
         ids = tokenizer.encode(TEXT, special=True) if special else tokenizer.encode(TEXT)
-        found = pieces(tokenizer, TEXT, special=special)
+        found = token_spans(tokenizer, TEXT, special=special)
         assert [piece.token for piece in found] == ids
         assert all(0 <= token < tokenizer.vocabulary for token in ids)
         assert all(0 <= piece.start <= piece.stop <= len(TEXT) for piece in found)

@@ -21,11 +21,11 @@ from token_strings import random_strings, undisputed
 
 from txlab.engine.tokenizers import rank_files
 from txlab.engine.tokenizers.bases import GPT2
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, merge_chunk
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer
-from txlab.engine.tokenizers.known_ranks import ENCODINGS, Encoding
-from txlab.engine.tokenizers.merging import merge_chunk
 from txlab.engine.tokenizers.patterns import ALSO, O200K, PATTERNS, expression, named
+from txlab.engine.tokenizers.rank_files import ENCODINGS, Encoding
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import Guess, LabError
 
 TEXT = Path(__file__).read_text()
@@ -40,7 +40,7 @@ def strings() -> list[str]:
 
 @pytest.fixture(scope="module")
 def ours(strings: list[str]) -> BytePairTokenizer:
-    return BytePairTokenizer.trained([TEXT, *strings], 900, "gpt2", base=GPT2)
+    return train_tokenizer([TEXT, *strings], 900, "gpt2", base=GPT2)
 
 
 def published(monkeypatch: pytest.MonkeyPatch, name: str) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def plain_last_pairs(ranks: dict[bytes, int]) -> dict[int, tuple[int, int]]:
 
 def test_the_merges_found_in_ranks_are_those_of_plain_merging(strings: list[str]) -> None:
     for pattern in ("gpt2", "none"):
-        learnt = BytePairTokenizer.trained(["ab" * 40, "a" * 70, *strings, TEXT], 1_500, pattern)
+        learnt = train_tokenizer(["ab" * 40, "a" * 70, *strings, TEXT], 1_500, pattern)
         ranks = {data: token for token, data in enumerate(learnt.bytes_of)}
         assert rank_files.recovered_merges(ranks) == plain_last_pairs(ranks)
         assert list(rank_files.recovered_merges(ranks).values()) == learnt.merges

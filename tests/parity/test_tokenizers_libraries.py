@@ -17,17 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.bases import GPT2, Alphabet
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save_tokenizer
-from txlab.engine.tokenizers.foreign import ForeignTokenizer
-from txlab.engine.tokenizers.huggingface import huggingface_tokenizer
-from txlab.engine.tokenizers.named_merges import LETTERS, merge_names
-from txlab.engine.tokenizers.own_files import content_of, tokenizer_of
+from txlab.engine.tokenizers.elementary import ByteTokenizer
+from txlab.engine.tokenizers.files import content_of, export_tokenizer, load_tokenizer, save_tokenizer, tokenizer_of
+from txlab.engine.tokenizers.gpt2_files import LETTERS, merge_names
+from txlab.engine.tokenizers.huggingface import ForeignTokenizer, huggingface_tokenizer
+from txlab.engine.tokenizers.offsets import token_spans
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, expression
-from txlab.engine.tokenizers.pieces import pieces
 from txlab.engine.tokenizers.rank_files import read_ranks
-from txlab.engine.tokenizers.training import count_chunks, trained
+from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
 from txlab.engine.tokenizers.trees import merges_of
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
@@ -55,7 +53,7 @@ def strings() -> list[str]:
 def ours(request: pytest.FixtureRequest, source: str, strings: list[str]) -> BytePairTokenizer:
     # Learnt from the strings too, so that their marks and joiners are in tokens and not only bytes.
     texts = [source[:300_000], *strings[:4_000]]
-    return BytePairTokenizer.trained(texts, 3000, request.param, [END], GPT2)
+    return train_tokenizer(texts, 3000, request.param, [END], GPT2)
 
 
 def hugging_face_trained(texts: list[str], vocabulary: int, pattern: str):  # type: ignore[no-untyped-def]
@@ -125,7 +123,7 @@ def test_encodings_are_those_of_hugging_face_from_our_file(
 
 
 def test_gpt2s_two_files_are_read_by_both_libraries(source: str, strings: list[str], tmp_path: Path) -> None:
-    ours = BytePairTokenizer.trained([source[:200_000]], 1500, "gpt2", ["<|endoftext|>"], GPT2)
+    ours = train_tokenizer([source[:200_000]], 1500, "gpt2", ["<|endoftext|>"], GPT2)
     export_tokenizer(ours, tmp_path / "ours", "gpt2")
     vocab, merges = str(tmp_path / "ours" / "vocab.json"), str(tmp_path / "ours" / "merges.txt")
     ranks = tiktoken.load.data_gym_to_mergeable_bpe_ranks(vocab_bpe_file=merges, encoder_json_file=vocab)
@@ -180,7 +178,7 @@ def same_as_tiktoken(tokens: list[bytes], text: str) -> list[str]:
     ours = from_ranks(ranks)
     assert ours.encode(text) == expected
     assert ours.fast.encode(text).tolist() == expected
-    assert [piece.token for piece in pieces(ours, text)] == expected
+    assert [piece.token for piece in token_spans(ours, text)] == expected
     assert tokenizer_of(json.loads(content_of(ours))).encode(text) == expected
     return [ours.label(token) for token in expected]
 
@@ -261,7 +259,7 @@ def test_a_token_that_nothing_makes_is_only_a_whole_chunk() -> None:
 
 
 def test_ids_with_holes_and_special_tokens_in_the_middle_survive_all_forms(tmp_path: Path) -> None:
-    base = BytePairTokenizer.trained(["the cat the cat sat " * 3], 262, "gpt2", base=GPT2)
+    base = train_tokenizer(["the cat the cat sat " * 3], 262, "gpt2", base=GPT2)
     ids = [300, 301, 310, 311, 400, 401]
     moved = [tuple(ids[part - 256] if part >= 256 else part for part in pair) for pair in base.merges]
     ours = BytePairTokenizer(moved, "gpt2", {"<a>": 305, "<b>": 256}, base=GPT2, ids=ids)  # type: ignore[arg-type]
@@ -294,7 +292,7 @@ def test_other_kinds_are_run_by_the_library(tmp_path: Path) -> None:
     assert (ours.kind, ours.vocabulary) == ("WordPiece", 6)
     text = "The cats sat 🙂"
     assert ours.encode(text) == ours.encode_long(text).tolist() == [1, 2, 3, 4, 0]
-    assert [(p.token, p.data, p.start, p.byte_start) for p in pieces(ours, text)] == [
+    assert [(p.token, p.data, p.start, p.byte_start) for p in token_spans(ours, text)] == [
         (1, b"The", 0, 0),
         (2, b"cat", 4, 4),
         (3, b"s", 7, 7),

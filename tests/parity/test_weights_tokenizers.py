@@ -20,11 +20,10 @@ from random_models import transformers
 from token_strings import random_strings
 
 from txlab.engine.tokenizers.bases import GPT2
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
-from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
+from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer, cleaned
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
@@ -227,7 +226,7 @@ def test_a_broken_sentence_piece_model_is_one_sentence(marian: Path, tmp_path: P
 
 def test_byte_pairs_go_out_and_come_back_the_same_for_both(tmp_path: Path) -> None:
     for name, pattern, base in (("a", "gpt2", GPT2), ("b", "gpt4", None)):
-        tokenizer = BytePairTokenizer.trained([TEXT], 340, pattern, ["<|end|>"], base)
+        tokenizer = train_tokenizer([TEXT], 340, pattern, ["<|end|>"], base)
         model = GPT(GPTShape(1, 2, 8, 8, tokenizer.vocabulary))
         end = tokenizer.special_of["<|end|>"]
         assert save_model(model, tokenizer, tmp_path / name, special={"end": end}) == []

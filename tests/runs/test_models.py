@@ -123,7 +123,7 @@ def test_the_induction_task_opens_with_its_symbols_and_an_example(tiny_scenario:
 
 
 def test_a_tokenizer_that_was_tampered_with_is_one_sentence() -> None:
-    from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    from txlab.engine.tokenizers.elementary import ByteTokenizer
 
     kept = kept_tokenizer(ByteTokenizer())
     assert tokenizer_kept(kept) is not None
@@ -133,12 +133,12 @@ def test_a_tokenizer_that_was_tampered_with_is_one_sentence() -> None:
 
 
 def test_a_mask_takes_the_space_before_it_where_words_begin_with_theirs() -> None:
-    from txlab.engine.tokenizers.byte_level import ByteTokenizer
-    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+    from txlab.engine.tokenizers.elementary import ByteTokenizer
+    from txlab.engine.tokenizers.training import train_tokenizer
     from txlab.engine.transformer.bert import Bert, BertShape
     from txlab.experiments.loaded_model import Special
 
-    learnt = BytePairTokenizer.trained(["the cat sees the cat"], 260)
+    learnt = train_tokenizer(["the cat sees the cat"], 260)
     special = Special(begin=300, end=301, mask=302, names={300: "[CLS]", 301: "[SEP]", 302: "[MASK]"})
     model = Bert(BertShape(1, 1, 4, 8, 303))
     for tokenizer, first in ((learnt, "the"), (ByteTokenizer(), "the ")):

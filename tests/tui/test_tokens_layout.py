@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.drawing.text import width
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
-from txlab.engine.tokenizers.pieces import pieces_of_bytes
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
+from txlab.engine.tokenizers.offsets import token_spans_of_bytes
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.tui.screens.tokens.encoding import PIECE, Stopped, document_of, lane_of, pieces
 from txlab.tui.screens.tokens.layout import PARAGRAPH, Lane, index, layout
 from txlab.tui.screens.tokens.signs import shown_bytes, tints, units
 
-BPE = BytePairTokenizer.trained(["the cat that the mat, naïve 日本 the e\u0301 \r\n\n  def"] * 4, 320)
+BPE = train_tokenizer(["the cat that the mat, naïve 日本 the e\u0301 \r\n\n  def"] * 4, 320)
 KINDS = [BPE, ByteTokenizer(), CharacterTokenizer.of("the cat")]
 
 TEXTS = st.one_of(
@@ -105,7 +105,7 @@ def test_lines_fit_where_no_sign_is_wider_than_the_line() -> None:
 @given(TEXTS)
 def test_tokens_lie_where_the_engine_says(data: bytes) -> None:
     for lane in lanes_of(data):
-        expected = pieces_of_bytes(lane.tokenizer, data)
+        expected = token_spans_of_bytes(lane.tokenizer, data)
         assert lane.ids.tolist() == [piece.token for piece in expected]
         assert lane.stops.tolist() == [piece.byte_stop for piece in expected]
 

@@ -135,7 +135,7 @@ async def test_curves_and_the_text_follow_the_merges(tmp_path: Path) -> None:
 
 
 async def test_vocabularies_are_compared(tmp_path: Path) -> None:
-    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+    from txlab.engine.tokenizers.training import train_tokenizer
 
     app = app_on(tmp_path)
     async with app.run_test(size=(160, 44)) as pilot:
@@ -145,7 +145,7 @@ async def test_vocabularies_are_compared(tmp_path: Path) -> None:
         rows = screen.query_one("#sizes", Table).rows
         assert [row[0] for row in rows] == ["256", "512", "1 024"]
         assert screen.document is not None
-        small = BytePairTokenizer.trained([screen.bench.text], 512)
+        small = train_tokenizer([screen.bench.text], 512)
         assert rows[1][1] == count(len(small.encode_long(screen.bench.text)))
         assert rows[1][3] == count(len(small.encode(screen.document.data.decode())))
         await pilot.press("m")

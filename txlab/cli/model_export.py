@@ -28,7 +28,7 @@ def export_model(name: str, folder: Path) -> None:
 
 def has_form(tokenizer: Any) -> bool:
     """Whether there is a file for it; the symbols of a generated task follow from the task alone."""
-    from txlab.engine.tokenizers.foreign import ForeignTokenizer
+    from txlab.engine.tokenizers.huggingface import ForeignTokenizer
     from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
     from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
     from txlab.experiments.loaded_model import kept_tokenizer

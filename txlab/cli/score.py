@@ -90,8 +90,8 @@ def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
 
     Where the first token stands unscored, so do its bytes; a tokenizer that changes the text is not asked for them.
     """
-    from txlab.engine.tokenizers.foreign import ForeignTokenizer
-    from txlab.engine.tokenizers.numbers import NumberTokenizer
+    from txlab.engine.tokenizers.elementary import NumberTokenizer
+    from txlab.engine.tokenizers.huggingface import ForeignTokenizer
     from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
 
     tokenizer = model.target_tokenizer or model.tokenizer

@@ -24,8 +24,7 @@ from txlab.errors import Guess, LabError, nearest
 from txlab.files import read_regular
 
 if TYPE_CHECKING:
-    from txlab.engine.tokenizers.pieces import Piece
-    from txlab.engine.tokenizers.statistics import Statistics
+    from txlab.engine.tokenizers.offsets import Statistics, TokenSpan
     from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 
 ROWS = 200  # of the table, unless all are asked for
@@ -79,7 +78,7 @@ def tokenize(
     """A text as tokens: ids, bytes, places."""
     if ids and json:
         raise LabError("--ids and --json are two forms of the same answer; give one of them")
-    from txlab.engine.tokenizers.pieces import pieces_of_bytes
+    from txlab.engine.tokenizers.offsets import token_spans_of_bytes
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
@@ -91,7 +90,7 @@ def tokenize(
         write_ids(found)
         return
     totals = counted(given, found)
-    pieces = pieces_of_bytes(chosen, given, special, None if every else ROWS)
+    pieces = token_spans_of_bytes(chosen, given, special, None if every else ROWS)
     if json:
         print(
             json_.dumps(answer(tokenizer, chosen, found, pieces, totals) | ({"warnings": guessed} if guessed else {}))
@@ -198,7 +197,7 @@ def counted(data: bytes, ids: Ids) -> Statistics:
     """What there is to count in bytes that became these tokens; a byte that is not UTF-8 counts as a character."""
     import numpy as np
 
-    from txlab.engine.tokenizers.statistics import Statistics, words
+    from txlab.engine.tokenizers.offsets import Statistics, words
 
     text = data.decode(errors="surrogateescape")
     count, unspaced = words(text)
@@ -214,7 +213,9 @@ def numbers(totals: Statistics) -> dict[str, float | None]:
     return counts | {name: value if isfinite(value) else None for name, value in ratios.items()}
 
 
-def answer(name: str, tokenizer: Tokenizer, ids: Ids, pieces: Sequence[Piece], totals: Statistics) -> dict[str, Any]:
+def answer(
+    name: str, tokenizer: Tokenizer, ids: Ids, pieces: Sequence[TokenSpan], totals: Statistics
+) -> dict[str, Any]:
     """All of it as JSON; bytes of a token that are not UTF-8 are \\xe2 in its text."""
     from txlab.engine.tokenizers.tokenizer import legible
     from txlab.experiments.tokenizer_store import kind_of
@@ -240,7 +241,7 @@ def answer(name: str, tokenizer: Tokenizer, ids: Ids, pieces: Sequence[Piece], t
     }
 
 
-def print_table(pieces: Sequence[Piece]) -> None:
+def print_table(pieces: Sequence[TokenSpan]) -> None:
     """id, the token with the invisible made visible, its bytes, and its places as slices."""
     from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import cut, label

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from txlab.engine.tokenizers.statistics import Statistics
+    from txlab.engine.tokenizers.offsets import Statistics
     from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 
 MOST = 4
@@ -86,7 +86,7 @@ class Row:
 
 
 def by_language(tokenizers: Sequence[Tokenizer]) -> list[Row]:
-    from txlab.engine.tokenizers.statistics import statistics
+    from txlab.engine.tokenizers.offsets import statistics
     from txlab.experiments.sentences import languages
 
     return [
@@ -140,17 +140,17 @@ def cuts_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
     import numpy as np
 
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-    from txlab.engine.tokenizers.pieces import Spanning, pieces_of_bytes
+    from txlab.engine.tokenizers.offsets import Spanning, token_spans_of_bytes
 
     stripping = isinstance(tokenizer, BytePairTokenizer) and any(t.lstrip or t.rstrip for t in tokenizer.added)
     if isinstance(tokenizer, Spanning) or stripping:  # its tokens are not made of the bytes that are there
-        places = ((piece.byte_start, piece.byte_stop) for piece in pieces_of_bytes(tokenizer, data))
+        places = ((piece.byte_start, piece.byte_stop) for piece in token_spans_of_bytes(tokenizer, data))
         return np.array(sorted({0, len(data), *itertools.chain.from_iterable(places)}), np.int64)
     digits = getattr(tokenizer, "digits", None)
     if digits is None:
         lengths = np.fromiter((len(tokenizer.token_bytes(t)) for t in range(tokenizer.vocabulary)), np.int64)[ids]
     else:  # a byte that is spelt out lies in the second of two tokens
-        from txlab.engine.tokenizers.spelling import parts
+        from txlab.engine.tokenizers.tokenizer import parts
 
         lengths = np.fromiter(map(len, parts(ids.tolist(), tokenizer.token_bytes, digits)), np.int64, len(ids))
     return np.concatenate([[0], np.cumsum(lengths)[lengths > 0]])

@@ -73,8 +73,8 @@ class Opened:
 
 def kept_tokenizer(tokenizer: Tokenizer) -> str | None:
     """A tokenizer as text for a checkpoint; None for one that follows from its scenario alone (symbols of a task)."""
-    from txlab.engine.tokenizers.foreign import ForeignTokenizer
-    from txlab.engine.tokenizers.own_files import content_of
+    from txlab.engine.tokenizers.files import content_of
+    from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 
     if isinstance(tokenizer, ForeignTokenizer):
         return str(tokenizer.inner.to_str())

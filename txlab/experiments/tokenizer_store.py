@@ -91,7 +91,7 @@ def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) ->
     `pattern`: how text is split, for the files of others that do not say.
     python-docs: byte pairs learnt from Python's documentation, 4096 tokens; here at once, with nothing downloaded.
     """
-    from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    from txlab.engine.tokenizers.elementary import ByteTokenizer
     from txlab.engine.tokenizers.files import load_tokenizer
 
     if name == "bytes":
@@ -107,7 +107,7 @@ def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) ->
 def kind_of(tokenizer: Tokenizer) -> str:
     """ "bytes", "characters", "words", "bpe", or what the file of others calls it, e.g. "WordPiece".
 
-    >>> from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    >>> from txlab.engine.tokenizers.elementary import ByteTokenizer
     >>> kind_of(ByteTokenizer())
     'bytes'
     """

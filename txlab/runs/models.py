@@ -338,7 +338,7 @@ def opened_as(opened: Opened, name: str, origin: Path, step: int | None, steps: 
 
 def open_folder(folder: Path) -> OpenModel:
     """The weights of others, with the tokenizer of the same folder; without one, texts are rows of token ids."""
-    from txlab.engine.tokenizers.numbers import NumberTokenizer
+    from txlab.engine.tokenizers.elementary import NumberTokenizer
     from txlab.engine.transformer.weights import load_model
 
     loaded = load_model(folder)

@@ -13,11 +13,11 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, by_heap, merge_chunk, merge_pair, passes
 from txlab.engine.tokenizers.fast import FastEncoder, same_classes
-from txlab.engine.tokenizers.merging import by_heap, merge_chunk, merge_pair, passes
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut
-from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train
+from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train_tokenizer
+from txlab.engine.tokenizers.training import trained as trained_on
 from txlab.engine.tokenizers.trees import merge_tree, merges_of
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
@@ -30,7 +30,11 @@ def english() -> str:
 
 @pytest.fixture(scope="module")
 def trained(english: str) -> BytePairTokenizer:
-    return BytePairTokenizer.trained([english[:100_000]], 700)
+    return train_tokenizer([english[:100_000]], 700)
+
+
+def train(chunk_counts: Counter[bytes], vocabulary: int) -> list[tuple[int, int]]:
+    return [merge.pair for merge in trained_on(chunk_counts, vocabulary).merges]
 
 
 def recounted(chunk_counts: Counter[bytes], vocabulary: int) -> list[tuple[int, int]]:
@@ -88,12 +92,12 @@ def test_training_stops_where_no_pair_occurs_twice_and_stays_there() -> None:
     assert trainer.step() is None
     assert trainer.step() is None
     assert trainer.runners_up(1) == [((97, 98), 1)]
-    assert BytePairTokenizer.trained([""], 300).vocabulary == 256
+    assert train_tokenizer([""], 300).vocabulary == 256
 
 
 def test_a_text_without_spaces_is_learnt_and_comes_back() -> None:
     text = "".join(random.Random(1).choices("あいうえお", k=20_000))
-    tokenizer = BytePairTokenizer.trained([text], 300)
+    tokenizer = train_tokenizer([text], 300)
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert len(tokenizer.encode(text)) < 20_000
 
@@ -130,7 +134,7 @@ def tiktoken_ids(tokenizer: BytePairTokenizer, data: bytes) -> list[int]:
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_fast_and_plain_give_the_same_ids_on_a_whole_corpus(english: str, pattern: str) -> None:
-    tokenizer = BytePairTokenizer.trained([english[:150_000]], 600, pattern)
+    tokenizer = train_tokenizer([english[:150_000]], 600, pattern)
     fast = tokenizer.encode_long(english)
     assert isinstance(tokenizer.fast.encoding, tiktoken.Encoding)
     assert fast.tolist() == tokenizer.encode(english)
@@ -159,7 +163,7 @@ def test_a_character_newer_than_tiktokens_unicode_is_noticed() -> None:
     assert not same_classes(newest)
     # To one engine the character is a letter and stays with the a before it, to the other it is not.
     text = f" a{newest}" * 5000
-    tokenizer = BytePairTokenizer.trained([text], 262)
+    tokenizer = train_tokenizer([text], 262)
     assert tokenizer.fast.encode(text).tolist() == tokenizer.encode(text)
 
 
@@ -220,7 +224,7 @@ def test_merges_that_are_never_reached_are_not_given_to_tiktoken() -> None:
 def test_special_tokens_never_merge_and_are_never_made_from_typed_text() -> None:
     end = "<|end|>"
     texts = [f"one two{end}one two{end}one two"] * 3
-    tokenizer = BytePairTokenizer.trained(texts, 280, special=[end, "<|end|>!"])
+    tokenizer = train_tokenizer(texts, 280, special=[end, "<|end|>!"])
     assert tokenizer.vocabulary <= 280
     learnt = tokenizer.bytes_of[: 256 + len(tokenizer.merges)]
     assert not any(b"<|" in data or b"|>" in data or b"end" in data for data in learnt)
@@ -261,7 +265,7 @@ def test_the_merges_of_a_text_end_in_its_tokens(trained: BytePairTokenizer) -> N
         (lambda: BytePairTokenizer([]).encode_long("a\ud800" * 6000), "lone surrogate"),
         (lambda: BytePairTokenizer([]).decode([256]), "token 256 is not in the vocabulary; allowed: 0 … 255"),
         (lambda: BytePairTokenizer([]).decode([-1]), "token -1 is not in the vocabulary"),
-        (lambda: BytePairTokenizer.trained(["a"], 255), "a vocabulary of 255 is too small"),
+        (lambda: train_tokenizer(["a"], 255), "a vocabulary of 255 is too small"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(make, said: str) -> None:  # type: ignore[no-untyped-def]

@@ -16,13 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.bases import GPT2, Alphabet
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save_tokenizer
+from txlab.engine.tokenizers.elementary import WordTokenizer
+from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save_tokenizer, tokenizer_of
+from txlab.engine.tokenizers.gpt2_files import LETTERS
 from txlab.engine.tokenizers.json_files import LARGEST_FILE
-from txlab.engine.tokenizers.named_merges import LETTERS
-from txlab.engine.tokenizers.own_files import tokenizer_of
 from txlab.engine.tokenizers.patterns import chunks, compiled
-from txlab.engine.tokenizers.words import WordTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
@@ -281,15 +280,13 @@ def test_a_rank_file_of_tokens_that_nothing_makes_does_not_take_for_ever(tmp_pat
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("valid")
-    ours = BytePairTokenizer.trained(["the cat sat on the mat " * 4], 264, "gpt2", ["<|e|>"], GPT2)
+    ours = train_tokenizer(["the cat sat on the mat " * 4], 264, "gpt2", ["<|e|>"], GPT2)
     export_tokenizer(ours, folder / "tokenizer.json", "huggingface")
     export_tokenizer(ours, folder / "ranks.tiktoken", "tiktoken")
     export_tokenizer(ours, folder / "gpt2", "gpt2")
     save_tokenizer(ours, folder / "bytes.json")
     save_tokenizer(WordTokenizer.of("the cat"), folder / "words.json")
-    save_tokenizer(
-        BytePairTokenizer.trained(["the cat the"], 40, base=Alphabet.of(["the cat"])), folder / "alphabet.json"
-    )
+    save_tokenizer(train_tokenizer(["the cat the"], 40, base=Alphabet.of(["the cat"])), folder / "alphabet.json")
     return folder
 
 

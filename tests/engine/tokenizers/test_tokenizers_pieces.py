@@ -10,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.bases import Alphabet
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
+from txlab.engine.tokenizers.offsets import statistics, token_spans, token_spans_of_bytes, words
 from txlab.engine.tokenizers.patterns import O200K
-from txlab.engine.tokenizers.pieces import pieces, pieces_of_bytes
-from txlab.engine.tokenizers.statistics import statistics, words
 from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.engine.tokenizers.trees import explain_token, merge_tree, merges_of
-from txlab.engine.tokenizers.words import WordTokenizer
 from txlab.errors import LabError
 
 LEARN = "the cat's mat\n\n  the é hat, the 漢 cats 123 /the\n" * 3
@@ -26,9 +24,9 @@ TOKENIZERS: dict[str, Tokenizer] = {
     "bytes": ByteTokenizer(),
     "characters": CharacterTokenizer.of("the cat\n"),
     "words": WordTokenizer.of(LEARN),
-    "alphabet": BytePairTokenizer.trained([LEARN], 80, base=Alphabet.of(["the cats\n"])),
+    "alphabet": train_tokenizer([LEARN], 80, base=Alphabet.of(["the cats\n"])),
 } | {
-    pattern[:5]: BytePairTokenizer.trained([LEARN], 290, pattern, ["<|end|>"])
+    pattern[:5]: train_tokenizer([LEARN], 290, pattern, ["<|end|>"])
     for pattern in ("none", "gpt2", "gpt4", O200K, r"[a-s]+|\s")
 }
 TEXTS = st.text("the cat's\n\r /é漢🙂!1\u0301\u3000", max_size=60) | st.text(max_size=20)
@@ -38,7 +36,7 @@ TEXTS = st.text("the cat's\n\r /é漢🙂!1\u0301\u3000", max_size=60) | st.text
 @given(text=TEXTS)
 def test_the_pieces_are_the_tokens_in_their_places(name: str, text: str) -> None:
     tokenizer = TOKENIZERS[name]
-    found = pieces(tokenizer, text)
+    found = token_spans(tokenizer, text)
     assert [piece.token for piece in found] == tokenizer.encode(text) == tokenizer.encode_long(text).tolist()
     data = text.encode()
     assert b"".join(piece.data for piece in found) == data
@@ -59,21 +57,21 @@ def test_the_pieces_are_the_tokens_in_their_places(name: str, text: str) -> None
 @given(text=TEXTS, start=st.integers(0, 60), length=st.integers(0, 20))
 def test_the_pieces_of_a_window_are_those_of_the_whole(name: str, text: str, start: int, length: int) -> None:
     tokenizer = TOKENIZERS[name]
-    whole = [piece for piece in pieces(tokenizer, text) if piece.stop > start and piece.start < start + length]
-    assert pieces(tokenizer, text, start, start + length) == whole
+    whole = [piece for piece in token_spans(tokenizer, text) if piece.stop > start and piece.start < start + length]
+    assert token_spans(tokenizer, text, start, start + length) == whole
 
 
 def test_a_window_begins_nowhere_inside_a_chunk() -> None:
     # GPT-4o's pattern has one chunk for a sign, a line's end and a slash; the others cut before the slash.
     tokenizer = BytePairTokenizer([(10, 47)], O200K)
-    assert [piece.data for piece in pieces(tokenizer, "a!\n/b", 3, 4)] == [b"\n/"]
+    assert [piece.data for piece in token_spans(tokenizer, "a!\n/b", 3, 4)] == [b"\n/"]
 
 
 def test_a_window_deep_in_a_long_text_looks_only_at_its_neighbourhood() -> None:
     tokenizer = TOKENIZERS["gpt4"]
     text = LEARN * 20_000
     place = 2_500_000
-    seen = pieces(tokenizer, text, place, place + 50)
+    seen = token_spans(tokenizer, text, place, place + 50)
     assert "".join(piece.data.decode(errors="ignore") for piece in seen).strip() in text[place - 100 : place + 100]
     assert 5 < len(seen) < 60
     local = tokenizer.safe_start(text, place)  # type: ignore[attr-defined]
@@ -83,13 +81,13 @@ def test_a_window_deep_in_a_long_text_looks_only_at_its_neighbourhood() -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_have_pieces(data: bytes) -> None:
     for tokenizer in TOKENIZERS.values():
-        found = pieces_of_bytes(tokenizer, data)
+        found = token_spans_of_bytes(tokenizer, data)
         assert [piece.token for piece in found] == tokenizer.encode_bytes(data)
         assert b"".join(piece.data for piece in found) == data
 
 
 def test_half_a_character_starts_where_the_character_does() -> None:
-    found = pieces(BytePairTokenizer([]), "aé漢")
+    found = token_spans(BytePairTokenizer([]), "aé漢")
     assert [(piece.start, piece.stop, piece.byte_start) for piece in found] == [
         *[(0, 1, 0), (1, 2, 1), (1, 2, 2), (2, 3, 3), (2, 3, 4), (2, 3, 5)]
     ]
@@ -98,14 +96,14 @@ def test_half_a_character_starts_where_the_character_does() -> None:
 def test_special_tokens_are_pieces_only_when_allowed() -> None:
     tokenizer = TOKENIZERS["gpt4"]
     text = "é<|end|>the<|end|>"
-    assert not any(piece.special for piece in pieces(tokenizer, text))
-    allowed = pieces(tokenizer, text, special=True)
+    assert not any(piece.special for piece in token_spans(tokenizer, text))
+    allowed = token_spans(tokenizer, text, special=True)
     assert [(piece.start, piece.stop, piece.byte_start) for piece in allowed if piece.special] == [
         (1, 8, 2),
         (11, 18, 12),
     ]
     assert [piece.token for piece in allowed] == tokenizer.encode(text, special=True)  # type: ignore[call-arg]
-    assert pieces(tokenizer, text, 9, 11, special=True) == [p for p in allowed if p.stop > 9 and p.start < 11]
+    assert token_spans(tokenizer, text, 9, 11, special=True) == [p for p in allowed if p.stop > 9 and p.start < 11]
 
 
 def test_a_lone_surrogate_is_one_clear_sentence_everywhere() -> None:
@@ -114,7 +112,7 @@ def test_a_lone_surrogate_is_one_clear_sentence_everywhere() -> None:
         for ask in (
             tokenizer.encode,
             tokenizer.encode_long,
-            partial(pieces, tokenizer),
+            partial(token_spans, tokenizer),
             partial(statistics, tokenizer),
         ):
             with pytest.raises(LabError, match=r"lone surrogate U\+DC80"):
@@ -170,7 +168,7 @@ def test_statistics_are_counts_and_their_ratios() -> None:
 
 
 def test_a_token_is_explained_by_its_merges_in_the_order_in_which_they_were_learnt() -> None:
-    tokenizer = BytePairTokenizer.trained(["aaab aaab cc"], 262, "gpt4", ["<|end|>"])
+    tokenizer = train_tokenizer(["aaab aaab cc"], 262, "gpt4", ["<|end|>"])
     assert tokenizer.merges[:3] == [(97, 97), (97, 98), (256, 257)]
     found = explain_token(tokenizer, 258)
     assert [(step.name, step.expression, step.result, step.note) for step in found.steps] == [

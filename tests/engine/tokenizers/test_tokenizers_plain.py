@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlab.engine.tokenizers
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
 from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer, tokenizer_of
-from txlab.engine.tokenizers.one_hot import embedding_lookup, embedding_product, one_hot, unembedding
+from txlab.engine.tokenizers.tokenizer import embedding_lookup, embedding_product, one_hot, unembedding
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
 
 PLAIN = [ByteTokenizer(), CharacterTokenizer.of("the cat sees a mouse é漢\n"), CharacterTokenizer("")]
@@ -81,7 +80,7 @@ def test_the_look_up_of_torch_is_the_same_product() -> None:
     [
         ByteTokenizer(),
         CharacterTokenizer.of("a\n\"é'"),
-        BytePairTokenizer.trained(["the cat the cat"], 262, special=["<|é|>"]),
+        train_tokenizer(["the cat the cat"], 262, special=["<|é|>"]),
     ],
     ids=["bytes", "characters", "bpe"],
 )

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.bases import GPT2, Alphabet, Base
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
-from txlab.engine.tokenizers.merging import merge_pair
-from txlab.engine.tokenizers.training import Merge, Ties, Trainer, count_chunks, train, trained
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, merge_pair
+from txlab.engine.tokenizers.training import Merge, Ties, Trainer, count_chunks, train_tokenizer, trained
 from txlab.errors import LabError
 
 TEXTS = st.lists(st.text("ab cé\n", max_size=40), max_size=6)
@@ -151,7 +150,7 @@ def test_the_alphabet_is_becker_kahns() -> None:
     texts = ["the cat★the mouse", "thé cat"]
     base = Alphabet.of(texts)
     assert base.letters == "acehmostué"
-    tokenizer = BytePairTokenizer.trained(texts, 60, "none", base=base)
+    tokenizer = train_tokenizer(texts, 60, "none", base=base)
     assert tokenizer.special == ("★",)
     learnt = [tokenizer.token_bytes(token) for token in range(base.size, tokenizer.vocabulary)]
     assert learnt == [b"th", b"at", b"cat", b"the"]
@@ -168,7 +167,7 @@ def test_the_alphabet_is_becker_kahns() -> None:
 @settings(max_examples=50)
 @given(st.binary(max_size=60) | st.text("ab é★漢\n").map(str.encode))
 def test_an_alphabet_gives_every_byte_string_back(data: bytes) -> None:
-    tokenizer = BytePairTokenizer.trained(["abba ab é", "ab ab"], 50, base=Alphabet.of(["ab é"]))
+    tokenizer = train_tokenizer(["abba ab é", "ab ab"], 50, base=Alphabet.of(["ab é"]))
     assert tokenizer.decode_bytes(tokenizer.encode_bytes(data)) == data
     text = data.decode(errors="replace")
     assert tokenizer.encode(text) == tokenizer.encode_long(text).tolist() == tokenizer.encode_bytes(text.encode())
@@ -182,7 +181,7 @@ def test_progress_is_told_and_stops_the_training() -> None:
         return len(told) < 3
 
     text = " ".join(f"word{i} word{i}" for i in range(500))
-    assert len(train(count_chunks([text]), 1000, progress=progress)) == 300
+    assert len(trained(count_chunks([text]), 1000, progress=progress).merges) == 300
     assert told == [100, 200, 300]
 
 
@@ -203,7 +202,7 @@ def test_counts_travel_with_the_tokenizer() -> None:
         (lambda: Alphabet("a b"), "sorted by code point"),
         (lambda: Alphabet("a", ""), "needs a text"),
         (lambda: Alphabet("\ud800"), "lone surrogate"),
-        (lambda: train(Counter(), 18, Alphabet("a")), "starts from the 19 tokens of its base"),
+        (lambda: trained(Counter(), 18, Alphabet("a")), "starts from the 19 tokens of its base"),
         (lambda: BytePairTokenizer([(0, 18)], base=Alphabet("a")), "of which one never merges"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import CharacterTokenizer
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape

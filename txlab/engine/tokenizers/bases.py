@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from txlab.engine.tokenizers.spelling import DIGITS, spelled
-from txlab.engine.tokenizers.tokenizer import utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, spelled, utf8
 from txlab.errors import LabError
 
 MOST_TOKENS = 1 << 22  # no id of a token reaches this; the largest vocabularies have 2^18

@@ -17,7 +17,6 @@ import regex
 import tiktoken
 
 from txlab.engine.tokenizers.bases import Bytes
-from txlab.engine.tokenizers.merging import merge_chunk
 from txlab.engine.tokenizers.patterns import PATTERNS, TRUSTED, cut, expression
 from txlab.engine.tokenizers.tokenizer import Ids, utf8
 
@@ -89,12 +88,12 @@ def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
     ranks = {bytes([byte]): byte for byte in range(256)}
     for token, rank in tokenizer.first_rank.items():
         data = tokenizer.bytes_of[token]
-        if merge_chunk(tokenizer.base.symbols(data), tokenizer.ranks, tokenizer.made) == [token]:
+        if tokenizer.merged(data) == [token]:
             ranks[data] = 256 + (rank if tokenizer.in_order else tokenizer.last_rank(data))
     unused = 256 + len(tokenizer.merges)
     for data in tokenizer.whole_token:
         if data not in ranks:
-            if len(merge_chunk(tokenizer.base.symbols(data), tokenizer.ranks, tokenizer.made)) < 3:
+            if len(tokenizer.merged(data)) < 3:
                 return None
             ranks[data] = unused
             unused += 1

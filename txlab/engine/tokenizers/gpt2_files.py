@@ -1,20 +1,144 @@
-"""GPT-2's own form: a folder with vocab.json (name → id) and merges.txt (one merge a line, in rank order).
+"""GPT-2's own form, a folder with vocab.json and merges.txt, and the names that its tokens have: each byte is a letter.
 
-Notable: neither file says what the splitting pattern or the special tokens are. The pattern is GPT-2's, and a special
-token is what no merge makes and is no single byte, as <|endoftext|> there; what the folder's other files say of added
-tokens goes first.
+Names are looked up, never trusted: a merge whose result has no id, a byte without a token, an id that two names claim
+are one sentence each. Whatever order the ids are in, the order of the merges is their rank. Neither file says what the
+splitting pattern or the special tokens are. The pattern is GPT-2's, and a special token is what no merge makes and is
+no single byte, as <|endoftext|> there, unless the folder's other files say more of added tokens.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from txlab.engine.tokenizers.added_tokens import AddedToken
+from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes, gpt2_order
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.folders import beside
-from txlab.engine.tokenizers.json_files import read_bytes, read_json, shown, write_aside
-from txlab.engine.tokenizers.named_merges import BYTE_OF, merge_names, names, tokenizer_of_names, vocabulary_of
+from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, whole_number, write_aside
 from txlab.errors import LabError
+
+# Bytes that print stand for themselves, the others for the letters from U+0100 on (OpenAI, gpt-2/src/encoder.py).
+PRINTING = 188
+LETTERS = {byte: chr(byte if i < PRINTING else 256 + i - PRINTING) for i, byte in enumerate(gpt2_order())}
+BYTE_OF = {letter: byte for byte, letter in LETTERS.items()}
+
+
+def name_of(data: bytes) -> str:
+    """The name of a token: b" the" → "Ġthe"."""
+    return "".join(map(LETTERS.__getitem__, data))
+
+
+def bytes_named(name: str) -> bytes | None:
+    """The bytes that a name stands for; None where it has a letter that stands for none.
+
+    >>> bytes_named("Ġthe"), bytes_named("▁the")
+    (b' the', None)
+    """
+    try:
+        return bytes(map(BYTE_OF.__getitem__, name))
+    except KeyError:
+        return None
+
+
+def vocabulary_of(content: object) -> dict[str, int]:
+    """Name → id, checked."""
+    vocab: dict[str, int] = {}
+    taken: set[int] = set()
+    for name, token in mapping(content, "vocab").items():
+        if not 0 <= whole_number(token, f"the id of {shown(name)}") < MOST_TOKENS:
+            raise LabError(f"the id of {shown(name)} is {shown(token)}; allowed: 0 … {MOST_TOKENS - 1}")
+        if token in taken:
+            raise LabError(f"the id {token} is given to two tokens, one of them {shown(name)}")
+        taken.add(token)
+        vocab[name] = token
+    return vocab
+
+
+def missing_bytes(vocab: Mapping[str, int]) -> list[int]:
+    """The bytes that have no token of their own."""
+    return [byte for byte, letter in LETTERS.items() if letter not in vocab]
+
+
+def tokenizer_of_names(
+    vocab: Mapping[str, int],
+    merges: Iterable[tuple[str, str]],
+    special: Mapping[str, int],
+    pattern: str,
+    whole: bool = False,
+    added: Sequence[AddedToken] = (),
+    offsets: str = "whole",
+) -> BytePairTokenizer:
+    """The encoding that names describe; `special` and `added`: tokens that `vocab` may have as well, by their texts."""
+    if missing := missing_bytes(vocab):
+        raise LabError(f"the byte 0x{missing[0]:02x} has no token ({LETTERS[missing[0]]!r} is not in vocab)")
+    pairs: list[tuple[int, int]] = []
+    ids: list[int] = []
+    pairs_of = list(merges)
+    for rank, (left, right) in enumerate(pairs_of):
+        for name in (left, right, left + right):
+            if name not in vocab:
+                raise LabError(
+                    f"merge {rank} joins {shown(left)} and {shown(right)}, and {shown(name)} is not in vocab"
+                )
+        pairs.append((vocab[left], vocab[right]))
+        ids.append(vocab[left + right])
+    tokens: dict[int, bytes] = {}
+    known = dict(special) | {token.content: token.id for token in added}
+    # What a byte or a merge makes is of the vocabulary itself, though it may be an added token as well.
+    usual = {*LETTERS.values(), *(left + right for left, right in pairs_of)}
+    for name, token in vocab.items():
+        if name in known and known[name] != token:
+            what = "special" if name in special else "added"
+            raise LabError(f"the {what} token {shown(name)} has the ids {known[name]} and {token}")
+        if name in known and name not in usual:
+            continue
+        data = bytes_named(name)
+        if not data:
+            raise LabError(f"the token {shown(name)} is not made of the letters that stand for bytes")
+        tokens[token] = data
+    numbered = {token: name for name, token in vocab.items()}
+    for name, token in known.items():
+        if numbered.get(token, name) != name:
+            raise LabError(f"two different tokens have the id {token}: {shown(numbered[token])} and {shown(name)}")
+    both = [AddedToken(name, token) for name, token in special.items() if name in usual]
+    return BytePairTokenizer(
+        pairs,
+        pattern,
+        {name: token for name, token in special.items() if name not in usual},
+        base=Bytes(tuple(vocab[LETTERS[byte]] for byte in range(256))),
+        ids=ids,
+        tokens=tokens,
+        whole=whole,
+        added=[*added, *both],
+        offsets=offsets,
+    ).simplified()
+
+
+def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
+    """Name → id of all tokens, special ones by their text, in the order of the ids; LabError where two share one."""
+    if not isinstance(tokenizer.base, Bytes):
+        raise LabError(
+            "an encoding of an alphabet has no names of this kind, which are made of bytes; keep our own form"
+        )
+    named = {token.id: token.content for token in tokenizer.added_tokens.tokens if token.id not in tokenizer.ordinary}
+    found: dict[str, int] = {}
+    for token, data in enumerate(tokenizer.bytes_of):
+        name = named.get(token) or name_of(data)
+        if not name:
+            continue  # a hole
+        if found.setdefault(name, token) != token:
+            raise LabError(f"the tokens {found[name]} and {token} would both have the name {shown(name)}")
+    return found
+
+
+def merge_names(tokenizer: BytePairTokenizer) -> list[tuple[str, str]]:
+    """The merges in their order, by the names of their two tokens."""
+    spelt: list[Any] = [name_of(data) for data in tokenizer.bytes_of]
+    return [(spelt[left], spelt[right]) for left, right in tokenizer.merges]
+
 
 VOCAB, MERGES = "vocab.json", "merges.txt"
 END_OF_WORD = "</w>"

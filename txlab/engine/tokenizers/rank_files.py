@@ -1,9 +1,10 @@
 """tiktoken's rank files: one line for each token, its bytes in base64 and its rank, which is its id as well.
 
 Notable: the file has no merges. tiktoken joins whatever two neighbours form a token of low rank, and `recovered_merges`
-finds the one pair that ever does form each token. Neither has it a splitting pattern or special tokens: these are known
-of OpenAI's files, by what is in them; ours have them in a small JSON beside, RANKS.json with the keys of js-tiktoken's
-JSON, which has all three in one file. Of any other file the pattern is asked for, or guessed with a warning.
+finds the one pair that ever does form each token. Nor has it a splitting pattern or special tokens. Those of OpenAI's
+files are known by the sha256 of the file (tiktoken 0.14, tiktoken_ext/openai_public.py, publishes these sums); ours are
+in a small JSON beside it, RANKS.json with the keys of js-tiktoken's JSON, which has all three in one file. For any
+other file the pattern is asked for, or guessed with a warning.
 """
 
 from __future__ import annotations
@@ -13,18 +14,72 @@ import json
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, Pair
 from txlab.engine.tokenizers.fast import FastEncoder, tiktoken_ranks
 from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, text, whole_number, write_aside
-from txlab.engine.tokenizers.known_ranks import ENCODINGS, encoding_of
-from txlab.engine.tokenizers.merging import Pair
 from txlab.engine.tokenizers.patterns import NAMES, expression, named
 from txlab.errors import Guess, LabError
+
+END, START, PROMPT_END = "<|endoftext|>", "<|startoftext|>", "<|endofprompt|>"
+FILL = {"prefix": "<|fim_prefix|>", "middle": "<|fim_middle|>", "suffix": "<|fim_suffix|>"}
+HARMONY = {200002: "return", 200003: "constrain", 200005: "channel", 200006: "start", 200007: "end", 200008: "message"}
+HARMONY |= {200012: "call"}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """`sha256`: of its rank file; several encodings have the same one, and the first of them is meant by it alone."""
+
+    sha256: str
+    pattern: str
+    special: Mapping[str, int]
+
+
+def harmony() -> dict[str, int]:
+    """o200k_harmony's special tokens: the named ones, and a reserved one for every other id up to 201 087.
+
+    There 200018 has a second, reserved name, which is left out: here an id has one text.
+    """
+    found = {START: 199998, END: 199999, PROMPT_END: 200018}
+    for token in set(range(200000, 201088)) - {200018}:
+        found[f"<|{HARMONY.get(token, f'reserved_{token}')}|>"] = token
+    return found
+
+
+R50K = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
+P50K = "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"
+CL100K = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+O200K = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+ENCODINGS = {
+    "r50k_base": Encoding(R50K, "gpt2", {END: 50256}),
+    "gpt2": Encoding(R50K, "gpt2", {END: 50256}),
+    "p50k_base": Encoding(P50K, "gpt2", {END: 50256}),
+    "p50k_edit": Encoding(
+        P50K, "gpt2", {END: 50256, FILL["prefix"]: 50281, FILL["middle"]: 50282, FILL["suffix"]: 50283}
+    ),
+    "cl100k_base": Encoding(
+        CL100K,
+        "cl100k",
+        {END: 100257, FILL["prefix"]: 100258, FILL["middle"]: 100259, FILL["suffix"]: 100260, PROMPT_END: 100276},
+    ),
+    "o200k_base": Encoding(O200K, "o200k", {END: 199999, PROMPT_END: 200018}),
+    "o200k_harmony": Encoding(O200K, "o200k", harmony()),
+}
+
+
+def encoding_of(sha256: str, name: str = "") -> Encoding | None:
+    """The encoding of such a rank file; `name` chooses among those that share it."""
+    if name in ENCODINGS and ENCODINGS[name].sha256 == sha256:
+        return ENCODINGS[name]
+    return next((known for known in ENCODINGS.values() if known.sha256 == sha256), None)
+
 
 # OpenAI's largest file has 1.4 MB of token bytes; finding the merges takes some microseconds a byte.
 MOST_BYTES = 4 << 20

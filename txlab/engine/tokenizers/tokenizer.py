@@ -1,18 +1,24 @@
-"""What every tokenizer promises: text → UTF-8 bytes → tokens → the same bytes (MATH K1).
+"""What every tokenizer promises: text → UTF-8 bytes → tokens → the same bytes (MATH K1), and a token as a vector (K3).
 
-Notable: the round trip holds for byte strings too, not only for text; so a token may be half of a character, and
-`decode` of such a token alone shows U+FFFD while `decode_bytes` loses nothing.
+The round trip holds for byte strings too, not only for text; so a token may be half of a character, and `decode` of
+such a token alone shows U+FFFD while `decode_bytes` loses nothing. What a vocabulary of characters or words lacks is
+spelled out, as two hexadecimal digits for each UTF-8 byte: sixteen tokens buy that every text, and every byte string,
+comes back unchanged, where an "unknown" token would lose it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 Ids = NDArray[np.uint32]
 
@@ -69,3 +75,71 @@ def legible(data: bytes) -> str:
 
 def unknown_token(token: int, vocabulary: int) -> LabError:
     return LabError(f"token {token} is not in the vocabulary; allowed: 0 … {vocabulary - 1}")
+
+
+DIGITS = 16
+
+
+def spelled(data: bytes, first: int = 0) -> list[int]:
+    """Bytes as digit tokens, of which `first` is the digit 0: b"\\xc3" → [12, 3]."""
+    return [first + digit for byte in data for digit in divmod(byte, DIGITS)]
+
+
+def parts(ids: Iterable[int], token_bytes: Callable[[int], bytes], first: int | None) -> Iterator[bytes]:
+    """What each token adds to the bytes. The second digit of a pair carries the byte; the first adds b"".
+
+    A digit without its partner (a model may write one) stands for nothing. `first` None: there are no digits.
+
+    >>> list(parts([6, 1, 16], lambda token: b"z", 0))
+    [b'', b'a', b'z']
+    """
+    high: int | None = None
+    for token in ids:
+        if first is None or not first <= token < first + DIGITS:
+            high = None
+            yield token_bytes(token)
+        elif high is None:
+            high = token - first
+            yield b""
+        else:
+            yield bytes([DIGITS * high + token - first])
+            high = None
+
+
+Matrix = TypeVar("Matrix", NDArray[Any], "Tensor")
+
+
+def one_hot(ids: Sequence[int], vocabulary: int) -> NDArray[np.float64]:
+    """t (T, V): row i is the basis vector of token ids[i], so t tᵀ has 1 where two tokens are the same, else 0.
+
+    >>> one_hot([2, 0], 3).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    for token in ids:
+        if not 0 <= token < vocabulary:
+            raise unknown_token(token, vocabulary)
+    t = np.zeros((len(ids), vocabulary))
+    t[np.arange(len(ids)), np.asarray(ids, dtype=np.int64)] = 1.0
+    return t
+
+
+def embedding_product(t: Matrix, w_e: Matrix) -> Matrix:
+    """x = t W_Eᵀ: (T, V) and W_E (D, V) → (T, D), one row of the table per token. MATH K3.
+
+    W_E maps the V basis vectors into the D features, so its columns are the tokens' vectors; a table of shape (V, D),
+    as torch.nn.Embedding keeps it, is W_Eᵀ. Arrays of numpy or tensors.
+    """
+    x: Matrix = t @ w_e.T
+    return x
+
+
+def embedding_lookup(ids: Sequence[int], w_e: NDArray[Any]) -> NDArray[Any]:
+    """The same rows without the product: x = (columns of W_E at the ids)ᵀ, (T, D)."""
+    x: NDArray[Any] = w_e.T[np.asarray(ids, dtype=np.int64)]
+    return x
+
+
+def unembedding(x: NDArray[Any], w_u: NDArray[Any]) -> NDArray[Any]:
+    """Logits x W_Uᵀ: (T, D) and W_U (V, D) → (T, V). Tied, W_U = W_Eᵀ: a logit is x · (that token's own vector)."""
+    logits: NDArray[Any] = x @ w_u.T
+    return logits

@@ -21,14 +21,11 @@ import numpy as np
 import regex
 
 from txlab.engine.tokenizers.bases import BYTES, Base
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
-from txlab.engine.tokenizers.merging import Pair
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, Pair
 from txlab.engine.tokenizers.patterns import TRUSTED, compiled, cut
 from txlab.engine.tokenizers.patterns import chunks as chunks_of
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
-
-__all__ = ["Merge", "Pair", "Ties", "Trainer", "count_chunks", "train", "trained"]
 
 Ties = Literal["first", "greatest"]
 """Which of equally frequent pairs is merged: "first", the lowest pair of ids, as rustbpe and HF tokenizers do; or
@@ -289,19 +286,18 @@ def count_chunks(texts: Iterable[str], pattern: str = "gpt4", special: Sequence[
     return counts
 
 
-def train(
-    chunks: Counter[bytes],
+def train_tokenizer(
+    texts: Iterable[str],
     vocabulary: int,
+    pattern: str = "gpt4",
+    special: Sequence[str] = (),
     base: Base | None = None,
-    progress: Callable[[int], bool] | None = None,
     ties: Ties = "first",
-) -> list[Pair]:
-    """The merges, in order, up to that many tokens; fewer where the text has no more pairs that occur twice.
-
-    `progress` is told the merges done, every hundred, and stops the training by False. Raises LabError if
-    `vocabulary` is smaller than the base, which is always in it.
-    """
-    return [merge.pair for merge in trained(chunks, vocabulary, base, progress, ties).merges]
+) -> BytePairTokenizer:
+    """Learn an encoding of `vocabulary` tokens in all, the special ones included."""
+    cut_out = [*(base.special if base else ()), *special]
+    learnt = trained(count_chunks(texts, pattern, cut_out), vocabulary - len(special), base, ties=ties)
+    return learnt.tokenizer(pattern, special)
 
 
 def trained(
@@ -311,7 +307,11 @@ def trained(
     progress: Callable[[int], bool] | None = None,
     ties: Ties = "first",
 ) -> Trainer:
-    """The trainer after `train`: it knows counts, lengths and runners-up as well."""
+    """A trainer after its merges up to that many tokens; fewer where no pair is left that occurs twice.
+
+    `progress` is told the merges done, every hundred, and stops the training by False. Raises LabError if
+    `vocabulary` is smaller than the base, which is always in it.
+    """
     base = base or BYTES
     if vocabulary < base.after:
         what = f"{base.size} bytes" if base is BYTES else f"{base.size} tokens of its base"

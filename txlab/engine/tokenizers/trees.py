@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.merging import passes
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, passes
 from txlab.engine.tokenizers.patterns import chunks
 from txlab.engine.tokenizers.tokenizer import utf8
 

@@ -22,8 +22,8 @@ import regex
 from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens, added_tokens
 from txlab.engine.tokenizers.bases import MOST_TOKENS
 from txlab.engine.tokenizers.folders import beside
+from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, shown
-from txlab.engine.tokenizers.named_merges import vocabulary_of
 from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
 from txlab.errors import LabError
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.tokenizers.one_hot import embedding_product
+from txlab.engine.tokenizers.tokenizer import embedding_product
 from txlab.engine.transformer.attention import CAUSAL, GraphMask, Kernel, Mask
 from txlab.engine.transformer.blocks import (
     Activation,

@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from txlab.engine.tokenizers.gpt2_files import merge_lines
+from txlab.engine.tokenizers.gpt2_files import bytes_named, merge_lines, tokenizer_of_names, vocabulary_of
 from txlab.engine.tokenizers.json_files import parse_json, read_bytes
-from txlab.engine.tokenizers.named_merges import bytes_named, tokenizer_of_names, vocabulary_of
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.engine.tokenizers.training import count_chunks, trained
 from txlab.errors import LabError

@@ -15,17 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.added_tokens import AddedToken
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.files import load_tokenizer, tokenizer_of_json
-from txlab.engine.tokenizers.folders import ABOUT, about, around_text, completed
-from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer
+from txlab.engine.tokenizers.files import content_of, load_tokenizer, tokenizer_of_json
+from txlab.engine.tokenizers.folders import ABOUT, Around, about, around, around_text, completed
 from txlab.engine.tokenizers.gpt2_files import MERGES, read_gpt2
 from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
-from txlab.engine.tokenizers.huggingface import write_huggingface
+from txlab.engine.tokenizers.huggingface import ForeignTokenizer, write_huggingface
 from txlab.engine.tokenizers.json_files import read_json, write_aside
-from txlab.engine.tokenizers.own_files import content_of
-from txlab.engine.tokenizers.post_processing import Around, around
 from txlab.engine.tokenizers.sentence_pieces import MISSING, SentencePieceTokenizer, read_sentence_pieces
 from txlab.engine.tokenizers.word_pieces import VOCAB, WordPieceTokenizer, read_word_pieces, word_pieces_of_json
 from txlab.errors import LabError

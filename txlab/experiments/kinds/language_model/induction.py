@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.labelled import Labelled
+from txlab.engine.tokenizers.elementary import Labelled
 from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.batch import Batch, Tally, as_batch

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.foreign import ForeignTokenizer
+from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.corpora import Corpus, Split

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from platformdirs import user_cache_dir
 
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer
-from txlab.engine.tokenizers.words import WordTokenizer
+from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
 from txlab.experiments.tokenizer_store import tokenizer_named
 
@@ -70,7 +69,7 @@ def trained_tokenizer(text: str, vocabulary: int, ties: Ties = "first") -> ByteP
         tokenizer = load_tokenizer(remembered)
         if isinstance(tokenizer, BytePairTokenizer) and (tokenizer.pattern, tokenizer.special) == (PATTERN, ()):
             return tokenizer
-    tokenizer = BytePairTokenizer.trained([text], vocabulary, PATTERN, ties=ties)
+    tokenizer = train_tokenizer([text], vocabulary, PATTERN, ties=ties)
     with suppress(OSError):  # a read-only home: learnt again next time
         remembered.parent.mkdir(parents=True, exist_ok=True)
         save_tokenizer(tokenizer, remembered)

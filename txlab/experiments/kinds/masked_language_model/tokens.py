@@ -24,7 +24,7 @@ def special_of(tokenizer: Tokenizer) -> Special:
 def encoded(tokenizer: Tokenizer, text: str, most: int | None = None) -> list[int]:
     """[CLS] text [SEP] as ids, "[MASK]" in the text as that token; of the text at most `most` tokens.
 
-    >>> from txlab.engine.tokenizers.byte_level import ByteTokenizer
+    >>> from txlab.engine.tokenizers.elementary import ByteTokenizer
     >>> encoded(ByteTokenizer(), "a[MASK]c")
     [256, 97, 258, 99, 257]
     """

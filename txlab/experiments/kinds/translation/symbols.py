@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from txlab.engine.tokenizers.labelled import Labelled
+from txlab.engine.tokenizers.elementary import Labelled
 from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError, nearest
 

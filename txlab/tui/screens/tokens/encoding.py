@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.added_tokens import AddedTokens
 from txlab.engine.tokenizers.bases import Bytes
-from txlab.engine.tokenizers.byte_level import ByteTokenizer
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.characters import CharacterTokenizer
-from txlab.engine.tokenizers.pieces import Spanning
-from txlab.engine.tokenizers.spelling import DIGITS
-from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
+from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
+from txlab.engine.tokenizers.offsets import Spanning
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.tokenizer_store import kind_of
 from txlab.files import open_regular
@@ -85,7 +83,7 @@ def document_of(name: str, data: bytes, progress: Progress) -> Document:
 
 def words_of(text: str) -> int:
     """How many words a text has, as the engine counts them."""
-    from txlab.engine.tokenizers.statistics import words
+    from txlab.engine.tokenizers.offsets import words
 
     return words(text)[0]
 
@@ -221,7 +219,7 @@ def tokenizer_of(choice: Choice, corpus: Callable[[], str], trained: Tokenizer |
     if choice.kind == "characters":
         return CharacterTokenizer.of(corpus())
     if choice.kind == "words":
-        from txlab.engine.tokenizers.words import WordTokenizer
+        from txlab.engine.tokenizers.elementary import WordTokenizer
 
         return WordTokenizer.of(corpus())
     if choice.kind == "trained":

@@ -1,8 +1,11 @@
-"""Where each token of a text lies: its characters and its bytes (MATH K1).
+"""Where each token of a text lies, in characters and in bytes, and how much text a token holds (MATH K1).
 
-Notable: of a long text only what is asked for is encoded, from a place where the tokenizer may begin anew, and the
-pieces are those of the whole text all the same. A token may be half of a character: then it starts where the character
-starts, and its neighbour does too.
+Of a long text only what is asked for is encoded, from a place where the tokenizer may begin anew, and the tokens are
+those of the whole text all the same. A token may be half of a character: then it starts where the character starts, and
+its neighbour does too. A word, for the counts, is a run of letters, marks, digits and underscores, with apostrophes,
+hyphens, points and joiners inside. In scripts that put no spaces between words (Han, Hiragana, Thai, Lao, Khmer,
+Burmese) each character with its marks counts as one, as the default rule of Unicode's annex 29 has it; that is more
+words than a reader of these scripts would count, so `unspaced` says how many of the words are such.
 """
 
 from __future__ import annotations
@@ -14,13 +17,12 @@ from itertools import islice
 import regex
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.foreign import ForeignTokenizer
-from txlab.engine.tokenizers.named_merges import LETTERS, name_of
+from txlab.engine.tokenizers.elementary import WordTokenizer
+from txlab.engine.tokenizers.gpt2_files import LETTERS, name_of
+from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
-from txlab.engine.tokenizers.spelling import parts
-from txlab.engine.tokenizers.tokenizer import Tokenizer, utf8
+from txlab.engine.tokenizers.tokenizer import Tokenizer, parts, utf8
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
-from txlab.engine.tokenizers.words import WordTokenizer
 
 STRETCH = 4096  # characters at once, for tokenizers that look at nothing around a character
 # Those whose tokens are not made of the bytes of the text, and that say themselves where each lies.
@@ -28,7 +30,7 @@ Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenSpan:
     """A token in a text.
 
     data                   what it adds to the bytes; b"" for the first digit of a spelt byte
@@ -45,9 +47,9 @@ class Piece:
     special: bool = False
 
 
-def pieces(
+def token_spans(
     tokenizer: Tokenizer, text: str, start: int = 0, stop: int | None = None, special: bool = False
-) -> list[Piece]:
+) -> list[TokenSpan]:
     """The tokens of `text` that touch its characters start … stop − 1, in order; all of them unless said otherwise.
 
     `special`: texts of special tokens become these tokens, as in `encode`. Raises LabError for a lone surrogate.
@@ -61,7 +63,9 @@ def pieces(
     return list(between(tokenizer, text, start, stop, special))
 
 
-def pieces_of_bytes(tokenizer: Tokenizer, data: bytes, special: bool = False, most: int | None = None) -> list[Piece]:
+def token_spans_of_bytes(
+    tokenizer: Tokenizer, data: bytes, special: bool = False, most: int | None = None
+) -> list[TokenSpan]:
     """The same for any bytes, or the first `most` pieces; each byte that is not UTF-8 counts as one character."""
     text = data.decode(errors="surrogateescape")
     if isinstance(tokenizer, Spanning):
@@ -73,14 +77,14 @@ def pieces_of_bytes(tokenizer: Tokenizer, data: bytes, special: bool = False, mo
     return list(islice(found, most))
 
 
-def of_spans(tokenizer: Spanning, text: str, special: bool) -> Iterator[Piece]:
+def of_spans(tokenizer: Spanning, text: str, special: bool) -> Iterator[TokenSpan]:
     """Where the tokenizer says that each token lies; `data` is the text there, which it may have normalized."""
     place = byte = 0
     named = set(tokenizer.special_of.values()) if special else set()
     for token, start, stop in tokenizer.spans(text, special):
         byte, place = byte_at(text, place, byte, start), start
         data = text[start:stop].encode()
-        yield Piece(token, data, start, stop, byte, byte + len(data), token in named)
+        yield TokenSpan(token, data, start, stop, byte, byte + len(data), token in named)
 
 
 def byte_at(text: str, place: int, byte: int, wanted: int) -> int:
@@ -89,7 +93,7 @@ def byte_at(text: str, place: int, byte: int, wanted: int) -> int:
     return byte + len(between) if wanted >= place else byte - len(between)
 
 
-def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: bool) -> Iterator[Piece]:
+def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: bool) -> Iterator[TokenSpan]:
     if not isinstance(tokenizer, BytePairTokenizer):
         yield from of_part(tokenizer, text, 0, 0, start, stop)
         return
@@ -103,7 +107,7 @@ def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: boo
             found = of_part(tokenizer, text[begin:end], begin, byte, start - begin, stop - begin)
         else:
             data = text[begin:end].encode()
-            found = iter([Piece(token, data, begin, end, byte, byte + len(data), token in named)])
+            found = iter([TokenSpan(token, data, begin, end, byte, byte + len(data), token in named)])
         if tokenizer.offsets == "whole":
             yield from found
             continue
@@ -115,7 +119,7 @@ def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: boo
 SPACES = regex.compile(rf"[{LETTERS[0x20]}\p{{White_Space}}]*")
 
 
-def trimmed(piece: Piece, name: str, prefixed: bool) -> Piece:
+def trimmed(piece: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
     """The characters of a piece without the spaces around it; its bytes stay.
 
     `name`: as the library calls the token; `prefixed`: one space before the text's first token stays.
@@ -130,7 +134,7 @@ def trimmed(piece: Piece, name: str, prefixed: bool) -> Piece:
     return replace(piece, start=start, stop=stop)
 
 
-def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, stop: int) -> Iterator[Piece]:
+def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, stop: int) -> Iterator[TokenSpan]:
     """The pieces of one part that lies at character `begin` and byte `byte` of the whole; start, stop count from it."""
     place = 0
     if start > 0:
@@ -160,7 +164,7 @@ def stretches(tokenizer: Tokenizer, text: str, start: int) -> Iterator[tuple[str
 
 def of_stretch(
     tokenizer: Tokenizer, stretch: str, data: bytes, ids: list[int], place: int, byte: int
-) -> Iterator[Piece]:
+) -> Iterator[TokenSpan]:
     """The pieces of one stretch, whose first character and byte are `place` and `byte`."""
     single = len(data) == len(stretch)  # every character is one byte
     character_of: list[int] = []
@@ -172,5 +176,73 @@ def of_stretch(
     for token, part in zip(ids, parts(ids, tokenizer.token_bytes, getattr(tokenizer, "digits", None)), strict=True):
         last = at + max(len(part), 1) - 1
         first_character, last_character = (at, last) if single else (character_of[at], character_of[last])
-        yield Piece(token, part, place + first_character, place + last_character + 1, byte + at, byte + at + len(part))
+        yield TokenSpan(
+            token, part, place + first_character, place + last_character + 1, byte + at, byte + at + len(part)
+        )
         at += len(part)
+
+
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{UNSPACED}]]"
+WORD = regex.compile(
+    rf"(?P<unspaced>[[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)|{LETTER}+(?:['’.·\u200c\u200d-]{LETTER}+)*", regex.V1
+)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Counts of one text under one tokenizer; a ratio is nan where there is nothing to divide by.
+
+    unspaced  how many of the words are single characters of a script without spaces
+    distinct  how many different tokens occur
+    """
+
+    tokens: int
+    bytes: int
+    characters: int
+    words: int
+    unspaced: int
+    distinct: int
+
+    @property
+    def bytes_per_token(self) -> float:
+        return ratio(self.bytes, self.tokens)
+
+    @property
+    def characters_per_token(self) -> float:
+        return ratio(self.characters, self.tokens)
+
+    @property
+    def tokens_per_word(self) -> float:
+        return ratio(self.tokens, self.words)
+
+
+def ratio(a: int, b: int) -> float:
+    return a / b if b else float("nan")
+
+
+def words(text: str) -> tuple[int, int]:
+    """How many words, and how many of them are single characters of a script without spaces.
+
+    >>> words("the cat's 2 mice"), words("猫は見る")
+    ((4, 0), (4, 4))
+    """
+    count = unspaced = 0
+    for match in WORD.finditer(text):
+        count += 1
+        unspaced += match["unspaced"] is not None
+    return count, unspaced
+
+
+def statistics(tokenizer: Tokenizer, text: str | bytes) -> Statistics:
+    """Statistics of a text, or of bytes, of which each that is not UTF-8 counts as a character."""
+    if isinstance(text, bytes):
+        data, text = text, text.decode(errors="surrogateescape")
+        ids = tokenizer.encode_bytes(data)
+        tokens, distinct = len(ids), len(set(ids))
+    else:
+        data = utf8(text)
+        array = tokenizer.encode_long(text)
+        tokens, distinct = len(array), len(set(array.tolist()))
+    count, unspaced = words(text)
+    return Statistics(tokens, len(data), len(text), count, unspaced, distinct)
