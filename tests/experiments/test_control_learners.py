@@ -18,8 +18,8 @@ from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.kinds.control import build, resolve
+from txlab.experiments.kind import explain_metric
+from txlab.experiments.kinds.control import KIND, build, resolve
 from txlab.experiments.kinds.control.experiment import ControlExperiment
 from txlab.experiments.kinds.control.schema import ControlScenario
 from txlab.experiments.reference_numbers import control as reference
@@ -392,8 +392,8 @@ def test_metrics_are_explained_by_what_they_are_made_of() -> None:
 def test_values_of_a_frame_are_explained_from_the_frame() -> None:
     experiment = build(scenario())
     ran(experiment)
-    assert explain(experiment.frame(), "1/q", (36, 0)).operands
-    assert explain(experiment.frame(), "0/v", (36,)).operands
+    assert KIND.explain_frame(experiment.frame(), "1/q", (36, 0)).operands
+    assert KIND.explain_frame(experiment.frame(), "0/v", (36,)).operands
 
 
 def test_more_episodes_than_memory_holds_are_refused_before_the_first() -> None:
@@ -451,7 +451,7 @@ def test_an_environment_of_gymnasium_s_without_tables_is_learnt_in_by_stepping()
     assert "0/path" not in frame.tensors
     assert "does not tell its probabilities" in experiment.facts()["notes"][0]
     with pytest.raises(LabError, match="does not tell its probabilities"):
-        explain(frame, "0/q", (300, 1))
+        KIND.explain_frame(frame, "0/q", (300, 1))
 
 
 def test_it_is_resumed_bit_for_bit() -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.kind import explain_metric, explain_scenario
 from txlab.experiments.kinds.language_model import build
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import Frame
-from txlab.experiments.sizes import explain_scenario
 
 SETTINGS = {
     "kind": "language-model",
@@ -41,15 +41,15 @@ def frame() -> Frame:
 def test_every_explained_weight_is_the_recorded_one(frame: Frame) -> None:
     recorded = frame.tensors["attention/pattern"]
     for layer, head, i, j in [(0, 0, 0, 0), (0, 1, 7, 3), (1, 0, 11, 11), (1, 1, 11, 0), (1, 1, 2, 9)]:
-        why = explain(frame, "attention/pattern", (layer, head, i, j))
+        why = explain_attention(frame, "attention/pattern", (layer, head, i, j))
         # The frame keeps half precision: 2⁻¹¹ of the number.
         assert why.result == pytest.approx(float(recorded[layer, head, i, j]), rel=2**-11, abs=1e-7)
         assert list(why.labels) == list(frame.tokens["probe"])
-    assert explain(frame, "attention/pattern", (1, 1, 2, 9)).result == 0  # the future
+    assert explain_attention(frame, "attention/pattern", (1, 1, 2, 9)).result == 0  # the future
 
 
 def test_a_next_token_is_explained_by_its_probability(frame: Frame) -> None:
-    why = explain(frame, "next/probability", (4, 2))
+    why = explain_attention(frame, "next/probability", (4, 2))
     p = float(frame.tensors["next/probability"][4, 2])
     assert why.result == p
     assert why.labels == list(frame.tokens["next"])[20:25]
@@ -60,9 +60,9 @@ def test_a_next_token_is_explained_by_its_probability(frame: Frame) -> None:
 
 def test_what_cannot_be_explained_is_said_in_one_sentence(frame: Frame) -> None:
     with pytest.raises(LabError, match=r"allowed: attention/pattern, next/probability"):
-        explain(frame, "attention/query", (0, 0, 0, 0))
+        explain_attention(frame, "attention/query", (0, 0, 0, 0))
     with pytest.raises(LabError, match="recorded without attention/query"):
-        explain(Frame(0, {"attention/pattern": np.ones((1, 1, 1, 1))}), "attention/pattern", (0, 0, 0, 0))
+        explain_attention(Frame(0, {"attention/pattern": np.ones((1, 1, 1, 1))}), "attention/pattern", (0, 0, 0, 0))
 
 
 @pytest.mark.parametrize(("step", "rate"), [(4, 4e-4), (10, 1e-3), (60, 5.5e-4), (110, 1e-4)])
@@ -107,7 +107,7 @@ def test_where_there_is_no_more_to_say_nothing_is_said() -> None:
 
 def test_asking_what_a_metric_means_imports_no_torch() -> None:
     code = (
-        "import sys; from txlab.experiments.explanations import explain_metric; "
+        "import sys; from txlab.experiments.kind import explain_metric; "
         "assert explain_metric({'kind': 'language-model'}, 'lr', 50, {'lr': 5e-4}); assert 'torch' not in sys.modules"
     )
     root = Path(__file__).parents[2]
@@ -159,4 +159,4 @@ def test_a_prediction_is_told_by_how_it_stands_to_its_position(predicts: str, wo
         {},
         {"predicts": predicts},
     )
-    assert f"0.2 for 'b' {words} 'x'?" in explain(frame, "next/probability", (0, 1)).question
+    assert f"0.2 for 'b' {words} 'x'?" in explain_attention(frame, "next/probability", (0, 1)).question

@@ -175,7 +175,7 @@ def test_what_does_not_suit_is_said_in_one_sentence(changes: dict[str, Any], sen
 
 
 def test_an_accuracy_is_explained_beside_the_best_possible() -> None:
-    from txlab.experiments.explanations import explain_metric
+    from txlab.experiments.kind import explain_metric
 
     experiment = build(scenario())
     values = {name: float(value) for name, value in experiment.evaluate().items()}

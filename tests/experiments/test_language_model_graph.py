@@ -17,11 +17,11 @@ from txlab.engine.interpret.why import why_pattern
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.scoring import score_text
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain
 from txlab.experiments.kinds.language_model import build, open_model
 from txlab.experiments.kinds.language_model.batch import NOT_SCORED
 from txlab.experiments.kinds.language_model.graph import origins
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.explanations import explain_attention
 from txlab.runs.scenario import load_scenario
 
 GRAPH = ["0>1>2>0", "5>4>3", "3>3"]  # a ring, a chain that runs backwards to a node that sees itself; 5 sees nobody
@@ -100,7 +100,8 @@ def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
         assert seen == {j for j in range(6) if (j, i) in edges}
         assert pattern[0, 0, i].sum() == pytest.approx(1.0 if i != 5 else 0.0, abs=1e-3)
     for i, j in ((3, 4), (5, 0), (0, 1)):
-        assert explain(frame, "attention/pattern", (1, 1, i, j)).result == pytest.approx(pattern[1, 1, i, j], abs=1e-3)
+        why = explain_attention(frame, "attention/pattern", (1, 1, i, j))
+        assert why.result == pytest.approx(pattern[1, 1, i, j], abs=1e-3)
     state = experiment.state_dict()
     model = open_model(scenario(), state).model
     text = Text(tuple(experiment.data.probe))

@@ -188,7 +188,7 @@ def test_a_short_part_is_named(texts: list[Path], tmp_path: Path) -> None:
 
 
 def test_epochs_and_losses_of_a_text_are_explained_by_what_was_drawn(texts: list[Path]) -> None:
-    from txlab.experiments.explanations import explain_metric
+    from txlab.experiments.kind import explain_metric
 
     settings = scenario(texts)
     experiment = build(settings)

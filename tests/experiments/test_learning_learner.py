@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from txlab.errors import LabError
-from txlab.experiments import registry
+from txlab.experiments.kind import kind_named
 from txlab.experiments.learning.learner import Learner, Measured
 from txlab.experiments.learning.optimizer import LongAdamW
 from txlab.experiments.learning.schema import Train
@@ -168,8 +168,8 @@ SMALL = {
 def test_every_kind_decides_all_that_is_open_and_leaves_the_generator(kind: str) -> None:
     from txlab.experiments.learning.autotune import reasons
 
-    of_kind = registry.kind_named(kind)
-    asked = of_kind.load_schema().model_validate(SMALL[kind] | {"compute": {"device": "cpu"}})
+    of_kind = kind_named(kind)
+    asked = of_kind.schema.model_validate(SMALL[kind] | {"compute": {"device": "cpu"}})
     threads, state = torch.get_num_threads(), torch.random.get_rng_state()
     decided = of_kind.resolve(asked)
     assert "auto" not in decided.compute.model_dump().values()
@@ -188,7 +188,7 @@ def test_every_large_model_is_timed_in_part(kind: str) -> None:
     else:
         from txlab.experiments.kinds.image_classification.trial import trial_of
     large = {"model": {"layers": 12, "heads": 12, "width": 768}, "train": {"batch": 64}}
-    trial: Any = trial_of(registry.kind_named(kind).load_schema().model_validate(large))  # type: ignore[arg-type]
+    trial: Any = trial_of(kind_named(kind).schema.model_validate(large))  # type: ignore[arg-type]
     assert trial.model.shape.layers == 1
     assert trial.model.shape.width == 768
     assert "1 of 12 layers" in trial.scale

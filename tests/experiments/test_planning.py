@@ -14,12 +14,11 @@ import pytest
 from txlab.engine.rl.dynamic_programming import backup, settled, sweeps
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.kinds.planning import build, resolve
+from txlab.experiments.kind import explain_metric, kind_named
+from txlab.experiments.kinds.planning import KIND, build, resolve
 from txlab.experiments.kinds.planning.experiment import PlanningExperiment
 from txlab.experiments.kinds.planning.schema import PlanningScenario
 from txlab.experiments.reference_numbers.planning import FIGURES
-from txlab.experiments.registry import kind_named
 from txlab.experiments.tabular.world import WorldSection
 from txlab.runs import checkpoints
 from txlab.runs.control import Request, send
@@ -179,13 +178,13 @@ def test_a_number_of_a_frame_is_explained_from_the_frame_alone() -> None:
     experiment = build(scenario(tolerance=1e-14))
     ran(experiment)
     frame = experiment.frame()
-    told = explain(frame, "0/v", (2,))
+    told = KIND.explain_frame(frame, "0/v", (2,))
     assert told.result == experiment.v[2]
     assert told.steps[-1].note == "the equation holds"
-    q = explain(frame, "0/q", (2, experiment.process.actions.index("left")))
+    q = KIND.explain_frame(frame, "0/q", (2, experiment.process.actions.index("left")))
     assert q.result == pytest.approx(0.8 * experiment.v[1] + 0.1 * experiment.v[2] + 0.1 * experiment.v[5] - 0.04)
     with pytest.raises(LabError, match="holds no values"):
-        explain(frame, "3/v", (2,))
+        KIND.explain_frame(frame, "3/v", (2,))
 
 
 def test_looking_changes_nothing() -> None:
@@ -310,7 +309,7 @@ def test_the_scenarios_of_planning_settle_as_they_say() -> None:
 
 
 def test_the_schema_needs_no_torch_and_nothing_is_left_open() -> None:
-    assert kind_named("planning").load_schema() is PlanningScenario
+    assert kind_named("planning").schema is PlanningScenario
     program = (
         "import sys; import txlab.experiments.kinds.planning.experiment, txlab.experiments.tabular.frame_why;"
         "assert 'torch' not in sys.modules"

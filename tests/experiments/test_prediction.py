@@ -18,13 +18,12 @@ from pydantic import ValidationError
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.kind import explain_metric, kind_named, kind_of_run
 from txlab.experiments.kinds.prediction import build, explain_frame, resolve
 from txlab.experiments.kinds.prediction.episodes import EpisodeExperiment, seeds_of
 from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.kinds.prediction.transitions import TransitionExperiment
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.registry import kind_named
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
@@ -126,7 +125,7 @@ def test_a_grid_of_n_steps_has_n_where_others_have_lambda() -> None:
     assert told is not None
     assert {each.name: each.value for each in told.operands}["n"] == 4
     side = [each["label"] for each in frame.facts["sides"]].index("n-step-td n=4 α=0.2")
-    assert {each.name: each.value for each in explain(frame, f"{side}/v", (3,)).operands}["n"] == 4
+    assert {each.name: each.value for each in explain_frame(frame, f"{side}/v", (3,)).operands}["n"] == 4
     predict["methods"] = ["n-step-td", "accumulating"]
     with pytest.raises(ValidationError, match="a grid has one of them"):
         PredictionScenario.model_validate({**GRID, "predict": predict})
@@ -394,6 +393,7 @@ def test_the_door_of_all_answers_knows_a_prediction_from_the_best_choice() -> No
     recorded(experiment, 30)
     frame = experiment.frame()
     state = frame.facts["last"][0]["state"]
+    explain = kind_of_run("prediction").explain_frame
     assert explain(frame, "0/v", (state,)) == explain_frame(frame, "0/v", (state,))
     assert explain(frame, "0/v", (state,)).math == "M4"  # not the Bellman equation with a maximum
     assert explain(frame, "0/trace", (state,)) == explain_frame(frame, "0/trace", (state,))
@@ -442,7 +442,7 @@ def test_shipped_scenarios_are_what_the_schema_reads_and_begin(name: str) -> Non
 
 def test_torch_is_imported_for_networks_alone() -> None:
     program = (
-        "import sys; from txlab.runs.scenario import load_scenario; from txlab.experiments.registry import kind_named;"
+        "import sys; from txlab.runs.scenario import load_scenario; from txlab.experiments.kind import kind_named;"
         "e = kind_named('prediction').build(load_scenario('random-walk', ['predict.runs=2']).scenario); e.step();"
         "e.frame(); assert 'torch' not in sys.modules"
     )

@@ -312,7 +312,7 @@ class TestAScenario:
     def test_goes_on_from_a_checkpoint_of_before_tokenizers_were_remembered(
         self, animals: BytePairTokenizer, tiny_scenario: Path
     ) -> None:
-        from txlab.experiments.registry import kind_named
+        from txlab.experiments.kind import kind_named
 
         experiment = kind_named("language-model").build(load_scenario(tiny_scenario).scenario)
         state = dict(experiment.state_dict())
@@ -371,7 +371,7 @@ class TestATokenizerOfOthers:
 
 
 def test_how_large_a_scenario_is_knows_the_saved_vocabulary(animals: BytePairTokenizer, tiny_scenario: Path) -> None:
-    from txlab.experiments.sizes import explain_scenario
+    from txlab.experiments.kind import explain_scenario
 
     def vocabulary(*overrides: str) -> object:
         explained = explain_scenario(load_scenario(tiny_scenario, overrides).scenario)

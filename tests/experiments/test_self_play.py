@@ -17,12 +17,11 @@ from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import Population
 from txlab.engine.games.settings import RULES, Settings
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
-from txlab.experiments.kinds.self_play import build, player_of, resolve
+from txlab.experiments.kind import explain_metric, kind_named
+from txlab.experiments.kinds.self_play import KIND, build, player_of, resolve
 from txlab.experiments.kinds.self_play.live import Training
 from txlab.experiments.kinds.self_play.schema import Learn, Look, SelfPlayScenario
 from txlab.experiments.protocol import Frame
-from txlab.experiments.registry import kind_named
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, RunInfo
@@ -208,7 +207,7 @@ def test_a_scenario_says_what_is_wrong_with_it() -> None:
     gpu = scenario.model_copy(update={"compute": scenario.compute.model_copy(update={"device": "cuda"})})
     with pytest.raises(LabError, match="computed on the CPU"):
         resolve(gpu)
-    assert kind_named("self-play").load_schema() is SelfPlayScenario
+    assert kind_named("self-play").schema is SelfPlayScenario
     assert resolve(scenario).compute.device == "cpu"
     assert [name for name, _ in scenario.outline()] == ["Game", "Learner", "Training"]
 
@@ -253,21 +252,21 @@ def test_a_move_in_a_frame_is_explained_by_the_table_in_the_mover_s_view(rule: s
     experiment.step()
     frame = experiment.frame()
     openings, shown = np.asarray(frame.tensors["openings"]), np.asarray(frame.tensors["shown"])
-    why = explain(frame, "openings", (4,))
+    why = KIND.explain_frame(frame, "openings", (4,))
     assert np.float32(why.result) == openings[4]
     assert why.steps[0].result == why.result  # X moves, and the table is told from X's view
     assert why.steps[2].result == "a draw with best play"
     assert tictactoe.mover(tictactoe.read(frame.tokens["shown"][0])) < 0
     move = int(np.flatnonzero(~np.isnan(shown[0]))[0])
-    why = explain(frame, "shown", (0, move))
+    why = KIND.explain_frame(frame, "shown", (0, move))
     assert np.float32(why.result) == shown[0, move]
     assert why.steps[0].result == -why.result
     assert why.asked is not None
     assert why.labels[why.asked] == tictactoe.MOVES[move]
     with pytest.raises(LabError, match="no move"):
-        explain(frame, "shown", (0, int(np.flatnonzero(np.isnan(shown[0]))[0])))
+        KIND.explain_frame(frame, "shown", (0, int(np.flatnonzero(np.isnan(shown[0]))[0])))
     with pytest.raises(LabError, match="no explanation"):
-        explain(frame, "values", (0,))
+        KIND.explain_frame(frame, "values", (0,))
 
 
 def test_every_metric_that_is_judged_is_explained_by_its_own_number() -> None:

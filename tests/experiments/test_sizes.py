@@ -8,11 +8,11 @@ from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.vision import VisionTransformer
 from txlab.errors import LabError
+from txlab.experiments.kind import explain_scenario
 from txlab.experiments.kinds.image_classification.shape import shape_of as vision_shape
 from txlab.experiments.kinds.language_model.shape import shape_of as decoder_shape
 from txlab.experiments.kinds.masked_language_model.shape import shape_of as encoder_shape
 from txlab.experiments.kinds.translation.shape import shape_of as translator_shape
-from txlab.experiments.sizes import explain_scenario
 from txlab.runs.scenario import load_scenario
 
 

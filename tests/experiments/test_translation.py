@@ -18,14 +18,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain, explain_metric
+from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.translation import build, resolve
 from txlab.experiments.kinds.translation.experiment import TranslationExperiment
 from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.experiments.kinds.translation.symbols import END, START
 from txlab.experiments.kinds.translation.work import flops_per_pair
+from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import NotFinite
-from txlab.experiments.registry import kind_named
 
 
 def scenario(**changes: dict[str, Any]) -> TranslationScenario:
@@ -310,7 +310,7 @@ def test_a_checkpoint_opens_without_its_pairs() -> None:
         experiment = build(scenario(**changes))
         experiment.step()
         kind = kind_named("translation")
-        opened = kind.open(experiment.scenario, {"model": experiment.state_dict()["model"]})
+        opened = kind.open_model(experiment.scenario, {"model": experiment.state_dict()["model"]})
         assert opened.kind == "encoder-decoder"
         assert opened.target_tokenizer is not None
         source, target = opened.tokenizer.encode(opened.example), opened.target_tokenizer.encode(opened.example_target)
@@ -365,7 +365,7 @@ def test_a_frame_shows_the_three_attentions_of_the_probe() -> None:
     assert list(frame.tokens["source"])[-1] == "<end>"
     assert frame.tokens["next"][8 * (T - 1)] == label(int(logits[-1].argmax()))
     assert frame.texts["source"] == experiment.data.source_tokenizer.decode(source)
-    assert explain(frame, "next/probability", (0, 0)).question.endswith("'<start>'?")
+    assert explain_attention(frame, "next/probability", (0, 0)).question.endswith("'<start>'?")
     assert frame.facts["sites"] == ["encoder", "decoder", "cross"]
     assert frame.facts["masks"] == ["none", "causal", "none"]
 

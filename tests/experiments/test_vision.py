@@ -17,13 +17,13 @@ from pydantic import ValidationError
 
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
-from txlab.experiments.explanations import explain
+from txlab.experiments.kind import kind_named
 from txlab.experiments.kinds.image_classification import build, resolve
 from txlab.experiments.kinds.image_classification.experiment import ImageExperiment
 from txlab.experiments.kinds.image_classification.schema import NAMES, Data, ImageScenario
 from txlab.experiments.kinds.image_classification.shapes import CONTRAST, draw
+from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import NotFinite
-from txlab.experiments.registry import kind_named
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
@@ -241,7 +241,7 @@ def test_a_frame_shows_what_the_model_does_with_its_image(pooling: str) -> None:
         votes = torch.tensor([[row[name] for name in shapes] for row in by_name]).log()
         assert torch.allclose((votes[:, 0] - votes[:, 1]).mean(), (said[0] / said[1]).log(), atol=1e-5)
     arrays = {name: torch.as_tensor(tensor).numpy() for name, tensor in frame.tensors.items()}
-    told = explain(replace(frame, tensors=arrays), "attention/pattern", (1, 0, 2, 3))
+    told = explain_attention(replace(frame, tensors=arrays), "attention/pattern", (1, 0, 2, 3))
     assert told.result == pytest.approx(float(patterns[1, 0, 2, 3]), abs=1e-5)
 
 
@@ -312,7 +312,7 @@ def test_the_probe_decides_all_that_is_open_and_says_why() -> None:
 
 
 def test_the_registry_knows_the_kind_without_torch() -> None:
-    assert kind_named("image-classification").load_schema() is ImageScenario
+    assert kind_named("image-classification").schema is ImageScenario
     program = "import sys, txlab.experiments.kinds.image_classification.schema; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -15,7 +15,7 @@ from random_models import randomised, transformers
 from txlab.cli import model_export
 from txlab.engine.transformer.weights import load_model, save_model
 from txlab.errors import LabError
-from txlab.experiments.registry import kind_named
+from txlab.experiments.kind import kind_named
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_model, opened_as, scenario_of
 from txlab.runs.process import execute, prepare
@@ -84,7 +84,7 @@ def test_a_scenarios_model_is_loaded_by_transformers_with_equal_logits(
     run = prepare(load_scenario(str(SCENARIOS / f"{name}.toml"), [*PLAIN, *SMALL.get(name, [])]))
     scenario = scenario_of(RunDirectory(run))
     kind = kind_named(scenario.kind)
-    opened = kind.open(scenario, kind.build(scenario).state_dict())
+    opened = kind.open_model(scenario, kind.build(scenario).state_dict())
     model: Any = randomised(opened.model, torch.float32)
     with_words = opened_as(opened, name, tmp_path, 0, (0,))
     monkeypatch.setattr("txlab.cli.models.opened", lambda asked: with_words)
@@ -141,7 +141,7 @@ def test_an_exported_masked_model_still_knows_what_it_hides_tokens_behind(
     monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))
     scenario = scenario_of(RunDirectory(prepare(load_scenario(str(SCENARIOS / "bert-docs.toml"), PLAIN))))
     kind = kind_named(scenario.kind)
-    run = opened_as(kind.open(scenario, kind.build(scenario).state_dict()), "bert-docs", tmp_path, 0, (0,))
+    run = opened_as(kind.open_model(scenario, kind.build(scenario).state_dict()), "bert-docs", tmp_path, 0, (0,))
     monkeypatch.setattr("txlab.cli.models.opened", lambda asked: run)
     model_export.export_model("bert-docs", tmp_path / "out")
     folder = open_model(str(tmp_path / "out"))

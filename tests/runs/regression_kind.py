@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from txlab.experiments import kind
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample
 from txlab.experiments.randomness import generator
-from txlab.experiments.registry import KINDS, Kind
 from txlab.experiments.schema import Compute, Scenario, Section
 
 WIDTH = 6
@@ -112,24 +112,24 @@ class Regression:
         self.weights, self.momentum = state["weights"], state["momentum"]
 
 
-def resolve(scenario: RegressionScenario, say: object = None) -> RegressionScenario:
-    """What is `auto` becomes explicit: here always the plainest choice."""
-    compute = scenario.compute.model_copy(
-        update={"device": "cpu", "threads": 1, "dtype": "float32", "attention": "matmul", "compile": False}
-    )
-    return scenario.model_copy(update={"compute": compute})
+class RegressionKind(kind.Kind):
+    name = "test-regression"
+    title = "Linear regression"
+    schema = RegressionScenario
 
+    def resolve(self, scenario: RegressionScenario, say: object = None) -> RegressionScenario:
+        """What is `auto` becomes explicit: here always the plainest choice."""
+        plain = {"device": "cpu", "threads": 1, "dtype": "float32", "attention": "matmul", "compile": False}
+        compute = scenario.compute.model_copy(update=plain | {"share": "operations"})
+        return scenario.model_copy(update={"compute": compute})
 
-def build(scenario: RegressionScenario) -> Regression:
-    return Regression(scenario)
+    def build(self, scenario: RegressionScenario) -> Regression:
+        return Regression(scenario)
 
 
 def register() -> None:
     """Make the kind known to this process."""
-    name = "test-regression"
-    if name not in KINDS:
-        sys.modules.setdefault("regression_kind", sys.modules[__name__])
-        KINDS[name] = Kind(name, schema="regression_kind:RegressionScenario", module="regression_kind")
+    kind.register(RegressionKind())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.worlds import map_folder
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
-from txlab.experiments.sizes import explain_scenario
+from txlab.experiments.kind import explain_scenario
 from txlab.experiments.tabular.world import world_of
 from txlab.runs.scenario import load_scenario, shipped
 

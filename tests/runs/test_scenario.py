@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.errors import LabError
+from txlab.experiments.kind import explain_scenario
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
-from txlab.experiments.sizes import explain_scenario
 from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
 from txlab.runs.scenario_errors import Complaint
 
@@ -143,7 +143,7 @@ def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path, scenario_fi
 def test_kind_is_needed(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("")
-    assert "kind is missing; allowed: 'language-model'" in sentence(path)
+    assert "kind is missing; allowed: 'bandits'" in sentence(path)
 
 
 HOSTILE = {

@@ -176,7 +176,7 @@ async def test_why_asks_about_the_cell_and_about_the_next_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from txlab.engine.explain import Explanation
-    from txlab.experiments import explanations
+    from txlab.experiments.learning import explanations
 
     asked: list[tuple[int, str, tuple[int, ...], set[str]]] = []
 
@@ -184,7 +184,7 @@ async def test_why_asks_about_the_cell_and_about_the_next_token(
         asked.append((frame.step, tensor, tuple(index), set(frame.tensors)))
         return Explanation("why?", "y = x", "T1", "here", [], [], 0.5)
 
-    monkeypatch.setattr(explanations, "explain", explain)
+    monkeypatch.setattr(explanations, "explain_attention", explain)
     app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, 400)

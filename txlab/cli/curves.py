@@ -168,8 +168,8 @@ def save_picture(
 ) -> None:
     """The curves as a PNG or SVG; dead branches are drawn faintly behind them."""
     from txlab.cli.terminal import shown
-    from txlab.drawing.formatting import unit_of
     from txlab.drawing.picture import draw_curves, strokes_of
+    from txlab.experiments.kind import kind_of_run
 
     strokes: list[Stroke] = []
     for i, reader in enumerate(readers):
@@ -178,7 +178,7 @@ def save_picture(
         strokes += strokes_of(reader, names, reader.info.name if several else "", i if several else None)
     strokes = [between(stroke, *steps) for stroke in strokes]
     title = readers[0].info.name if len(readers) == 1 else ""
-    units = {unit_of(metric, reader.info.recorded) for metric in metrics for reader in readers}
+    units = {kind_of_run(reader.info.kind).unit_of(metric) for metric in metrics for reader in readers}
     path = draw_curves(
         strokes,
         out,
@@ -243,13 +243,14 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
 
 def foremost(reader: RunReader) -> list[str]:
     """The metrics that a run is about, as far as they share one scale; [] where nothing has been recorded."""
-    from txlab.drawing.formatting import unit_of
+    from txlab.experiments.kind import kind_of_run
     from txlab.runs.primary_metric import headline, validation_of
 
     def scale(name: str) -> str:
-        return unit_of(name, reader.info.recorded) or name.rpartition("/")[0]
+        return kind_of_run(reader.info.kind).unit_of(name) or name.rpartition("/")[0]
 
-    said = headline(reader.info.facts, [name for name in reader.names("metrics") if len(reader.series(name))])
+    filled = [name for name in reader.names("metrics") if len(reader.series(name))]
+    said = headline(reader.info.facts, filled, reader.info.kind)
     return said[:1] + [
         name
         for name in said[1:]

@@ -46,7 +46,7 @@ class Progress:
 
     def __init__(self, run: Path) -> None:
         self.run = run
-        self.step, self.steps, self.unit = 0, 0, ""
+        self.step, self.steps, self.unit, self.kind = 0, 0, "", ""
         self.facts: Mapping[str, Any] = {}
         self.values: dict[str, float] = {}
         self.muted = False
@@ -77,7 +77,12 @@ class Progress:
             info = RunInfo.load(self.run)
         except LabError:
             return
-        self.steps, self.facts, self.unit = info.steps, info.facts, str(info.facts.get("unit", ""))
+        self.steps, self.facts, self.kind, self.unit = (
+            info.steps,
+            info.facts,
+            info.kind,
+            str(info.facts.get("unit", "")),
+        )
 
     def show(self, row: Row) -> None: ...
 
@@ -96,7 +101,7 @@ class Progress:
     def named(self) -> list[str]:
         """The metrics worth a place on one line."""
         known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
-        told = headline(self.facts, known)
+        told = headline(self.facts, known, self.kind)
         return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
 
     def line(self, room: int = 1000) -> str:

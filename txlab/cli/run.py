@@ -246,7 +246,7 @@ def report(directory: Path, info: RunInfo) -> None:
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
     spent = duration((info.ended or 0) - (info.started or 0)) if info.started and info.ended else "?"
-    told = headline(reader.info.facts, reader.names("metrics"))
+    told = headline(reader.info.facts, reader.names("metrics"), reader.info.kind)
     results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""

@@ -59,7 +59,7 @@ def facts(path: Path) -> dict[str, Any]:
         }
     info, state = reader.info, reader.state
     names = reader.names("metrics")
-    metric = next(iter(headline(info.facts, names)), "")
+    metric = next(iter(headline(info.facts, names, info.kind)), "")
     series = reader.series(metric)
     values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
     # The heartbeat tells of a step every two seconds only; the log knows better.

@@ -7,43 +7,6 @@ has digits that are not there; the thin gap of thousands is a space, which every
 import math
 from collections.abc import Sequence
 
-SEATS = ("first", "second")  # of a game of two players
-
-# Units that a metric has in its name, whoever recorded it.
-NAMED_UNITS = {
-    "bits_per_byte": "bits/byte",
-    "val_bits_per_byte": "bits/byte",
-    "tokens_per_second": "tokens/s",
-    "memory_mb": "MB",
-}
-# Units of the metrics that experiments and the loop record; what is not here has none, or names its own.
-UNITS = NAMED_UNITS | {
-    "loss": "nats",
-    "val_loss": "nats",
-    "return/": "return of an episode",
-    "length/": "steps of an episode",
-    "rms/": "RMS error",
-    "score/": "mean RMS error of the episodes",
-    "left/": "share that went left",
-    **{f"{how}_{seat}": "share of games" for how in ("won", "drawn", "lost", "lost_to_perfect") for seat in SEATS},
-}
-
-
-def unit_of(metric: str, recorded: bool = False) -> str:
-    """What a metric is counted in; one of a family ("return/sarsa") has the unit of the family.
-
-    recorded  by another program, whose loss may be in anything
-
-    >>> unit_of("loss"), unit_of("return/sarsa"), unit_of("lr")
-    ('nats', 'return of an episode', '')
-    >>> unit_of("loss", recorded=True), unit_of("memory_mb", recorded=True)
-    ('', 'MB')
-    """
-    if recorded:
-        return NAMED_UNITS.get(metric, "")
-    family, slash, _ = metric.partition("/")
-    return UNITS.get(metric, "") or (UNITS.get(family + slash, "") if slash else "")
-
 
 def count(number: float) -> str:
     """A whole number with its thousands apart.

@@ -272,7 +272,7 @@ def holds_model(folder: Path) -> bool:
 
 def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     """A run's model as it was at its newest checkpoint, or at that nearest to `step`; damaged ones are passed over."""
-    from txlab.experiments.registry import kind_named
+    from txlab.experiments.kind import kind_named
 
     info = info_of(run)
     if info.kind == "recorded":
@@ -290,7 +290,7 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
         except LabError as damage:
             error = error or damage
             continue
-        return opened_as(kind.open(scenario, state), run.name, run.path, found, tuple(sorted(wanted)))
+        return opened_as(kind.open_model(scenario, state), run.name, run.path, found, tuple(sorted(wanted)))
     assert error is not None
     raise error
 

@@ -1,7 +1,7 @@
 """Which metrics of a run are said first: in a list, at the end of a command, on a chart that nobody chose; and which
 of them measures on unseen data what another one measures in training.
 
-Notable: an experiment may name its own in facts()["headline"]; it knows better than any list here what one came for.
+Notable: an experiment may name its own in facts()["headline"]; else its kind does.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-USUAL = ("loss", "val_loss", "val_bits_per_byte", "exact_match", "copy_accuracy")
-"""Of those experiments that learn by gradients."""
+from txlab.experiments.kind import kind_of_run
+
 UNSEEN = ("val", "eval", "valid", "validation")
 _PART = re.compile(rf"(train|{'|'.join(UNSEEN)})([/_])(.+)", re.DOTALL)
 
 
-def headline(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+def headline(facts: Mapping[str, Any], names: Sequence[str], kind: str = "") -> list[str]:
     """Those of the recorded `names` that come first, most wanted first; if none is known the first that is called a
     loss of training, else the first recorded one, with its validation.
 
@@ -26,9 +26,9 @@ def headline(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     (['train/loss', 'eval/loss'], ['reward'])
     """
     told = facts.get("headline")
-    wanted = [str(name) for name in told] if isinstance(told, list) else list(USUAL)
+    wanted = [str(name) for name in told] if isinstance(told, list) else list(kind_of_run(kind).primary_metrics)
     found = [name for name in wanted if name in names]
-    if found and (isinstance(told, list) or found[0] == USUAL[0]):
+    if found and (isinstance(told, list) or found[0] == wanted[0]):
         return found
     losses = [name for name in names if re.search(r"[/_]loss$", name) and not is_validation(name)]
     if found and not losses:

@@ -229,7 +229,7 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
 
     `say` gets a line where that takes a while.
     """
-    from txlab.experiments.registry import kind_named
+    from txlab.experiments.kind import kind_named
     from txlab.runs.scenario import dump_scenario
     from txlab.runs.starting import portable
 

@@ -23,7 +23,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from txlab.errors import LabError, nearest
-from txlab.experiments.registry import KINDS, kind_named
+from txlab.experiments.kind import kind_named, kind_names
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.files import open_regular
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
@@ -212,12 +212,13 @@ def put(table: dict[str, Any], key: Key, value: Any) -> None:
 def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str]) -> Scenario:
     """The table as a scenario of its kind; otherwise one sentence."""
     kind = table.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    known = kind_names()
+    if not isinstance(kind, str) or kind not in known:
         place = "--set" if ("kind",) in said else escaped(str(path))
         what = f"kind = {given(kind)} is not an experiment" if "kind" in table else "kind is missing"
-        close = nearest(kind, KINDS) if isinstance(kind, str) else ""
-        raise LabError(f"{place}: {what}{close}; allowed: {', '.join(map(repr, KINDS))}")
-    schema = kind_named(kind).load_schema()
+        close = nearest(kind, known) if isinstance(kind, str) else ""
+        raise LabError(f"{place}: {what}{close}; allowed: {', '.join(map(repr, known))}")
+    schema = kind_named(kind).schema
     try:
         return schema.model_validate(table)
     except ValidationError as error:

@@ -52,8 +52,8 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
     Raises LabError, one sentence, for no such run, one without a checkpoint, another kind of model, a shape or a
     tokenizer that does not agree.
     """
+    from txlab.experiments.kind import kind_named
     from txlab.experiments.loaded_model import Opened, kept_tokenizer
-    from txlab.experiments.registry import kind_named
     from txlab.experiments.tokenizer_store import kind_of
 
     start = start_of(scenario)

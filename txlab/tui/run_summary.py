@@ -47,7 +47,12 @@ class Glance:
     seconds: int = 0
     seconds_left: float | None = None
     facts: dict[str, Any] = field(default_factory=dict, compare=False)
-    recorded: bool = False
+    kind: str = ""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether another program recorded it."""
+        return self.kind == "recorded"
 
     @property
     def going(self) -> bool:
@@ -58,7 +63,7 @@ def glance(reader: RunReader) -> Glance:
     """What a reader that has just polled knows, in a few words."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
-    metric = next(iter(headline(info.facts, names)), "")
+    metric = next(iter(headline(info.facts, names, info.kind)), "")
     series = reader.series(metric) if metric else None
     until = info.ended or time.time()
     left = reader.latest("seconds_left")
@@ -79,7 +84,7 @@ def glance(reader: RunReader) -> Glance:
         int(max(0.0, until - info.started)) if info.started else 0,
         left if left is not None and math.isfinite(left) else None,
         info.facts,
-        info.recorded,
+        info.kind,
     )
 
 

@@ -56,15 +56,13 @@ ROOMS = [
     ),
 ]
 
-SHOWN_IN = {"planning": "arena", "prediction": "arena", "control": "arena"}
-"""kind of experiment → the screen that shows what a run of it is about; Train where none is named."""
-
 
 def room_of(run: Path) -> str:
     """The screen that a run is best looked at on."""
+    from txlab.experiments.kind import kind_of_run
     from txlab.runs.directory import RunDirectory, RunInfo
 
     try:
-        return SHOWN_IN.get(RunInfo.load(RunDirectory(run)).kind, "train")
+        return kind_of_run(RunInfo.load(RunDirectory(run)).kind).screen
     except (LabError, OSError):
         return "train"

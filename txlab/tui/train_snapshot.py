@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from txlab.drawing.formatting import count, number, unit_of
+from txlab.drawing.formatting import count, number
 from txlab.drawing.text import visible
+from txlab.experiments.kind import Label, kind_of_run
 from txlab.runs.directory import State
 from txlab.runs.live_rows import Series
 from txlab.runs.primary_metric import UNSEEN, headline, validation_of
@@ -34,14 +35,6 @@ FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accura
 MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # asked for last
 
 
-# Metrics of one beginning, which are drawn together: what the chart is then called, and their name in the column.
-TOGETHER = {
-    "val_loss/": ("nats, validation of each text", "val"),
-    "epochs/": ("epochs of each text", "epochs"),
-    "accuracy_": ("accuracy after so many examples", "accuracy"),
-}
-
-
 PARTS = tuple(f"{part}/" for part in ("train", *UNSEEN))
 
 
@@ -54,7 +47,7 @@ def family(name: str) -> str:
     group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
     alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
     alone |= group in PARTS  # train/loss belongs to val/loss, not to train/lr
-    return group if (group in TOGETHER or "/" in name) and not alone else ""
+    return group if (group == "accuracy_" or "/" in name) and not alone else ""
 
 
 def machines(name: str) -> bool:
@@ -135,9 +128,9 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     info, state = reader.info, reader.state
     if reader.problem:
         state = replace(state, status="unreadable", reason=reader.problem)
-    names = reader.names()
+    names, kind = reader.names(), kind_of_run(info.kind)
     hidden = {validation_of(name, names) for name in names}  # drawn with what was measured in training
-    first = list(dict.fromkeys([*headline(info.facts, names), *FIRST]))
+    first = list(dict.fromkeys([*headline(info.facts, names, info.kind), *FIRST]))
     metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
     metrics.sort(key=machines)
     metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
@@ -156,7 +149,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.title,
         metric,
         tuple(metrics),
-        unit_of(metric, info.recorded) or ("" if info.recorded else TOGETHER.get(family(metric), ("", ""))[0]),
+        kind.unit_of(metric) or kind.labels.get(family(metric), Label("")).unit,
         lines_of(reader, metric, look, other),
         facts_of(reader, look.at, values),
         samples_of(reader),
@@ -221,8 +214,8 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     told, named = about.get("compute"), about.get("unit")
     compute: Mapping[str, Any] = told if isinstance(told, dict) else {}
     unit = named if isinstance(named, str) else "tokens"
-    recorded = reader.info.recorded
-    nats = "" if recorded else "nats"
+    kind = kind_of_run(reader.info.kind)
+    nats = kind.unit_of("loss")
 
     def add(name: str, key: str, note: str = "", spark: bool = False, text: str | None = None) -> None:
         if key in values:
@@ -231,29 +224,27 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             curve = recent(reader.series(key), at) if spark else None
             facts.append(Fact(name, text or significant(value), note, key, curve, "bad" if bad else "plain"))
 
-    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "lr", "grad_norm"}
-    known |= set() if recorded else {"copy_accuracy", "exact_match", "token_accuracy"}
+    own = [name for name in kind.labels if not name.endswith(("/", "_"))]
+    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "lr", "grad_norm", *own}
     others = [name for name in values if name not in known and not machines(name) and band_of(name) not in values]
 
     def add_own(name: str) -> None:
         group, band = family(name), band_note(name, values)
         if group and len(relatives(name, list(values))) > 1:
-            said = TOGETHER[group][1] if group in TOGETHER and not recorded else group.rstrip("/_")
+            said = kind.labels.get(group, Label(group.rstrip("/_"))).name
             add(visible(f"{said} {name.removeprefix(group)}".replace("_", " "))[:24], name, band)
         else:
             add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
 
     if isinstance(about.get("headline"), list):  # an experiment that says what one came for
-        for name in (foremost := headline(about, others)[:OTHERS_SHOWN]):
+        for name in (foremost := headline(about, others, reader.info.kind)[:OTHERS_SHOWN]):
             add_own(name)
         others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
     add("loss", "loss", nats)
     add("val", "val_loss", best_note(reader, at, nats))
     add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
-    if not recorded:
-        add("copies", "copy_accuracy", "share of repeated tokens that are right")
-        add("exact", "exact_match", "unseen ones right throughout")
-        add("tokens", "token_accuracy", "right, the ones before given")
+    for name in own:
+        add(kind.labels[name].name, name, kind.labels[name].note)
     add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
     add("‖grad‖", "grad_norm", spark=True)
     rates = (f"{unit}_per_second", "tokens_per_second")

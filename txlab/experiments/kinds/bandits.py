@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.bandits import TITLES, Agents, Choice, Method, expected_maximum
 from txlab.errors import LabError
+from txlab.experiments.kind import Kind
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
@@ -123,15 +124,6 @@ class BanditScenario(Scenario):
             ("Agent", f"{agent.name}{f', {LETTERS[agent.vary]} varied' if agent.vary else ''}") for agent in self.agents
         ]
         return rows
-
-
-def resolve(scenario: BanditScenario, say: Callable[[str], None] = lambda text: None) -> BanditScenario:
-    """The same scenario with [compute] as it is for NumPy, on one thread. LabError for another device than the CPU."""
-    return scenario.model_copy(update={"compute": on_the_cpu(scenario.compute, "bandits")})
-
-
-def build(scenario: BanditScenario) -> BanditExperiment:
-    return BanditExperiment(resolve(scenario))
 
 
 class BanditExperiment:
@@ -310,3 +302,26 @@ def explain_metric(
         steps=steps,
         result=values[name],
     )
+
+
+class BanditsKind(Kind):
+    name = "bandits"
+    title = "Bandits"
+    schema = BanditScenario
+
+    def resolve(self, scenario: BanditScenario, say: Callable[[str], None] = lambda text: None) -> BanditScenario:
+        """The same scenario with [compute] as it is for NumPy. LabError for another device than the CPU."""
+        return scenario.model_copy(update={"compute": on_the_cpu(scenario.compute, "bandits")})
+
+    def build(self, scenario: BanditScenario) -> BanditExperiment:
+        return BanditExperiment(self.resolve(scenario))
+
+    def explain_metric(
+        self, scenario: BanditScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        return explain_metric(scenario, name, step, values, facts)
+
+
+KIND = BanditsKind()
+resolve = KIND.resolve
+build = KIND.build

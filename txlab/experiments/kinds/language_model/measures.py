@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, log, sqrt
+from math import exp, isfinite, log, sqrt
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
+
+
+def explain_metric(
+    scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """What only learning from texts records; None for any other metric."""
+    if not isfinite(values[name]):
+        return None
+    if name == "val_loss" and scenario.data.mixture:
+        return explain_mixture_loss(values[name], values, facts)
+    if name.startswith("epochs/"):
+        return explain_epochs(scenario, name, step, values, facts)
+    if name.startswith("val_loss/"):
+        return explain_part_loss(scenario, name, step, values, facts)
+    return explain_few_shot(scenario, name, step, values, facts) if name.startswith("accuracy_") else None
 
 
 def explain_epochs(

@@ -11,8 +11,9 @@ from typing import Any
 
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
 from txlab.tui.latest_task import Lane
-from txlab.tui.screens.arena.replay import KINDS, ReplayScreen, world_from
+from txlab.tui.screens.arena.replay import ReplayScreen, world_from
 
 A_FILE, OTHERS = "a file with a map…", "by name, with options…"
 MOST_RUNS = 12
@@ -113,7 +114,7 @@ def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
     runs: dict[str, Path] = {}
     for path in list_runs(root)[:200]:
         try:
-            if RunInfo.load(path / "run.json").kind in KINDS:
+            if kind_of_run(RunInfo.load(path / "run.json").kind).screen == "arena":
                 runs[path.name] = path
         except (LabError, OSError):
             continue

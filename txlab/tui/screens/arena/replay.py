@@ -16,6 +16,7 @@ from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
 from txlab.tui.run_summary import GOING
 from txlab.tui.screens.arena.editing import EditingScreen
@@ -26,7 +27,6 @@ from txlab.tui.widgets.timeline import TimeLine
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
-KINDS = ("planning", "prediction", "control")
 MOST_WORLDS = 8
 INSTEAD = ("delta", "value_start")  # what planning records in place of returns
 
@@ -66,7 +66,7 @@ class ReplayScreen(EditingScreen):
             super()._tick()
 
     def read(self, reader: RunReader, changed: bool) -> Replay | None:
-        if reader.scenario.get("kind") not in KINDS:
+        if kind_of_run(reader.scenario.get("kind")).screen != "arena":
             self.foreign = True
             return None
         if not changed:
@@ -214,8 +214,9 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[Curves, ...]:
 
 def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
     """Why V(state), else the best Q(state, a), of a recorded frame is what it is, by the frame's own numbers."""
-    from txlab.experiments.explanations import explain
+    from txlab.experiments.kind import kind_named
 
+    explain = kind_named("prediction" if "true/v" in frame.tensors else "control").explain_frame
     if f"{side}/q" in frame.tensors and "sweep" not in told_of(frame.facts, side):
         row = np.asarray(frame.tensors[f"{side}/q"], np.float64)[state]
         if not np.isnan(row).all():

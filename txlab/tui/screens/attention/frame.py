@@ -136,15 +136,17 @@ class Attention:
         names = [f"{prefix}/{name}" for name in ("pattern", "query", "key")]
         frame = self.read(names)
         if site == "self":
-            from txlab.experiments.explanations import explain
+            from txlab.experiments.learning.explanations import explain_attention
 
-            return explain(frame, names[0], (layer, head, row, column))
+            return explain_attention(frame, names[0], (layer, head, row, column))
         return explain_part(frame, self.parts[site], prefix, layer, head, row, column)
 
     def explain_next(self, site: str, row: int, rank: int) -> Explanation:
-        from txlab.experiments.explanations import explain
+        from txlab.experiments.learning.explanations import explain_attention
 
-        return explain(self.read(["next/probability"]), "next/probability", (self.predicting(site, row), rank))
+        return explain_attention(
+            self.read(["next/probability"]), "next/probability", (self.predicting(site, row), rank)
+        )
 
     def read(self, names: Sequence[str]) -> Frame:
         from txlab.runs.frames import FrameIndex

@@ -10,8 +10,9 @@ from textual.content import Content
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import folded
-from txlab.drawing.formatting import count, number, unit_of
+from txlab.drawing.formatting import count, number
 from txlab.drawing.text import formula, visible, width
+from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.tui.formatting import STATES, about, calendar, duration
 from txlab.tui.run_summary import Glance
@@ -142,7 +143,7 @@ def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> lis
         drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
     if drawn is None:
         return []
-    unit = unit_of(run.metric, run.recorded)
+    unit = kind_of_run(run.kind).unit_of(run.metric)
     named = visible(run.metric) + (f", {unit}" if unit else "")
     role = {"axis": "$quiet", "unit": "$quiet"}
     return [

@@ -27,7 +27,7 @@ NAMES = 6  # metrics that are told
 
 def why_scenario(entry: Entry) -> Explanation | str:
     """Parameters and FLOPs from the shape."""
-    from txlab.experiments.sizes import explain_scenario
+    from txlab.experiments.kind import explain_scenario
 
     answer = explain_scenario(entry.scenario, 60 * entry.scenario.about.minutes)
     return answer or f"{entry.name}: nothing is known about its size before it has run."
@@ -35,7 +35,7 @@ def why_scenario(entry: Entry) -> Explanation | str:
 
 def why_run(path: Path) -> Explanation | str:
     """A run that is done or going on: its last loss. Any other: what happened to it."""
-    from txlab.experiments.explanations import explain_metric
+    from txlab.experiments.kind import explain_metric
     from txlab.runs.reader import RunReader
 
     reader = RunReader(path, light=True)
@@ -72,7 +72,7 @@ def in_words(reader: RunReader) -> str:
 def last_values(reader: RunReader) -> list[str]:
     """A small table: the last steps, each metric a column."""
     known = [name for name in reader.names("metrics") if not is_validation(name)]
-    first = [*headline(reader.info.facts, known), "grad_norm", "lr"]
+    first = [*headline(reader.info.facts, known, reader.info.kind), "grad_norm", "lr"]
     names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]
     if not names:
         return []

@@ -104,6 +104,6 @@ class NumbersPanel(Panel):
 
 def explain(snap: Snapshot, key: str, step: int) -> Explanation | None:
     """The experiment's answer for one metric, with what run.json knows of machine and corpus."""
-    from txlab.experiments.explanations import explain_metric
+    from txlab.experiments.kind import explain_metric
 
     return explain_metric(dict(snap.scenario), key, step, dict(snap.values), dict(snap.about))

@@ -1,5 +1,5 @@
-"""Answers to "why this number?" for what a run has recorded: cells of a frame, and metrics (MATH T1, T9, F3, F5;
-of decisions M1–M7, G1).
+"""Answers to "why this number?" for what learning by gradients records: attention and predictions in a frame, and the
+metrics of a step (MATH T1, T9, F3, F5).
 
 Notable: a frame keeps the queries and keys as they entered the product, so the answer needs neither the model nor the
 run: it is computed from the frame by the engine's own functions. torch is imported inside: asking costs its import,
@@ -9,61 +9,46 @@ looking does not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from math import exp, expm1, isfinite, log
+from dataclasses import dataclass
+from math import exp, expm1, log
 from typing import Any, Protocol
 
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model.measures import (
-    explain_epochs,
-    explain_few_shot,
-    explain_mixture_loss,
-    explain_part_loss,
-)
-from txlab.experiments.kinds.translation.judging import explain_exact_match
 from txlab.experiments.learning.schedule import clip_factor, factor
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import Frame
-from txlab.experiments.registry import KINDS
-from txlab.experiments.tabular.frame_why import explain_value, is_value
-from txlab.experiments.tabular.frames import kind_of
 
 EXPLAINED = ("attention/pattern", "next/probability")
 
 
 class Trained(Protocol):
-    """A scenario of any kind that is trained as a language model is."""
-
-    @property
-    def kind(self) -> str: ...
+    """A scenario of any kind that learns by gradients."""
 
     @property
     def train(self) -> Train: ...
 
 
-def explain(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+@dataclass(frozen=True)
+class MeanLoss:
+    """What a loss is a mean of: its equation, the item of MATH.md, over what it is a mean, and what is guessed."""
+
+    equation: str = "L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)"
+    math: str = "T9, R1"
+    over: str = "the scored tokens"
+    things: str = "tokens"
+
+
+def explain_attention(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
     """Why `frame.tensors[tensor][index]` is what it is. LabError if the frame does not hold what the answer needs.
 
     attention/pattern   (layer, head, i, j): the row's softmax, from its q and k
     next/probability    (i, rank): what the probability means in nats and bits
-    0/v, 0/q            (state,), (state, action): the Bellman equation over the values of that side
-    0/v, 0/trace        of a prediction (state,): its last update, or how far it is from the true value
-    openings, shown     of self-play (move,), (position, move): what the table holds, beside perfect play
     """
-    own = {"prediction": "txlab.experiments.kinds.prediction", "self-play": "txlab.experiments.kinds.self_play"}.get(
-        kind_of(frame)
-    )
-    if own is not None:  # a kind that answers for its own frames
-        said: Explanation = import_module(own).explain_frame(frame, tensor, index)
-        return said
-    if is_value(tensor):
-        return explain_value(frame, tensor, index)
     if tensor not in EXPLAINED:
-        allowed = EXPLAINED if "sides" not in frame.facts else [name for name in frame.tensors if is_value(name)]
-        raise LabError(f"{tensor} has no explanation; allowed: {', '.join(allowed)}")
+        raise LabError(f"{tensor} has no explanation; allowed: {', '.join(EXPLAINED)}")
     needed = ("attention/query", "attention/key") if tensor == "attention/pattern" else (tensor,)
     for name in needed:
         if name not in frame.tensors:
@@ -126,47 +111,23 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
     )
 
 
-def explain_metric(
-    scenario: Mapping[str, Any],
-    name: str,
-    step: int,
-    values: Mapping[str, float],
-    facts: Mapping[str, Any] | None = None,
+def explain_step(
+    scenario: Trained, mean: MeanLoss, name: str, values: Mapping[str, float], step: int, facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """Why metric `name` of row `step` is what it is; None where there is no more to say than the number.
-
-    scenario  the run's scenario.toml as a dict     values  the latest metrics at that step, this one among them
-    facts     run.json's facts, for what only the machine or the corpus knows
-    """
-    kind = KINDS.get(str(scenario.get("kind")))
-    own = None if kind is None else getattr(import_module(kind.module), "explain_metric", None)
-    if kind is not None and own is not None:  # a kind that answers for its own metrics
-        read = kind.load_schema().model_validate(dict(scenario))
-        said: Explanation | None = own(read, name, step, values, facts or {})
-        return said
-    answers = {
-        "lr": _learning_rate,
-        "grad_norm": _gradient_norm,
-        "loss": _loss,
-        "val_loss": _loss,
-        "exact_match": explain_exact_match,
-        "val_bits_per_byte": _bits_per_byte,
-        "share_of_peak": _share_of_peak,
-    }
-    several = {"epochs/": explain_epochs, "val_loss/": explain_part_loss, "accuracy_": explain_few_shot}
-    answer = answers.get(name) or next((to for start, to in several.items() if name.startswith(start)), None)
-    if answer is None or name not in values or not isfinite(values[name]):
-        return None
-    settings: Any = None if kind is None else kind.load_schema().model_validate(dict(scenario))
-    if not isinstance(getattr(settings, "train", None), Train):  # another optimizer: its numbers mean something else
-        return None
-    return answer(settings, name, step, values, facts or {})
+    """Why a metric that all kinds record is what it is; `mean` says what the loss of this kind is."""
+    if name in ("loss", "val_loss"):
+        return explain_loss(scenario, mean, name, values, facts)
+    if name == "lr":
+        return _learning_rate(scenario, step, values[name])
+    if name == "grad_norm":
+        return _gradient_norm(scenario, step, values[name])
+    if name == "val_bits_per_byte":
+        return explain_bits_per_byte(values, facts)
+    return _share_of_peak(values, facts) if name == "share_of_peak" else None
 
 
-def _learning_rate(
-    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
-) -> Explanation:
-    train, rate = scenario.train, values[name]
+def _learning_rate(scenario: Trained, step: int, rate: float) -> Explanation:
+    train = scenario.train
     share = factor(step, train.warmup, train.steps, train.final, train.decay)
     # A person may have turned the peak while the run went on; the row knows the rate that was used.
     turned = abs(rate - train.learning_rate * share) > 1e-9 * abs(rate) and share > 0
@@ -195,10 +156,8 @@ def _learning_rate(
     )
 
 
-def _gradient_norm(
-    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
-) -> Explanation:
-    norm, clip = values[name], scenario.train.clip
+def _gradient_norm(scenario: Trained, step: int, norm: float) -> Explanation:
+    clip = scenario.train.clip
     scale = clip_factor(norm, clip)
     told = (
         "no clipping" if not clip else "larger than c: every gradient is scaled" if scale < 1 else "within c: untouched"
@@ -220,27 +179,11 @@ def _gradient_norm(
     )
 
 
-# What the loss of each kind is a mean of: its equation, the item of MATH.md, whose guess it is, and among what.
-LOSSES = {
-    "language-model": ("L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)", "T9, R1", "the scored tokens", "tokens"),
-    "masked-language-model": (
-        "L = −(1/n) Σₜ ln p(xₜ | the text with its gaps)",
-        "T10",
-        "the tokens asked for",
-        "tokens",
-    ),
-    "translation": ("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", "the tokens of the targets", "tokens"),
-    "image-classification": ("L = −(1/n) Σ ln p(class | image)", "T14", "the images", "classes"),
-}
-
-
-def _loss(
-    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+def explain_loss(
+    scenario: Trained, mean: MeanLoss, name: str, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
-    loss = values[name]
-    if name == "val_loss" and getattr(getattr(scenario, "data", None), "mixture", None):
-        return explain_mixture_loss(loss, values, facts)
-    equation, math, over, things = LOSSES.get(scenario.kind, LOSSES["language-model"])
+    """What a loss in nats means: perplexity, bits, and what guessing evenly would cost."""
+    loss, equation, over, things = values[name], mean.equation, mean.over, mean.things
     classes = facts.get("classes")
     many = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
     unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "validation"
@@ -264,7 +207,7 @@ def _loss(
     return Explanation(
         question=f"what does a loss of {loss:.4g} nats mean?",
         equation=equation,
-        math=math,
+        math=mean.math,
         source="Szegedy et al. 2016, §7" if smoothing else "Mehlig",
         operands=operands,
         steps=steps,
@@ -297,10 +240,9 @@ def _smoothed(loss: float, s: float, V: int) -> list[Step]:
     return steps
 
 
-def _bits_per_byte(
-    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
-) -> Explanation | None:
-    bits = values[name]
+def explain_bits_per_byte(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
+    """How many bits a byte of the text costs, from the loss of a token and the bytes that a token has."""
+    bits = values["val_bits_per_byte"]
     known = facts.get("tokenizer", {}).get("bytes_per_token")
     loss = values.get("val_loss")
     if loss is None or (not known and bits == 0):
@@ -325,10 +267,8 @@ def _bits_per_byte(
     )
 
 
-def _share_of_peak(
-    scenario: Trained, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
-) -> Explanation | None:
-    share = values[name]
+def _share_of_peak(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
+    share = values["share_of_peak"]
     speed, peak, work, tokens = (
         values.get("tokens_per_second"),
         facts.get("peak_flops"),

@@ -1,0 +1,215 @@
+"""What the bench must know of one kind of experiment, and how kinds are found.
+
+A kind is a module or a package in `txlab/experiments/kinds/` with an object `KIND`; its name is that of the file, with
+- for _. Other installed packages add kinds by entry points of the group `txlab.kinds` ("module:object"). There is no
+list of kinds anywhere: whatever depends on the kind of a run asks its `Kind`.
+
+Notable: importing a kind must import neither torch nor textual, because validating a scenario imports its kind. Methods
+that need torch import it inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from txlab.errors import LabError, nearest
+from txlab.experiments import kinds
+from txlab.experiments.schema import Scenario
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from txlab.engine.explain import Explanation
+    from txlab.experiments.loaded_model import Opened
+    from txlab.experiments.protocol import Experiment, Frame, State
+
+ENTRY_POINTS = "txlab.kinds"
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a metric, or a family of metrics ("epochs/"), is called in a column of numbers.
+
+    note  what stands beside the number      unit  what a chart of the whole family is called
+    """
+
+    name: str
+    note: str = ""
+    unit: str = ""
+
+
+class Kind:
+    """One kind of experiment. The base class has the answers for a run whose kind is not known, as that of another
+    program.
+
+    title            one line for people          schema   the class of its scenarios
+    units            metric, or family as "return/" → what it is counted in
+    primary_metrics  said first of a run, most wanted first, where its facts name none
+    labels           metric or family → its name in a column of numbers
+    screen           the screen that shows what a run is about
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    schema: ClassVar[type[Scenario]] = Scenario
+    units: ClassVar[Mapping[str, str]] = {}
+    primary_metrics: ClassVar[Sequence[str]] = ("loss", "val_loss", "val_bits_per_byte")
+    labels: ClassVar[Mapping[str, Label]] = {}
+    screen: ClassVar[str] = "train"
+
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
+        """The scenario with every `auto` decided, and explicit in what a second run must repeat.
+
+        `say` gets a line before a long measurement.
+        """
+        if scenario.compute.share != "auto":
+            return scenario
+        shared = scenario.compute.model_copy(update={"share": "operations"})
+        return scenario.model_copy(update={"compute": shared})
+
+    def build(self, scenario: Any) -> Experiment:
+        """The experiment of a validated scenario, before its first step; what is still `auto` is decided first."""
+        raise NotImplementedError
+
+    def open_model(self, scenario: Any, state: State) -> Opened:
+        """The model of a checkpoint, without its data; LabError where the kind has none, or they do not fit."""
+        raise LabError(f"an experiment of the kind {self.name} has no model that reads texts")
+
+    def adopt(self, scenario: Any, opened: Opened) -> Any:
+        """The scenario with what it does not say of the shape taken from the model that it starts from.
+
+        LabError where what it says does not agree with that model or its tokenizer.
+        """
+        raise LabError(f"an experiment of the kind {self.name} cannot start from weights")
+
+    def unit_of(self, metric: str) -> str:
+        """What a metric is counted in, "" if nothing is known; a metric of a family has the unit of the family.
+
+        >>> Kind().unit_of("memory_mb"), Kind().unit_of("loss")
+        ('MB', '')
+        >>> kind_named("control").unit_of("return/sarsa"), kind_named("language-model").unit_of("loss")
+        ('return of an episode', 'nats')
+        """
+        family, slash, _ = metric.partition("/")
+        return self.units.get(metric) or (self.units.get(family + slash) if slash else "") or UNITS.get(metric, "")
+
+    def explain_metric(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """Why metric `name` of a row is what it is; None where there is no more to say than the number.
+
+        values  the latest metrics at that step, this one among them
+        facts   those of run.json, for what only the machine or the corpus knows
+        """
+        return None
+
+    def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+        """Why `frame.tensors[tensor][index]` is what it is. LabError if the frame does not hold what is needed."""
+        from txlab.experiments.learning.explanations import explain_attention
+
+        return explain_attention(frame, tensor, index)
+
+    def explain_scenario(self, scenario: Any, seconds: float = 0.0) -> Explanation | None:
+        """Parameters, memory and FLOPs of what a scenario trains, before it has run; None where no model is trained.
+
+        seconds   how long the scenario is said to take, 0 = unknown: with it the answer ends in FLOP/s.
+        LabError where something is only known once its data have been read.
+        """
+        return None
+
+
+UNITS = {
+    "bits_per_byte": "bits/byte",
+    "val_bits_per_byte": "bits/byte",
+    "tokens_per_second": "tokens/s",
+    "memory_mb": "MB",
+}
+"""Units of the metrics that say them in their names, whoever recorded them."""
+
+UNKNOWN = Kind()
+_registered: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> None:
+    """Make a kind known to this process alone, as tests do."""
+    _registered[kind.name] = kind
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of that name; LabError with the nearest one and all allowed ones."""
+    found = _found(name)
+    if found is None:
+        known = kind_names()
+        raise LabError(f"kind = {name!r} is not an experiment{nearest(name, known)}; allowed: {', '.join(known)}")
+    return found
+
+
+def kind_of_run(name: object) -> Kind:
+    """The kind of a run, for who only looks at it; `UNKNOWN` where nothing is known, as of another program's runs."""
+    try:
+        return (_found(name) if isinstance(name, str) else None) or UNKNOWN
+    except LabError:  # that of an installed package which is broken
+        return UNKNOWN
+
+
+def kind_names() -> list[str]:
+    """All kinds, by name."""
+    return sorted({*_built_in(), *_entry_points(), *_registered})
+
+
+def explain_metric(
+    scenario: Mapping[str, Any],
+    name: str,
+    step: int,
+    values: Mapping[str, float],
+    facts: Mapping[str, Any] | None = None,
+) -> Explanation | None:
+    """Why metric `name` of row `step` is what it is; None where there is no more to say than the number.
+
+    scenario  the run's scenario.toml as a dict; the rest as in `Kind.explain_metric`
+    """
+    kind = kind_of_run(scenario.get("kind"))
+    if kind is UNKNOWN or name not in values:
+        return None
+    return kind.explain_metric(kind.schema.model_validate(dict(scenario)), name, step, values, facts or {})
+
+
+def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | None:
+    """How large what a scenario trains is, and what a step of it costs; see `Kind.explain_scenario`."""
+    return kind_named(scenario.kind).explain_scenario(scenario, seconds)
+
+
+@cache
+def _built_in() -> frozenset[str]:
+    return frozenset(module.name.replace("_", "-") for module in iter_modules(kinds.__path__))
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    """Kinds of other installed packages; importing one waits until it is asked for."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _found(name: str) -> Kind | None:
+    if name in _registered:
+        return _registered[name]
+    if name in _built_in():
+        kind: Kind = import_module(f"{kinds.__name__}.{name.replace('-', '_')}").KIND
+        return kind
+    if name not in _entry_points():
+        return None
+    point = _entry_points()[name]
+    try:
+        loaded = point.load()
+    except Exception as error:
+        raise LabError(f"kind = {name!r} of {point.value!r} cannot be imported: {error}") from error
+    if not isinstance(loaded, Kind):
+        raise LabError(f"kind = {name!r}: {point.value!r} is no Kind of txlab.experiments.kind")
+    return loaded

@@ -1,0 +1,102 @@
+"""How large the model of a scenario is and what a step of it costs, before it has run (MATH T8–T11, T14).
+
+Notable: nothing is allocated and no text is read; what only the text can tell is refused in a sentence that says who
+will know. torch is imported inside, with the shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.errors import LabError
+from txlab.experiments.learning.schema import Train
+from txlab.experiments.schema import Start
+from txlab.experiments.tokenizer_store import tokenizer_named
+
+if TYPE_CHECKING:
+    from txlab.engine.transformer.costs import Costs
+
+SOURCE = "Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B"
+
+
+def refuse_unknown(start: Start) -> None:
+    if start.run and not start.fingerprint:
+        raise LabError("how large it is depends on the run that it starts from; its own run will say (w on the run)")
+
+
+def vocabulary_of(tokenizer: str, learnt: int) -> int:
+    """Tokens that a text's tokenizer will have; `learnt` is what a byte pair encoding is asked to learn."""
+    if tokenizer in ("characters", "words"):
+        raise LabError(f"how large it is depends on how many {tokenizer} its text has; its run will say (w on the run)")
+    return learnt if tokenizer == "bpe" else tokenizer_named(tokenizer).vocabulary
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is counted: `layers` × `context` × `width` is what a unit's attention costs, in units of 12 FLOPs; `beside`
+    are the parameters that no unit is multiplied with."""
+
+    cost: Costs
+    layers: int
+    context: int
+    width: int
+    unit: str
+    beside: str
+
+    @property
+    def several(self) -> str:
+        return self.unit + ("es" if self.unit.endswith("ch") else "s")
+
+
+def dimensions(layers: int, heads: int, width: int, feed_forward: int) -> list[Operand]:
+    return [
+        Operand("N", layers, f"layers, of {heads} heads each"),
+        Operand("D", width, "width"),
+        Operand("F", feed_forward, "width of the feed-forward layer"),
+    ]
+
+
+def explained(
+    size: Size, train: Train, seconds: float, *, equation: str, math: str, operands: list[Operand], weights: list[Step]
+) -> Explanation:
+    """From the weights that multiply to the whole training."""
+    cost, B, T, unit = size.cost, train.batch, size.context, size.unit
+    work = cost.flops_per_token * B * T
+    attention = f"12 · {size.layers} · {T} · {size.width}"
+    steps = [
+        *weights,
+        Step("parameters", f"w + {cost.parameters - cost.matmul_weights}", cost.parameters, f"and {size.beside}"),
+        Step(
+            "memory",
+            f"16 · {cost.parameters} / 10⁶",
+            16e-6 * cost.parameters,
+            "MB: float32 weight, gradient, 2 moments",
+        ),
+        Step(f"FLOPs a {unit}", f"6 · {cost.matmul_weights} + {attention}", cost.flops_per_token),
+        Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} {size.several} a step"),
+        Step(
+            "in all",
+            f"{train.steps} · {powered(work)}",
+            train.steps * work,
+            f"FLOPs, {train.steps * B * T} {size.several}",
+        ),
+    ]
+    if seconds > 0:
+        steps.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
+    return Explanation(
+        question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
+        equation=equation,
+        math=math,
+        source=SOURCE,
+        operands=[*operands, Operand("B", B, "sequences, pairs or images a step")],
+        steps=steps,
+        result=float(work),
+    )
+
+
+def powered(number: float) -> str:
+    """A large number to read: 1245708288 → "1.25 · 10⁹"."""
+    digits, _, exponent = f"{number:.2e}".partition("e")
+    return f"{digits} · 10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
