@@ -1,8 +1,8 @@
 """The table [world] of a scenario: a world of the catalogue, a map, a file with a map, or one of Gymnasium's.
 
-Notable: what only some worlds have (slippery, size, seed …) is None where nothing was said, is not written down then,
-and is refused by a world that does not have it. `with_its_map` puts a file's text into the table, so that a run can be
-repeated and looked at where that file is not.
+Notable: what only some worlds have (slippery, size, seed …) is read off the worlds; where nothing was said it is None
+and is not written down, and a world that does not have it refuses it. `with_its_map` puts a file's text into the table,
+so that a run can be repeated and looked at where that file is not.
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from txlab.engine.rl.gymnasium_adapter import NoTables, from_gymnasium, stepped_world
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import MOST_CHARACTERS, parse_map
-from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds import changed, world_named, worlds
+from txlab.engine.rl.world import Option, World
+from txlab.engine.rl.worlds import built_in, changed, find_world, world_named
 from txlab.errors import LabError
 from txlab.experiments.schema import NonNegativeInt, Section
 from txlab.files import read_regular
@@ -29,11 +38,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 GYMNASIUM = "gymnasium:"
 ENDLESS = 10_000
 """Steps after which an episode of a learner is cut off in a world without a limit: it may go to and fro for ever."""
-SHARED = ("name", "map", "file", "discount", "limit", "slip")
 
 
-class WorldSection(Section):
+class SharedKeys(Section):
     """Exactly one of `name`, `map` and `file`; then what is to be otherwise than there."""
+
+    model_config = ConfigDict(extra="allow")  # the options of worlds that other packages bring: see `known_options`
 
     name: str = Field("", max_length=200, description="a world of the catalogue, a shipped map, or gymnasium:ID")
     map: str = Field("", max_length=MOST_CHARACTERS, description="a map, drawn as text")
@@ -43,19 +53,19 @@ class WorldSection(Section):
     limit: NonNegativeInt | None = Field(None, description="steps after which an episode is cut off; 0 = never")
     slip: Share | None = Field(None, description="maps: the probability of going to a side of the move instead")
 
-    slippery: bool | None = Field(None, description="cliff, frozen-lake: whether one slides to a side")
-    moves: Literal["4", "king", "king-stay"] | None = Field(None, description="windy: which moves there are")
-    stochastic: bool | None = Field(None, description="windy: whether the wind varies by one")
-    size: int | None = Field(None, description="frozen-lake: cells a side")
-    seed: int | None = Field(None, description="frozen-lake: of a lake made by chance")
-    frozen: float | None = Field(None, description="frozen-lake: share of it that is ice")
-    capital: int | None = Field(None, description="gambler: what must be reached")
-    heads: float | None = Field(None, description="gambler: probability that a stake is won")
-    exploring: bool | None = Field(None, description="blackjack: whether an episode begins in any state, all alike")
-    choices: int | None = Field(None, description="bias: actions in B")
+    @model_validator(mode="after")
+    def known_options(self) -> Self:
+        """What no built-in world has must be an option of the world that is named."""
+        if extra := self.model_extra:
+            named = find_world(self.name)
+            unknown = [key for key in extra if named is None or key not in named.options]
+            if unknown:
+                details = [InitErrorDetails(type="extra_forbidden", loc=(key,), input=extra[key]) for key in unknown]
+                raise ValidationError.from_exception_data("world", details)
+        return self
 
     @model_validator(mode="after")
-    def one_world(self) -> WorldSection:
+    def one_world(self) -> Self:
         """Which world is meant must be said once; that it exists is said where it is made."""
         given = [key for key in ("name", "map", "file") if getattr(self, key)]
         if len(given) != 1:
@@ -69,7 +79,31 @@ class WorldSection(Section):
 
     def options(self) -> dict[str, Any]:
         """What was said that only some worlds have."""
-        return {key: value for key, value in self if key not in SHARED and value is not None}
+        return {key: value for key, value in self if key not in SharedKeys.model_fields and value is not None}
+
+
+def option_keys() -> dict[str, Any]:
+    """A key for each option that a built-in world has, as `create_model` reads it; None = not said."""
+    found: dict[str, tuple[Option, list[str]]] = {}
+    for named in built_in().values():
+        for key, option in named.options.items():
+            found.setdefault(key, (option, []))[1].append(named.name)
+    return {
+        key: (
+            (Literal[option.choices] if option.choices else type(option.default)) | None,
+            Field(None, description=f"{', '.join(names)}: {option.about}"),
+        )
+        for key, (option, names) in found.items()
+    }
+
+
+if TYPE_CHECKING:
+
+    class WorldSection(SharedKeys):
+        """The table [world]: the shared keys, and the options of every built-in world."""
+
+else:
+    WorldSection = create_model("WorldSection", __base__=SharedKeys, __module__=__name__, **option_keys())
 
 
 def world_of(section: WorldSection, by_stepping: bool = False) -> World:
@@ -78,7 +112,8 @@ def world_of(section: WorldSection, by_stepping: bool = False) -> World:
     LabError naming the key.
     """
     if section.name.startswith(GYMNASIUM):
-        refuse_options(section, "that are not Gymnasium's")
+        for key in section.options():
+            raise LabError(f"world.{key} is for worlds that are not Gymnasium's")
         id = section.name.removeprefix(GYMNASIUM)
         try:
             world = from_gymnasium(id)
@@ -92,7 +127,7 @@ def world_of(section: WorldSection, by_stepping: bool = False) -> World:
         try:
             world = world_named(section.name, **section.options())
         except LabError as error:
-            raise LabError(f"world.{error}" if is_world(section.name) else f"world.name = {error}") from None
+            raise LabError(f"world.{error}" if find_world(section.name) else f"world.name = {error}") from None
     else:
         if section.options():
             raise LabError(
@@ -122,15 +157,6 @@ def limited(world: World) -> World:
         return world
     note = f"An episode is cut off after {ENDLESS} steps."
     return replace(world, process=replace(world.process, limit=ENDLESS), notes=(*world.notes, note))
-
-
-def is_world(name: str) -> bool:
-    return name.removeprefix("maps/") in worlds()
-
-
-def refuse_options(section: WorldSection, worlds: str) -> None:
-    for key in section.options():
-        raise LabError(f"world.{key} is for worlds {worlds}")
 
 
 def drawn(section: WorldSection) -> World:
