@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
 
 from picture import picture  # noqa: E402
 
-from txlab.engine.games.settings import Settings as Rules  # noqa: E402
+from txlab.engine.games.learner import SelfPlaySettings as Rules  # noqa: E402
 from txlab.engine.tokenizers.trees import merge_tree  # noqa: E402
 from txlab.errors import LabError  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402

@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.batch import Batch
-from txlab.engine.games.exact_match import both_seats
-from txlab.engine.games.graph import Graph, compiled
+from txlab.engine.games.graph import GameGraph, compiled
+from txlab.engine.games.learner import RULES, Rule, SelfPlaySettings, make_learner
+from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import random_player, table_player
-from txlab.engine.games.self_play import make_learner
-from txlab.engine.games.settings import RULES, Rule, Settings
+from txlab.engine.games.population import LearnerBatch
 
 SEEDS = (16, 64, 256, 1024)
 LINES = tictactoe.LINES
@@ -91,7 +90,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def quality(graph: Graph, table: np.ndarray) -> tuple[float, float]:
+def quality(graph: GameGraph, table: np.ndarray) -> tuple[float, float]:
     """Of the greedy player: won against random, as first and as second."""
     first, second = both_seats(graph, table_player(graph, table, "").policy(), random_player(graph.game).policy())
     return first.won, second.won
@@ -104,8 +103,8 @@ def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
     """
     graph = compiled(tictactoe)
     plain = ObjectLearner(0.1, 0.1, 1)
-    glass = {rule: make_learner(graph, Settings(rule=rule), 1) for rule in RULES}
-    batch = {(rule, M): Batch(graph, Settings(rule=rule), range(M)) for rule in RULES for M in SEEDS}
+    glass = {rule: make_learner(graph, SelfPlaySettings(rule=rule), 1) for rule in RULES}
+    batch = {(rule, M): LearnerBatch(graph, SelfPlaySettings(rule=rule), range(M)) for rule in RULES for M in SEEDS}
     rates: dict[str, list[float]] = {"object": []}
     for _ in range(repeats):
         rates["object"].append(games / timed(lambda: [plain.game() for _ in range(games)]))
@@ -125,7 +124,7 @@ def judged(games: int) -> dict[str, tuple[float, float]]:
     for _ in range(games):
         plain.game()
     rule: Rule = "td"
-    learner = make_learner(graph, Settings(rule=rule), 1)
+    learner = make_learner(graph, SelfPlaySettings(rule=rule), 1)
     learner.run(games)
     table = np.array(
         [plain.values.get(each, float(graph.outcome[n])) for n, each in enumerate(graph.positions)]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.settings import Settings
+from txlab.engine.games.learner import SelfPlaySettings
 from txlab.experiments.kinds.self_play.live import Training
 
 Ask = Any
@@ -77,7 +77,7 @@ def test_what_learns_first_sees_what_so_much_learning_gives(ask: Ask, games: int
     said = ask(
         "play", "tictactoe", "--against", "td", "--games", str(games), "--seed", "3", "--values", "--json", stdin=b"q"
     )
-    training = Training(Settings(), 3)
+    training = Training(SelfPlaySettings(), 3)
     training.run(games)
     values = training.player().values(tictactoe.start())
     assert events(said.out)[1]["values"] == {str(square + 1): value for square, value in values.items()}

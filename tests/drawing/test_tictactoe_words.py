@@ -18,7 +18,7 @@ from txlab.drawing.tictactoe_words import (
     winning_squares,
 )
 from txlab.engine.games import tictactoe
-from txlab.engine.games.minimax import solved
+from txlab.engine.games.perfect_play import solved
 
 ROWS = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 

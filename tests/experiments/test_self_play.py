@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.exact_match import both_seats
 from txlab.engine.games.graph import compiled
+from txlab.engine.games.learner import RULES, SelfPlaySettings
+from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import Population
-from txlab.engine.games.settings import RULES, Settings
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.self_play import KIND, build, player_of, resolve
@@ -67,7 +67,7 @@ def test_an_experiment_put_back_goes_on_as_if_nothing_had_been(rule: str, seeds:
 
 
 def test_how_it_is_computed_cannot_be_told_from_the_numbers() -> None:
-    settings = Settings(rule="q-learning")
+    settings = SelfPlaySettings(rule="q-learning")
     plain, batched = Population(GRAPH, settings, [1, 2], 3), Population(GRAPH, settings, [1, 2], 1)
     assert plain.batch is None
     assert batched.batch is not None

@@ -14,8 +14,8 @@ from textual import events
 
 from txlab.drawing.tictactoe_words import hints
 from txlab.engine.games import tictactoe
-from txlab.engine.games.minimax import explain, solved
-from txlab.engine.games.settings import Settings
+from txlab.engine.games.learner import SelfPlaySettings
+from txlab.engine.games.perfect_play import explain, solved
 from txlab.experiments.kinds.self_play.live import Training
 from txlab.tui.screens.play import learning as play_learning
 from txlab.tui.screens.play.knobs import LearnDialog, Lesson
@@ -185,7 +185,7 @@ async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: P
 
 async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Path) -> None:
     app = app_on(tmp_path)
-    training = Training(Settings(), 3)
+    training = Training(SelfPlaySettings(), 3)
     training.run(3000)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -288,11 +288,11 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
 
 
 def test_what_it_was_at_a_mark_is_what_learning_so_long_gives() -> None:
-    course = play_learning.Course(Lesson(Settings(rule="q-learning"), games=250, seed=5), "Q-learning")
+    course = play_learning.Course(Lesson(SelfPlaySettings(rule="q-learning"), games=250, seed=5), "Q-learning")
     while course.slice(37):
         pass
     assert course.training.games == 250
-    training = Training(Settings(rule="q-learning"), 5)
+    training = Training(SelfPlaySettings(rule="q-learning"), 5)
     for games, player in course.kept:
         training.run(games - training.games)
         assert player.seen is not None
@@ -412,7 +412,7 @@ async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool)
     app = app_on(tmp_path, ascii=ascii)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await learnt(pilot, screen, Lesson(Settings(rule="td-lambda"), games=30))
+        await learnt(pilot, screen, Lesson(SelfPlaySettings(rule="td-lambda"), games=30))
         screen.action_tournament()
         await settle(pilot, lambda: not screen.contest, 400)
         screen.view = "perfect"

@@ -19,7 +19,7 @@ from txlab.errors import LabError, nearest
 if TYPE_CHECKING:
     from txlab.cli.play_said import Said
     from txlab.engine.explain import Explanation
-    from txlab.engine.games.minimax import Solution
+    from txlab.engine.games.perfect_play import Solution
     from txlab.engine.games.players import Player
 
 GAMES = ("tictactoe",)
@@ -106,7 +106,7 @@ class Table:
         said: Said,
     ) -> None:
         from txlab.engine.games import tictactoe
-        from txlab.engine.games.minimax import solved
+        from txlab.engine.games.perfect_play import solved
 
         self.opponent, self.why, self.chance, self.values, self.said = opponent, why, chance, values, said
         self.you = -1 if second else 1
@@ -193,7 +193,7 @@ class Table:
     def explained(self, square: int | None) -> Explanation:
         """Why the value of a free square, or without one of the position, is what it is."""
         from txlab.drawing.tictactoe_words import position_of
-        from txlab.engine.games.minimax import explain
+        from txlab.engine.games.perfect_play import explain
 
         if square is not None and self.why is not None:
             found = self.why(self.moves, square)

@@ -15,10 +15,10 @@ def learnt(games: int, seed: int) -> tuple[Player, Callable[[Sequence[int], int]
     from txlab.drawing.tictactoe_words import position_of
     from txlab.engine.games import tictactoe
     from txlab.engine.games.graph import compiled
-    from txlab.engine.games.self_play import explain, make_learner
-    from txlab.engine.games.settings import Settings
+    from txlab.engine.games.learner import SelfPlaySettings, make_learner
+    from txlab.engine.games.self_play_why import explain
 
-    learner = make_learner(compiled(tictactoe), Settings(), seed)
+    learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
     learner.run(games)
 
     return learner.player(), lambda moves, square: explain(learner, position_of(moves), square)
@@ -36,12 +36,11 @@ def print_ratings(games: int, seed: int, json: bool) -> None:
     from txlab.cli.tokenize import spaced
     from txlab.engine.games import tictactoe
     from txlab.engine.games.graph import compiled
+    from txlab.engine.games.learner import SelfPlaySettings, make_learner
     from txlab.engine.games.players import perfect_player, random_player
-    from txlab.engine.games.self_play import make_learner
-    from txlab.engine.games.settings import Settings
     from txlab.engine.games.tournament import tournament
 
-    learner = make_learner(compiled(tictactoe), Settings(), seed)
+    learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
     players = [perfect_player(tictactoe), random_player(tictactoe)]
     for age in sorted({*(age for age in AGES if age < games), games}):
         learner.run(age - learner.games)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from txlab.drawing.board import Piece, Square
     from txlab.engine.explain import Explanation
     from txlab.engine.games.game import Position
-    from txlab.engine.games.minimax import Solution
+    from txlab.engine.games.perfect_play import Solution
 
 CELL = (7, 3)
 PROMPT = "1-9, h hint, u undo, v values, w why, n new, q quit > "

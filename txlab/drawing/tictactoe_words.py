@@ -12,7 +12,7 @@ from txlab.drawing.board import Square
 from txlab.drawing.formatting import minus, share
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Position
-from txlab.engine.games.minimax import Solution, verdict
+from txlab.engine.games.perfect_play import Solution, verdict
 
 ROWS = ("the top row", "the middle row", "the bottom row")
 COLUMNS = ("the left column", "the middle column", "the right column")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.batch import Batch
-from txlab.engine.games.exact_match import both_seats
 from txlab.engine.games.graph import compiled
+from txlab.engine.games.learner import RULES, SelfPlaySettings, changed, make_learner
+from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import perfect_player, random_player
-from txlab.engine.games.self_play import cell_of, explain, last_update, make_learner
-from txlab.engine.games.settings import RULES, Settings, changed
+from txlab.engine.games.population import LearnerBatch
+from txlab.engine.games.self_play_why import cell_of, explain, last_update
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
@@ -22,12 +22,12 @@ GRAPH = compiled(tictactoe)
 RANDOM, PERFECT = random_player(tictactoe), perfect_player(tictactoe)
 
 EACH = [
-    Settings(),
-    Settings(exploring=True, decay=0.99, floor=0.05, initial=0.1),
-    Settings(rule="td-lambda"),
-    Settings(rule="td-lambda", exploring=True, lam=0.5, epsilon=0.4),
-    Settings(rule="q-learning", decay=0.999, epsilon=0.5),
-    Settings(rule="sarsa", initial=-0.2),
+    SelfPlaySettings(),
+    SelfPlaySettings(exploring=True, decay=0.99, floor=0.05, initial=0.1),
+    SelfPlaySettings(rule="td-lambda"),
+    SelfPlaySettings(rule="td-lambda", exploring=True, lam=0.5, epsilon=0.4),
+    SelfPlaySettings(rule="q-learning", decay=0.999, epsilon=0.5),
+    SelfPlaySettings(rule="sarsa", initial=-0.2),
 ]
 named = pytest.mark.parametrize("settings", EACH, ids=lambda s: f"{s.rule}{'-exploring' * s.exploring}")
 
@@ -38,7 +38,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
     )
 
 
-def by_the_book(settings: Settings, seed: int, games: int) -> dict[Any, float]:
+def by_the_book(settings: SelfPlaySettings, seed: int, games: int) -> dict[Any, float]:
     """The rules' formulas over positions themselves: dictionaries, the rules asked at every move, each update written
     from the whole game when it is over (of TD and SARSA it may be: no value is read again within a game after it
     changed, for a position never comes back)."""
@@ -93,7 +93,7 @@ def by_the_book(settings: Settings, seed: int, games: int) -> dict[Any, float]:
 
 
 @named
-def test_a_learner_makes_the_updates_of_its_formula(settings: Settings) -> None:
+def test_a_learner_makes_the_updates_of_its_formula(settings: SelfPlaySettings) -> None:
     learner = make_learner(GRAPH, settings, seed=4)
     learner.run(300)
     expected = by_the_book(settings, 4, 300)
@@ -108,9 +108,9 @@ def test_a_learner_makes_the_updates_of_its_formula(settings: Settings) -> None:
 
 
 @named
-def test_a_learner_in_a_batch_is_the_one_it_would_be_alone(settings: Settings) -> None:
+def test_a_learner_in_a_batch_is_the_one_it_would_be_alone(settings: SelfPlaySettings) -> None:
     seeds = [3, 11, 2**40 + 7]
-    batch = Batch(GRAPH, settings, seeds)
+    batch = LearnerBatch(GRAPH, settings, seeds)
     for games in (1, 60, 90):
         batch.run(games)
     for row, seed in enumerate(seeds):
@@ -122,7 +122,7 @@ def test_a_learner_in_a_batch_is_the_one_it_would_be_alone(settings: Settings) -
 
 
 @named
-def test_it_does_not_matter_in_how_many_pieces_it_learns(settings: Settings) -> None:
+def test_it_does_not_matter_in_how_many_pieces_it_learns(settings: SelfPlaySettings) -> None:
     whole, pieces = make_learner(GRAPH, settings, 5), make_learner(GRAPH, settings, 5)
     whole.run(120)
     for plies in (1, 2, 3, 4, 5, 6, 7):
@@ -137,20 +137,20 @@ def test_it_does_not_matter_in_how_many_pieces_it_learns(settings: Settings) -> 
 
 
 @named
-def test_a_batch_put_back_goes_on_as_it_was(settings: Settings) -> None:
-    whole, before = Batch(GRAPH, settings, [1, 2]), Batch(GRAPH, settings, [1, 2])
+def test_a_batch_put_back_goes_on_as_it_was(settings: SelfPlaySettings) -> None:
+    whole, before = LearnerBatch(GRAPH, settings, [1, 2]), LearnerBatch(GRAPH, settings, [1, 2])
     whole.run(30)
     whole.run(30)
     before.run(30)
-    after = Batch(GRAPH, settings, [1, 2])
+    after = LearnerBatch(GRAPH, settings, [1, 2])
     after.load(before.state())
     after.run(30)
     assert equal(whole.state(), after.state())
 
 
 def test_td_lambda_without_lambda_is_td0() -> None:
-    one = make_learner(GRAPH, Settings(rule="td"), 6)
-    other = make_learner(GRAPH, Settings(rule="td-lambda", lam=0.0), 6)
+    one = make_learner(GRAPH, SelfPlaySettings(rule="td"), 6)
+    other = make_learner(GRAPH, SelfPlaySettings(rule="td-lambda", lam=0.0), 6)
     one.run(200)
     other.run(200)
     assert np.array_equal(one.values(), other.values())
@@ -159,7 +159,7 @@ def test_td_lambda_without_lambda_is_td0() -> None:
 @pytest.mark.parametrize("rule", ["td", "q-learning"])
 def test_td0_and_q_learning_become_perfect_from_either_seat(rule: str) -> None:
     """With α = ε = .5 for the shortness of the test; α = ε = .1 is in `txlab verify`."""
-    learner = make_learner(GRAPH, Settings(rule=rule, alpha=0.5, epsilon=0.5), seed=1)  # type: ignore[arg-type]
+    learner = make_learner(GRAPH, SelfPlaySettings(rule=rule, alpha=0.5, epsilon=0.5), seed=1)  # type: ignore[arg-type]
     learner.run(60_000)
     policy = learner.player().policy()
     first, second = both_seats(GRAPH, policy, RANDOM.policy())
@@ -172,7 +172,7 @@ def test_td0_and_q_learning_become_perfect_from_either_seat(rule: str) -> None:
 def test_both_seats_learn_and_neither_learns_to_lose(rule: str) -> None:
     """A sign turned too often or too rarely teaches one seat to lose: it falls below what a player does that sees no
     more than its own wins in one move (.81 and .52). Learnt for 30 000 games, both are far above."""
-    learner = make_learner(GRAPH, Settings(rule=rule, alpha=0.2, epsilon=1.0, decay=0.9998), seed=2)  # type: ignore[arg-type]
+    learner = make_learner(GRAPH, SelfPlaySettings(rule=rule, alpha=0.2, epsilon=1.0, decay=0.9998), seed=2)  # type: ignore[arg-type]
     learner.run(30_000)
     first, second = both_seats(GRAPH, learner.player().policy(), RANDOM.policy())
     assert first.won > 0.9
@@ -182,7 +182,7 @@ def test_both_seats_learn_and_neither_learns_to_lose(rule: str) -> None:
 
 
 @named
-def test_the_last_update_of_every_cell_made_the_number_that_is_there(settings: Settings) -> None:
+def test_the_last_update_of_every_cell_made_the_number_that_is_there(settings: SelfPlaySettings) -> None:
     learner = make_learner(GRAPH, settings, 8)
     learner.run(100)
     told = 0
@@ -206,7 +206,7 @@ def test_the_last_update_of_every_cell_made_the_number_that_is_there(settings: S
 
 
 def test_a_move_is_explained_by_its_update_by_its_rules_or_by_having_none() -> None:
-    learner = make_learner(GRAPH, Settings(), 8)
+    learner = make_learner(GRAPH, SelfPlaySettings(), 8)
     start = tictactoe.start()
     untouched = explain(learner, start, 4)
     assert "not learnt here yet" in untouched.operands[0].note
@@ -214,24 +214,24 @@ def test_a_move_is_explained_by_its_update_by_its_rules_or_by_having_none() -> N
     assert "δ" in [step.name for step in explain(learner, start, 4).steps]
     wins = explain(learner, tictactoe.read("XX./OO./..."), 2)
     assert (wins.result, wins.operands[0].note) == (1.0, "known from the rules")
-    assert cell_of(make_learner(GRAPH, Settings(rule="sarsa"), 1), start, 4) == 4
+    assert cell_of(make_learner(GRAPH, SelfPlaySettings(rule="sarsa"), 1), start, 4) == 4
     with pytest.raises(LabError, match="is not free"):
         explain(learner, tictactoe.read("X../.../..."), 0)
 
 
 def test_numbers_may_be_turned_and_rules_may_not() -> None:
-    learner = make_learner(GRAPH, Settings(), 1)
+    learner = make_learner(GRAPH, SelfPlaySettings(), 1)
     learner.set(alpha=0.2, epsilon=0.3)
-    assert learner.settings == replace(Settings(), alpha=0.2, epsilon=0.3)
+    assert learner.settings == replace(SelfPlaySettings(), alpha=0.2, epsilon=0.3)
     with pytest.raises(LabError, match=r"alpha must be from 0 to 1; it is 1\.5"):
         learner.set(alpha=1.5)
     with pytest.raises(LabError, match="rule cannot be changed"):
-        changed(Settings(), rule="sarsa")
+        changed(SelfPlaySettings(), rule="sarsa")
     with pytest.raises(LabError, match="nearest: q-learning"):
-        Settings(rule="q-lerning")  # type: ignore[arg-type]
+        SelfPlaySettings(rule="q-lerning")  # type: ignore[arg-type]
 
 
 def test_epsilon_decays_by_games_down_to_its_floor() -> None:
-    settings = Settings(epsilon=0.5, decay=0.9, floor=0.1)
+    settings = SelfPlaySettings(epsilon=0.5, decay=0.9, floor=0.1)
     assert [settings.epsilon_of(game) for game in (0, 1, 2, 100)] == pytest.approx([0.5, 0.45, 0.405, 0.1])
-    assert Settings(epsilon=0.3).epsilon_of(10**6) == 0.3
+    assert SelfPlaySettings(epsilon=0.3).epsilon_of(10**6) == 0.3

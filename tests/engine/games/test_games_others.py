@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import graph as graphs
-from txlab.engine.games.batch import Batch
-from txlab.engine.games.exact_match import both_seats, fractions
 from txlab.engine.games.graph import compiled
-from txlab.engine.games.minimax import solved
+from txlab.engine.games.learner import RULES, SelfPlaySettings, make_learner
+from txlab.engine.games.perfect_play import both_seats, fractions, solved
 from txlab.engine.games.players import perfect_player, random_player
-from txlab.engine.games.self_play import make_learner
-from txlab.engine.games.settings import RULES, Settings
+from txlab.engine.games.population import LearnerBatch
 from txlab.engine.games.tournament import tournament
 from txlab.errors import LabError
 
@@ -90,8 +88,8 @@ def test_exact_matches_are_those_of_a_recursion() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_learns_to_win_it(rule: str) -> None:
     graph = compiled(GAME)
-    settings = Settings(rule=rule, epsilon=1.0, decay=0.998)  # type: ignore[arg-type]
-    learner, batch = make_learner(graph, settings, 1), Batch(graph, settings, [1])
+    settings = SelfPlaySettings(rule=rule, epsilon=1.0, decay=0.998)  # type: ignore[arg-type]
+    learner, batch = make_learner(graph, settings, 1), LearnerBatch(graph, settings, [1])
     learner.run(200)
     batch.run(200)
     assert np.array_equal(batch.values(0), learner.values())

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.exact_match import best_response, both_seats, chances, fractions
 from txlab.engine.games.graph import compiled
-from txlab.engine.games.minimax import explain, solved, verdict
+from txlab.engine.games.perfect_play import best_response, both_seats, chances, explain, fractions, solved, verdict
 from txlab.engine.games.players import Player, TabularPlayer, perfect_player, random_player, table_player
 from txlab.errors import LabError
 

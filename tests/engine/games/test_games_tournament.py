@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.exact_match import chances
 from txlab.engine.games.graph import compiled
+from txlab.engine.games.perfect_play import chances
 from txlab.engine.games.players import MaskPlayer, Player, perfect_player, random_player, table_player
-from txlab.engine.games.rating import ratings
-from txlab.engine.games.tournament import play, tournament
+from txlab.engine.games.tournament import play, ratings, tournament
 from txlab.errors import LabError
 
 GRAPH = compiled(tictactoe)

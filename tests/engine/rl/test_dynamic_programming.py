@@ -21,15 +21,17 @@ from txlab.engine.rl.dynamic_programming import (
     changed,
     constant,
     even,
+    from_start,
     greedy,
     policies,
     settled,
+    success_within,
     sweep,
     sweeps,
+    value_within,
     values,
 )
 from txlab.engine.rl.exact_values import check_values_exist, solved
-from txlab.engine.rl.finite_horizon import from_start, success_within, value_within
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError, RunFailed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from txlab.engine.rl.likely_path import likely_path
+from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Cancelled, Sweep, sweep_in

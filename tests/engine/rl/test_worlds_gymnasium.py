@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from txlab.engine.rl.environment import Environment, Numbering, SampledProcess
 from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped, stepped_world
-from txlab.engine.rl.gymnasium_spaces import SpaceNumbers
+from txlab.engine.rl.gymnasium_environment import SpaceNumbers
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import Outcome
@@ -261,8 +261,7 @@ def test_an_id_is_of_what_is_registered_and_imports_nothing(id: str, said: str) 
 
 def test_without_gymnasium_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    for name in ("gymnasium_environment", "gymnasium_spaces"):
-        monkeypatch.delitem(sys.modules, f"txlab.engine.rl.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "txlab.engine.rl.gymnasium_environment", raising=False)
     for make in (lambda: as_environment(world_named("cliff")), lambda: from_gymnasium("Taxi-v4"), lambda: stepped("x")):
         with pytest.raises(LabError, match=r"pip install 'txlab\[gymnasium\]'"):
             make()

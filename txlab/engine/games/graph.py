@@ -18,9 +18,12 @@ from txlab.errors import LabError
 
 MOST_POSITIONS = 2_000_000
 
+ROUNDED = 1e-9
+"""Values closer than this are equally good: sums of the same numbers in another order differ in the last digit."""
+
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class GameGraph:
     """N positions and E moves. The moves of position n are the entries first[n] … first[n + 1] − 1; none = ended.
 
     positions  (N) the positions themselves, the start first      number   position → its number
@@ -97,7 +100,7 @@ class Graph:
 
 
 @cache
-def compiled(game: Game) -> Graph:
+def compiled(game: Game) -> GameGraph:
     """Every position that play can reach, breadth first, so in order of plies; made once for each game.
 
     A position must come up in one number of plies alone, as where no sign is taken back; ValueError for rules that
@@ -121,7 +124,7 @@ def compiled(game: Game) -> Graph:
             afters.append(number[reached])
         first.append(len(moves))
     outcomes = [game.outcome(position) for position in positions]
-    return Graph(
+    return GameGraph(
         game=game,
         positions=tuple(positions),
         number=number,
@@ -133,3 +136,34 @@ def compiled(game: Game) -> Graph:
         after=np.array(afters),
         symmetry=np.array([min(number[image] for image in game.images(position)) for position in positions]),
     )
+
+
+def evenly(graph: GameGraph, kept: np.ndarray) -> np.ndarray:
+    """(E) float64: in each position the moves that `kept` (E, bool) names, all with the same probability."""
+    weights = kept.astype(np.float64)
+    sums = np.zeros(graph.size)
+    sums[graph.open] = np.add.reduceat(weights, graph.begins)
+    found: np.ndarray = weights / sums[graph.before]
+    return found
+
+
+def cumulated(graph: GameGraph, policy: np.ndarray) -> np.ndarray:
+    """(N, places) float64: in each position the running sums of a policy (E) over its moves, 1 behind the last.
+
+    The move for u in [0, 1) is the first whose sum is above u.
+    """
+    places = int(graph.count.max())
+    found = np.zeros((graph.size, places))
+    place = np.arange(len(graph.move)) - graph.first[graph.before]
+    found[graph.before, place] = policy
+    found = np.cumsum(found, axis=1)
+    found[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may fall behind the last move
+    return found
+
+
+def greediest(graph: GameGraph, values: np.ndarray, tolerance: float = ROUNDED) -> np.ndarray:
+    """(E) bool: the moves whose value, from the mover's view (E), is within `tolerance` of the best."""
+    highest = np.zeros(graph.size)
+    highest[graph.open] = np.maximum.reduceat(values, graph.begins)
+    found: np.ndarray = values >= highest[graph.before] - tolerance
+    return found

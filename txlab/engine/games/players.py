@@ -13,11 +13,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from txlab.engine.games.game import Game, Position
-from txlab.engine.games.graph import Graph, compiled
-from txlab.engine.games.minimax import solved
-
-ROUNDED = 1e-9
-"""Values closer than this are equally good: sums of the same numbers in another order differ in the last digit."""
+from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly, greediest
+from txlab.engine.games.perfect_play import solved
 
 
 @runtime_checkable
@@ -45,43 +42,12 @@ class TabularPlayer(Player, Protocol):
         """(E) float64: the probability of every move of the graph; those of a position sum to one."""
 
 
-def evenly(graph: Graph, kept: np.ndarray) -> np.ndarray:
-    """(E) float64: in each position the moves that `kept` (E, bool) names, all with the same probability."""
-    weights = kept.astype(np.float64)
-    sums = np.zeros(graph.size)
-    sums[graph.open] = np.add.reduceat(weights, graph.begins)
-    found: np.ndarray = weights / sums[graph.before]
-    return found
-
-
-def cumulated(graph: Graph, policy: np.ndarray) -> np.ndarray:
-    """(N, places) float64: in each position the running sums of a policy (E) over its moves, 1 behind the last.
-
-    The move for u in [0, 1) is the first whose sum is above u.
-    """
-    places = int(graph.count.max())
-    found = np.zeros((graph.size, places))
-    place = np.arange(len(graph.move)) - graph.first[graph.before]
-    found[graph.before, place] = policy
-    found = np.cumsum(found, axis=1)
-    found[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may fall behind the last move
-    return found
-
-
-def greediest(graph: Graph, values: np.ndarray, tolerance: float = ROUNDED) -> np.ndarray:
-    """(E) bool: the moves whose value, from the mover's view (E), is within `tolerance` of the best."""
-    highest = np.zeros(graph.size)
-    highest[graph.open] = np.maximum.reduceat(values, graph.begins)
-    found: np.ndarray = values >= highest[graph.before] - tolerance
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class MaskPlayer:
     """Chooses evenly among the moves that a mask (E, bool) names; `seen` (E) is what it sees, or None for nothing."""
 
     name: str
-    graph: Graph
+    graph: GameGraph
     kept: np.ndarray
     seen: np.ndarray | None = None
 
@@ -120,7 +86,7 @@ def perfect_player(game: Game) -> MaskPlayer:
     return MaskPlayer("perfect", graph, solution.optimal, seen)
 
 
-def table_player(graph: Graph, values: np.ndarray, name: str, tolerance: float = ROUNDED) -> MaskPlayer:
+def table_player(graph: GameGraph, values: np.ndarray, name: str, tolerance: float = ROUNDED) -> MaskPlayer:
     """Greedy on a table from the first player's view, ties at random: (N) of after-states, or (E) of moves."""
     of_moves = values[graph.after] if len(values) == graph.size else values
     if len(of_moves) != len(graph.move):

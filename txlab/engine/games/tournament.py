@@ -1,32 +1,41 @@
-"""Everybody against everybody, as often from either seat, and how good that makes them (MATH G1).
+"""Everybody against everybody, as often from either seat, and the ratings that follow from it (MATH G1, H6).
+
+    P(i beats j) = 1 / (1 + 10^((Rⱼ − Rᵢ)/400)), a draw counting as half a win
 
 Notable: two players that never leave anything to chance would play one and the same game a thousand times, and its
 result would look a thousand times surer than it is. So the first moves are drawn at random, each opening is played
 twice with the seats changed, and how many *different* games there were is told beside the results. Tables play all
 their games at once, a ply at a time; whoever else plays is asked move by move. From the same draws come the same games.
+
+The ratings are those of the greatest likelihood (Bradley and Terry 1952; Zermelo 1929), and not Elo's running ones (Elo
+1978), which depend on the order of the games. Draws make results less uncertain than wins and losses that sum to the
+same, so the errors come from the results' own spread (the sandwich, White 1982), not from the model's. One drawn game
+of every player against an average one is added: a player that never lost a point would have no rating otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 
-from txlab.engine.games.graph import Graph, compiled
-from txlab.engine.games.players import Player, TabularPlayer, cumulated
-from txlab.engine.games.rating import Ratings, ratings
+from txlab.engine.games.graph import GameGraph, compiled, cumulated
+from txlab.engine.games.players import Player, TabularPlayer
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
 OPENING = 1
 """Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
 SLICE = 500  # games of a pair between two looks at whether to go on
+SCALE = 400 / log(10)  # points of rating for a factor e in the odds
+ROUNDS = 200  # of Newton's method, at most
 LONGEST = 512  # plies that a game is given draws for at once, if nothing is known of its length
 
 
 @dataclass(frozen=True)
-class Row:
+class Standing:
     """A line of the table: `error` is the rating's standard error, `score` (won + ½ drawn) / games."""
 
     name: str
@@ -63,14 +72,14 @@ class Standings:
         both = self.results + self.results.transpose(1, 0, 2)[:, :, ::-1]
         return ratings(both[:, :, 0], both[:, :, 1])
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Standing]:
         """Best first."""
         rated = self.ratings()
         found = []
         for i, name in enumerate(self.names):
             won, drawn, lost = np.sum([self.against(i, j) for j in range(len(self.names)) if j != i], axis=0).tolist()
             total = won + drawn + lost
-            found.append(Row(name, float(rated.rating[i]), float(rated.error[i]), total, won, drawn, lost))
+            found.append(Standing(name, float(rated.rating[i]), float(rated.error[i]), total, won, drawn, lost))
         return sorted(found, key=lambda row: -row.rating)
 
 
@@ -134,7 +143,7 @@ def play(
 
 
 def tables_play(
-    graph: Graph, first: np.ndarray, second: np.ndarray, openings: np.ndarray, seeds: np.ndarray, opening: int
+    graph: GameGraph, first: np.ndarray, second: np.ndarray, openings: np.ndarray, seeds: np.ndarray, opening: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """`play` for two policies (E): all games a ply at a time."""
     longest = int(graph.ply.max())
@@ -184,3 +193,74 @@ def players_play(
     for row, history in zip(moves, histories, strict=True):
         row[: len(history)] = history
     return np.array(outcomes), moves
+
+
+# Ratings
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """rating      (P) float64, their mean being `centre`
+    error       (P) float64, standard error of each, beside the mean of all
+    covariance  (P, P) float64 of the ratings
+    """
+
+    rating: np.ndarray
+    error: np.ndarray
+    covariance: np.ndarray
+
+    def difference(self, i: int, j: int) -> tuple[float, float]:
+        """(Rᵢ − Rⱼ, its standard error)."""
+        variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
+        return float(self.rating[i] - self.rating[j]), float(np.sqrt(max(variance, 0.0)))
+
+
+def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: float = 1.0) -> Ratings:
+    """Bradley–Terry ratings of greatest likelihood, by Newton's method.
+
+        log L = Σᵢⱼ (wonᵢⱼ + ½ drawnᵢⱼ) log σ(θᵢ − θⱼ) + ½ prior Σᵢ (log σ(θᵢ) + log σ(−θᵢ))
+        R = centre + 400 θ / ln 10
+
+    won    (P, P): how often i beat j         drawn  (P, P), symmetric: how often they drew; the diagonals are not read
+    prior  drawn games of every player against an average one; 0 = none: LabError where somebody then has no rating
+    """
+    won, drawn = np.array(won, dtype=np.float64), np.array(drawn, dtype=np.float64)
+    P = len(won)
+    np.fill_diagonal(won, 0.0)
+    np.fill_diagonal(drawn, 0.0)
+    games = won + won.T + drawn  # (P, P)
+    score = (won + 0.5 * drawn).sum(axis=1)
+    if prior == 0 and ((score == 0) | (score == games.sum(axis=1))).any():
+        raise LabError("a player that won or lost every game has no rating of greatest likelihood; give a prior")
+    theta = np.zeros(P)
+    for _ in range(ROUNDS):
+        expected = sigmoid(theta[:, None] - theta[None, :])
+        average = sigmoid(theta)
+        slope = score - (games * expected).sum(axis=1) + prior * (0.5 - average)
+        bend = curvature(games * expected * (1 - expected), prior * average * (1 - average))
+        # without a prior only differences are determined: the smallest of the steps that agree
+        step = np.linalg.lstsq(bend, slope, rcond=1e-12)[0]
+        theta += step / max(1.0, float(np.abs(step).max()))  # at most e in the odds at once: Newton may overshoot
+        if np.abs(step).max() < 1e-12:
+            break
+    expected = sigmoid(theta[:, None] - theta[None, :])
+    average = sigmoid(theta)
+    bend = curvature(games * expected * (1 - expected), prior * average * (1 - average))
+    # Σ over the games of (result − expected)², once for each pair
+    spread = won * (1 - expected) ** 2 + won.T * expected**2 + drawn * (0.5 - expected) ** 2
+    inverse = np.linalg.pinv(bend, rcond=1e-12, hermitian=True)
+    beside = np.eye(P) - 1 / P
+    covariance = SCALE**2 * beside @ inverse @ curvature(spread, np.zeros(P)) @ inverse @ beside
+    rating = centre + SCALE * (theta - theta.mean())
+    return Ratings(rating, np.sqrt(np.maximum(np.diag(covariance), 0.0)), covariance)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    found: np.ndarray = 1 / (1 + np.exp(-x))
+    return found
+
+
+def curvature(pairs: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """(P, P): Σ over pairs of their weight times (eᵢ − eⱼ)(eᵢ − eⱼ)ᵀ, and `own` on the diagonal."""
+    found: np.ndarray = np.diag(pairs.sum(axis=1) + own) - pairs
+    return found

@@ -3,7 +3,8 @@
 Notable: everything is made of `backup` and of what is done with its Q: averaged over a policy it evaluates, its maximum
 is value iteration, and the policy that takes the maximum is an improvement. What takes long is an iterator that gives
 one sweep after another, so that whoever drives it may look, count, or stop. Nothing here tests whether the values
-exist where γ = 1: that is `exact_values.check_values_exist`.
+exist where γ = 1: that is `exact_values.check_values_exist`. What a policy comes to within k steps is k sweeps from
+V = 0: this is how the frozen lake's 14/17 and the .74 within Gymnasium's limit of 100 steps belong together.
 
 Erratum of Wang §6.1 (M2): a policy is improved with its own value V^π. Written with V* in its place there is nothing
 to iterate: who has V* has the best policy in one step, and who has not cannot take it. So that form has no variant.
@@ -12,7 +13,7 @@ to iterate: who has V* has the best policy in one step, and who has not cannot t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -264,3 +265,48 @@ def policies(
             return
         policy = better
         number += 1
+
+
+# What a policy comes to
+
+
+def value_within(process: Process, policy: np.ndarray | None, steps: int, gamma: float = 1.0) -> np.ndarray:
+    """(S): the expected return of the first `steps` steps of `policy`; None = of the best choice at every step, which
+    may depend on how many are left."""
+    v = np.zeros(process.size)
+    for _ in range(steps):
+        v = sweep(process, v, gamma, policy)
+    return v
+
+
+def success_within(process: Process, policy: np.ndarray, steps: int, success: np.ndarray | None = None) -> np.ndarray:
+    """(S): the probability that within `steps` steps an outcome comes that counts as success.
+
+    success   (O) bool, outcomes that end the episode well; by default those that end it and pay more than nothing
+    """
+    won = process.done & (process.reward > 0) if success is None else success
+    counted = replace(process, reward=won.astype(np.float64), done=process.done | won)
+    return value_within(counted, policy, steps)
+
+
+def from_start(process: Process, v: np.ndarray) -> float:
+    """Σ P(an episode begins in s) V(s)."""
+    return float(process.start @ v)
+
+
+def likely_path(process: Process, policy: np.ndarray) -> np.ndarray:
+    """(n) int64: the states that a policy (S, A) leads through from where episodes most probably begin, as far as one
+    can say: each step takes the likeliest action and its likeliest outcome, until the end, a state that was passed
+    before, or an outcome no likelier than not."""
+    state = int(process.start.argmax())
+    passed = [state]
+    while not process.terminal[state]:
+        likeliest = max(process.outcomes(state, int(policy[state].argmax())), key=lambda each: each.probability)
+        if likeliest.probability <= 0.5:
+            break
+        state = likeliest.next
+        again = state in passed
+        passed.append(state)
+        if likeliest.done or again:
+            break
+    return np.array(passed, dtype=np.int64)

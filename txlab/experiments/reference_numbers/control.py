@@ -13,9 +13,8 @@ from math import sqrt
 
 import numpy as np
 
-from txlab.engine.rl.dynamic_programming import even, settled, sweeps
+from txlab.engine.rl.dynamic_programming import even, from_start, settled, sweeps
 from txlab.engine.rl.exact_values import solved
-from txlab.engine.rl.finite_horizon import from_start
 from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.sweeps import Sweep, sweep_in
 from txlab.engine.rl.sweeps.greedy import greedy_returns

@@ -18,13 +18,14 @@ from txlab.engine.rl.dynamic_programming import (
     best_policy,
     constant,
     even,
+    from_start,
     greedy,
     policies,
     settled,
+    success_within,
     sweeps,
 )
 from txlab.engine.rl.exact_values import check_values_exist, solved
-from txlab.engine.rl.finite_horizon import from_start, success_within
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, derived, printed

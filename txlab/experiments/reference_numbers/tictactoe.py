@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.exact_match import Chances, best_response, both_seats, chances, fractions
 from txlab.engine.games.graph import compiled
+from txlab.engine.games.learner import SelfPlaySettings, make_learner
+from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances, fractions
 from txlab.engine.games.players import perfect_player, random_player
-from txlab.engine.games.self_play import make_learner
-from txlab.engine.games.settings import Settings
 from txlab.engine.games.tournament import play
 from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, derived
 
@@ -90,7 +89,7 @@ def mean(values: Sequence[float]) -> Measured:
     return Measured(float(np.mean(values)), 0.0 if spread < 1e-12 else spread / len(values) ** 0.5, len(values))
 
 
-def measure_self_play(settings: Settings, say: Say) -> list[Measured]:
+def measure_self_play(settings: SelfPlaySettings, say: Say) -> list[Measured]:
     graph = compiled(tictactoe)
     random, perfect = random_player(tictactoe).policy(), perfect_player(tictactoe)
     rows = []
@@ -110,11 +109,11 @@ def measure_self_play(settings: Settings, say: Say) -> list[Measured]:
 
 
 def measure_td(say: Say) -> list[Measured]:
-    return measure_self_play(Settings(), say)
+    return measure_self_play(SelfPlaySettings(), say)
 
 
 def measure_q_learning(say: Say) -> list[Measured]:
-    return measure_self_play(Settings(rule="q-learning"), say)
+    return measure_self_play(SelfPlaySettings(rule="q-learning"), say)
 
 
 def counts(labels: Sequence[str], values: Sequence[int]) -> list[Number]:

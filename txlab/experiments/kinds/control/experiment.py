@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.likely_path import likely_path
+from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps import sweep_in
 from txlab.engine.rl.sweeps.greedy import policies

@@ -21,15 +21,15 @@ from txlab.engine.rl.dynamic_programming import (
     changed,
     constant,
     even,
+    from_start,
     greedy,
+    likely_path,
     settled,
     sweep,
     sweeps,
     values,
 )
 from txlab.engine.rl.exact_values import check_values_exist
-from txlab.engine.rl.finite_horizon import from_start
-from txlab.engine.rl.likely_path import likely_path
 from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.planning.schema import TITLES, PlanningScenario
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State

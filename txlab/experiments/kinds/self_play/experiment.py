@@ -1,7 +1,7 @@
 """Self-play as an Experiment: a step is a block of games, and what has been learnt is judged exactly (MATH G1).
 
 Notable: an evaluation plays no game. The chances of the greedy player against a random and a perfect one follow from
-the table and the graph of the game (engine/games/exact_match.py), so its curves have no noise but that of learning.
+the table and the graph of the game (engine/games/perfect_play.py), so its curves have no noise but that of learning.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.games.exact_match import both_seats
 from txlab.engine.games.game import Position
-from txlab.engine.games.graph import Graph, compiled
+from txlab.engine.games.graph import GameGraph, compiled
+from txlab.engine.games.learner import OF_POSITIONS, SelfPlaySettings
+from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player, table_player
 from txlab.engine.games.population import Population, first_table
-from txlab.engine.games.settings import OF_POSITIONS, Settings
 from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.self_play.live import GAMES
 from txlab.experiments.kinds.self_play.schema import SelfPlayScenario
@@ -183,12 +183,12 @@ class SelfPlay:
         self.step_count = int(state["step"])
 
 
-def settings_of(kept: Mapping[str, Any]) -> Settings:
+def settings_of(kept: Mapping[str, Any]) -> SelfPlaySettings:
     """What a frame's facts, or a state, say of the learner."""
-    return Settings(**kept["settings"])
+    return SelfPlaySettings(**kept["settings"])
 
 
-def named_player(graph: Graph, settings: Settings, table: np.ndarray, games: int) -> MaskPlayer:
+def named_player(graph: GameGraph, settings: SelfPlaySettings, table: np.ndarray, games: int) -> MaskPlayer:
     return table_player(graph, table, f"{settings.title}, {grouped(games)} games")
 
 

@@ -1,7 +1,7 @@
 """Why a move in a recorded frame of self-play has the value it has: the table, the other moves, perfect play (MATH G1).
 
 Notable: a frame keeps the table and not the updates that filled it; the last update of a cell is known to a learner
-that is alive, and is asked of that one (engine/games/self_play.explain).
+that is alive, and is asked of that one (engine/games/self_play_why.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.games.minimax import solved, verdict
+from txlab.engine.games.perfect_play import solved, verdict
 from txlab.errors import LabError
 from txlab.experiments.kinds.self_play.experiment import recorded_player
 from txlab.experiments.kinds.self_play.live import GAMES

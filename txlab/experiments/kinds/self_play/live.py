@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from txlab.engine.explain import Explanation
 from txlab.engine.games import tictactoe
-from txlab.engine.games.exact_match import Chances, both_seats
 from txlab.engine.games.game import Game, Position
 from txlab.engine.games.graph import compiled
+from txlab.engine.games.learner import SelfPlaySettings, make_learner
+from txlab.engine.games.perfect_play import Chances, both_seats
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
-from txlab.engine.games.self_play import explain, make_learner
-from txlab.engine.games.settings import Settings
+from txlab.engine.games.self_play_why import explain
 
 GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
 """The games that can be learnt here, by name."""
@@ -46,7 +46,7 @@ class Training:
     curve   the points so far, oldest first (append-only: a screen may read while `run` appends)
     """
 
-    settings: Settings = field(default_factory=Settings)
+    settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     seed: int = 1
     game: Game = tictactoe
     curve: list[Point] = field(default_factory=list)

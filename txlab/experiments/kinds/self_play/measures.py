@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.games.exact_match import Chances, best_response, both_seats, chances
 from txlab.engine.games.graph import compiled
+from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.experiments.kinds.self_play.live import GAMES
 from txlab.experiments.kinds.self_play.schema import SelfPlayScenario

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.settings import OF_POSITIONS, TITLES, Rule, Settings
+from txlab.engine.games.learner import OF_POSITIONS, TITLES, Rule, SelfPlaySettings
 from txlab.errors import LabError
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 
@@ -52,10 +52,10 @@ class Learn(Section):
             raise ValueError(f"seeds × games_per_step are {given} games a step; allowed: at most {most}")
         return self
 
-    def settings(self) -> Settings:
+    def settings(self) -> SelfPlaySettings:
         """As the engine takes them."""
         names = ("rule", "alpha", "epsilon", "decay", "floor", "lam", "initial", "exploring")
-        return Settings(**{name: getattr(self, name) for name in names})
+        return SelfPlaySettings(**{name: getattr(self, name) for name in names})
 
 
 class Look(Section):

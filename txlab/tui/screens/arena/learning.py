@@ -349,7 +349,7 @@ class Learning:
 def expected_return(process: Process, agent: Agent) -> float | None:
     """What the greedy policy earns on average until the world cuts it off, where one walk would be a matter of luck;
     None where nothing is left to chance, or where that is too much to compute beside."""
-    from txlab.engine.rl.finite_horizon import from_start, value_within
+    from txlab.engine.rl.dynamic_programming import from_start, value_within
 
     certain = bool((np.diff(process.first) <= 1).all()) and process.start.max() == 1
     steps = min(LONGEST_HORIZON, process.limit or LONGEST_HORIZON)

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from txlab.drawing.tictactoe_words import hints, note_of, position_of
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
-from txlab.engine.games.minimax import Solution, solved
+from txlab.engine.games.perfect_play import Solution, solved
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.tui.latest_task import Lane
 from txlab.tui.screens.base_screens import BenchScreen

@@ -16,7 +16,7 @@ from textual.content import Content
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import formula, visible
-from txlab.engine.games.settings import OF_POSITIONS, RULES, TITLES, Settings
+from txlab.engine.games.learner import OF_POSITIONS, RULES, TITLES, SelfPlaySettings
 from txlab.errors import LabError
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.words import Words
@@ -33,7 +33,7 @@ LONGEST = 12  # characters of a number that is typed
 class Lesson:
     """What is to be learnt: the settings of the rule, how many games, by which chance."""
 
-    settings: Settings = field(default_factory=Settings)
+    settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     games: int = 100_000
     seed: int = 0
 

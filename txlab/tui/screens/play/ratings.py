@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from txlab.drawing.formatting import count
-from txlab.engine.games.tournament import Row, Standings, tournament
+from txlab.engine.games.tournament import Standing, Standings, tournament
 from txlab.tui.latest_task import Lane
 from txlab.tui.screens.play.learning import LearningScreen
 from txlab.tui.screens.play.players import Seat
@@ -26,7 +26,7 @@ class RatingScreen(LearningScreen):
     def __init__(self) -> None:
         super().__init__()
         self.standings: Standings | None = None
-        self.rows: list[Row] = []
+        self.rows: list[Standing] = []
         self.row = 0
         self.played: tuple[int, int] | None = None  # of how many games, while they are played
         self.rating = Lane(self, "tournament", lambda sentence: self.tell(sentence, "error"))
@@ -101,11 +101,11 @@ class RatingScreen(LearningScreen):
         pairs.set_table(*pair_table(self.standings, self.rows, self.row))
 
 
-def rating_text(row: Row) -> str:
+def rating_text(row: Standing) -> str:
     return f"{count(row.rating)} ± {count(row.error)}"
 
 
-def rating_table(rows: Sequence[Row], wide: bool) -> tuple[list[Column], list[list[str]]]:
+def rating_table(rows: Sequence[Standing], wide: bool) -> tuple[list[Column], list[list[str]]]:
     """Best first; games where there is room for them, else shares of all."""
     columns = [Column("player", right=False), Column("rating")]
     if wide:
@@ -123,7 +123,7 @@ def percent(part: int, all: int) -> str:
     return f"{100 * part / max(1, all):.0f}%"
 
 
-def pair_table(standings: Standings, rows: Sequence[Row], chosen: int) -> tuple[list[Column], list[list[str]]]:
+def pair_table(standings: Standings, rows: Sequence[Standing], chosen: int) -> tuple[list[Column], list[list[str]]]:
     """The one that is chosen against each of the others."""
     if not rows:
         return [], []

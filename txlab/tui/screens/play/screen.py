@@ -17,9 +17,8 @@ from textual.containers import Horizontal, Vertical
 from txlab.drawing.text import formula
 from txlab.drawing.tictactoe_words import SIGN, note_of, squares_of
 from txlab.engine.explain import Explanation
-from txlab.engine.games.exact_match import chances
 from txlab.engine.games.game import FIRST, SECOND, Position
-from txlab.engine.games.minimax import explain
+from txlab.engine.games.perfect_play import chances, explain
 from txlab.engine.games.players import MaskPlayer
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.play.game import PACES

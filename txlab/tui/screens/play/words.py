@@ -14,7 +14,7 @@ from txlab.drawing.text import visible
 from txlab.drawing.tictactoe_words import SIGN, ended_words, leads_to, position_of, value_text
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
-from txlab.engine.games.minimax import Solution
+from txlab.engine.games.perfect_play import Solution
 from txlab.tui.screens.play.players import Seat
 from txlab.tui.widgets.table import Column
 

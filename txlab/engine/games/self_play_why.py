@@ -1,6 +1,6 @@
-"""The learner of a rule, and why its table holds what it holds: the last update of a cell, term by term (MATH G1).
+"""Why the table of a learner by self-play holds what it holds: the last update of a cell, term by term (MATH G1).
 
-Notable: the loops wrote the numbers down when they made the update; nothing is worked out again here.
+Notable: the loops wrote the numbers down when they made the update; nothing is computed again here.
 """
 
 from __future__ import annotations
@@ -8,12 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.games.action_values import ActionValues
-from txlab.engine.games.after_states import AfterStates
 from txlab.engine.games.game import Position
-from txlab.engine.games.graph import Graph
-from txlab.engine.games.learner import Learner
-from txlab.engine.games.settings import OF_POSITIONS, Settings
+from txlab.engine.games.learner import OF_POSITIONS, SelfPlayLearner
 from txlab.engine.rl.update import Update, terms
 
 SOURCE = {
@@ -24,12 +20,7 @@ SOURCE = {
 }
 
 
-def make_learner(graph: Graph, settings: Settings, seed: int) -> Learner:
-    """A learner that has learnt nothing yet."""
-    return (AfterStates if settings.rule in OF_POSITIONS else ActionValues)(graph, settings, seed)
-
-
-def cell_of(learner: Learner, position: Position, move: int) -> int:
+def cell_of(learner: SelfPlayLearner, position: Position, move: int) -> int:
     """The cell of the table that tells what the move is worth: its after-state, or itself. LabError for no move."""
     graph = learner.graph
     n = graph.numbered(position)
@@ -40,7 +31,7 @@ def cell_of(learner: Learner, position: Position, move: int) -> int:
 
 
 @dataclass(frozen=True)
-class Record:
+class CellUpdate:
     """The numbers of one update of one cell, as the loop wrote them down (see the rules' files)."""
 
     ply: int
@@ -59,7 +50,7 @@ class Record:
         return self.before + self.alpha * self.delta * self.e
 
 
-def record_of(learner: Learner, cell: int) -> Record | None:
+def record_of(learner: SelfPlayLearner, cell: int) -> CellUpdate | None:
     """The last update of the cell; None = never."""
     if not learner.records[cell]:
         return None
@@ -67,10 +58,10 @@ def record_of(learner: Learner, cell: int) -> Record | None:
     e, edge = (last, -1) if learner.settings.rule in OF_POSITIONS else (1.0, int(last))
     if edge >= 0:
         edge += int(learner.graph.first[int(to)])
-    return Record(int(ply), int(game), int(s), int(to), alpha, target, delta, e, edge, before)
+    return CellUpdate(int(ply), int(game), int(s), int(to), alpha, target, delta, e, edge, before)
 
 
-def letters(learner: Learner, to: int) -> tuple[str, str, str]:
+def letters(learner: SelfPlayLearner, to: int) -> tuple[str, str, str]:
     """(the cell, what δ compares, what it is drawn to) as the rule writes them, where the move led to position `to`."""
     ended = not learner.after[to]
     choice = "maxₐ′ Q(s′,a′)" if learner.mover[to] > 0 else "minₐ′ Q(s′,a′)"
@@ -84,7 +75,7 @@ def letters(learner: Learner, to: int) -> tuple[str, str, str]:
     return "Q(s,a)", "Q(s,a)", "r" if ended else "Q(s′,a′)"
 
 
-def last_update(learner: Learner, cell: int) -> Update | None:
+def last_update(learner: SelfPlayLearner, cell: int) -> Update | None:
     """The last update that changed this cell, whenever it was; None = never.
 
     `state` is the position that was left and `next` where the move led: with traces the cell itself may lie further
@@ -117,12 +108,12 @@ def last_update(learner: Learner, cell: int) -> Update | None:
     )
 
 
-def explain(learner: Learner, position: Position, move: int) -> Explanation:
+def explain(learner: SelfPlayLearner, position: Position, move: int) -> Explanation:
     """Why the learner values this move as it does: the last update of its after-state, or of the move itself."""
     return told(learner, cell_of(learner, position, move))
 
 
-def told(learner: Learner, cell: int) -> Explanation:
+def told(learner: SelfPlayLearner, cell: int) -> Explanation:
     """Why a cell of the table holds what it holds."""
     graph, rule = learner.graph, learner.settings.rule
     game, value, found = graph.game, learner.table[cell], record_of(learner, cell)
