@@ -13,7 +13,7 @@ from txlab.runs.reader import RunReader
 from txlab.tui.run_summary import glance
 from txlab.tui.screens.lab.describe import describe_run
 from txlab.tui.screens.lab.why import last_values
-from txlab.tui.screens.run_lines import second_line
+from txlab.tui.screens.lab.runs import second_line
 from txlab.tui.train_snapshot import Look, snapshot
 
 

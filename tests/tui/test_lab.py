@@ -39,7 +39,7 @@ async def test_the_catalogue_says_what_a_scenario_shows(root: Path, size: tuple[
         await settle(pilot, lambda: lab(app).loaded)
         shown = text_of(app)
         assert "gpt-tiny" in shown
-        entry = lab(app).entries[lab(app).query_one("#catalogue", Rows).key or ""]
+        entry = lab(app).catalogue.entries[lab(app).query_one("#catalogue", Rows).key or ""]
         assert entry.scenario.about.title[:20] in shown
 
 
@@ -74,7 +74,7 @@ async def test_enter_starts_the_scenario_as_a_process_and_the_run_appears(
         await settle(pilot, lambda: lab(app).loaded)
         lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
         await pilot.press("enter")
-        await settle(pilot, lambda: started and lab(app).glances)
+        await settle(pilot, lambda: started and lab(app).runs.glances)
         await settle(pilot, lambda: "starting…" in text_of(app))
     assert started[0].parent == root
     assert RunInfo.load(started[0]).status == "created"
@@ -114,7 +114,7 @@ async def test_enter_on_a_run_opens_it_on_train(root: Path) -> None:
     path = make_run(root)
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: lab(app).glances)
+        await settle(pilot, lambda: lab(app).runs.glances)
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert app.current_mode == "train"
@@ -126,7 +126,7 @@ async def test_a_run_shows_its_state_step_and_loss(root: Path) -> None:
     make_run(root, "bad", status="failed")
     app = app_on(root)
     async with app.run_test(size=(140, 40)) as pilot:
-        await settle(pilot, lambda: len(lab(app).glances) == 2)
+        await settle(pilot, lambda: len(lab(app).runs.glances) == 2)
         shown = text_of(app)
         assert "✓ good" in shown
         assert "✗ bad" in shown
@@ -138,7 +138,7 @@ async def test_delete_asks_and_removes_only_that_run(root: Path) -> None:
     keep, gone = make_run(root, "keep"), make_run(root, "gone")
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: len(lab(app).glances) == 2)
+        await settle(pilot, lambda: len(lab(app).runs.glances) == 2)
         await pilot.press("tab")
         lab(app).query_one("#runs", Rows).select(str(gone))
         await pilot.press("d")
@@ -172,7 +172,7 @@ async def test_hostile_names_are_shown_and_break_nothing(root: Path) -> None:
     moved = path.rename(root / "[x]日本 \x1b[31m")
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: moved in lab(app).glances)
+        await settle(pilot, lambda: moved in lab(app).runs.glances)
         await pilot.press("tab")
         for key in ("x", "r", "w", "d"):
             await pilot.press(key)
@@ -191,12 +191,12 @@ async def test_only_runs_on_the_screen_are_read(root: Path) -> None:
             (copy / name).write_bytes((template / name).read_bytes())
     app = app_on(root)
     async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: lab(app).glances)
+        await settle(pilot, lambda: lab(app).runs.glances)
         await pilot.pause(0.8)
-        assert len(lab(app).paths) == 61
-        assert len(lab(app).glances) < 30
+        assert len(lab(app).runs.paths) == 61
+        assert len(lab(app).runs.glances) < 30
         await pilot.press("tab", "end")
-        await settle(pilot, lambda: lab(app).paths[-1] in lab(app).glances)
+        await settle(pilot, lambda: lab(app).runs.paths[-1] in lab(app).runs.glances)
 
 
 def test_a_run_that_goes_on_is_looked_at_again_and_one_that_ended_is_not(root: Path) -> None:
@@ -263,7 +263,7 @@ async def test_why_says_what_became_of_a_run(root: Path) -> None:
     make_run(root, status="failed")
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: lab(app).glances)
+        await settle(pilot, lambda: lab(app).runs.glances)
         await pilot.press("tab", "w")
         await settle(pilot, lambda: "Why: ended as failed" in text_of(app), tries=600)
         shown = text_of(app)
@@ -275,7 +275,7 @@ async def test_the_bottom_line_offers_what_the_selected_run_can_do(root: Path) -
     make_run(root, status="done")
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: lab(app).glances)
+        await settle(pilot, lambda: lab(app).runs.glances)
         await pilot.press("tab")
         await settle(pilot, lambda: "d delete" in text_of(app))
         assert "x stop" not in text_of(app)
@@ -304,7 +304,7 @@ async def test_the_lab_is_drawn_where_colours_are_not_wanted(root: Path, monkeyp
     make_run(root)
     app = app_on(root)
     async with app.run_test(size=(120, 60)) as pilot:  # so high that the page has lines without any text
-        await settle(pilot, lambda: lab(app).loaded and lab(app).glances)
+        await settle(pilot, lambda: lab(app).loaded and lab(app).runs.glances)
         for keys in (["tab"], ["question_mark"], ["escape"], ["w"], ["escape"], ["3"], ["4"]):
             await pilot.press(*keys)
             await settle(pilot)

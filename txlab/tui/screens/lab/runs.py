@@ -1,0 +1,330 @@
+"""The runs of the Lab, newest first, and what one does to them: open, resume, stop, delete.
+
+● gpt-docs         1 240/5 000
+  loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s
+
+Notable: every look and every action is a thread's; the list reads only what one sees of it (`txlab.tui.run_summary`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from txlab.drawing.formatting import count, number
+from txlab.drawing.spark import spark
+from txlab.drawing.text import cut, fit, visible, width
+from txlab.runs.primary_metric import short
+from txlab.tui.deletion import delete_run
+from txlab.tui.formatting import STATES, duration
+from txlab.tui.panel import Panel
+from txlab.tui.run_summary import ENDED, GOING, Glance, RunsUnder
+from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.lab.describe import no_runs
+from txlab.tui.screens.lab.rows import Item, Line, Rows, StyleName
+from txlab.tui.screens.words import Words
+from txlab.tui.theme import Glyphs, glyphs
+
+LOOK_EVERY = 0.5  # seconds
+CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
+CURVE_CELLS = 24  # the little curve at its widest
+BESIDE_IT = 24  # cells for the number before it and the time after it
+STYLES: dict[str, StyleName] = {
+    "created": "accent",
+    "running": "accent",
+    "paused": "accent",
+    "done": "good",
+    "failed": "error",
+    "lost": "error",
+    "unreadable": "error",
+}
+
+
+class RunsPanel(Panel):
+    """`glances` is what is known of the runs that were looked at."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("r", "resume", "resume", id="lab.resume"),
+        Binding("x", "stop", "stop", id="lab.stop"),
+        Binding("d", "delete", "delete", id="lab.delete"),
+        Binding("a", "attach", "attach", id="lab.attach"),
+    )
+
+    class News(Message):
+        """There are other runs, or something new about those that there are."""
+
+    def __init__(self) -> None:
+        super().__init__(id="runs-panel")
+        self.paths: list[Path] = []
+        self.glances: dict[Path, Glance] = {}
+        self.rows = Rows(self.draw_run, no_runs(), id="runs")
+        self.words: list[str] = []
+        self.under: RunsUnder | None = None
+        self.looking = False
+        self.on_screen = True
+        self.in_use = False  # whether the keys work on this list
+        self.awaited = ""  # the run that was started last, to be selected as soon as the list has it
+
+    def compose(self) -> ComposeResult:
+        yield Words("Runs", classes="panel-title", id="runs-title")
+        yield Rule()
+        yield self.rows
+
+    def on_mount(self) -> None:
+        self.under = RunsUnder(self.app.root)  # type: ignore[attr-defined]
+        self.set_interval(LOOK_EVERY, self.look)
+        self.look()
+
+    def seen(self) -> None:
+        self.on_screen = True
+        self.look()
+
+    def unseen(self) -> None:
+        self.on_screen = False
+
+    @property
+    def chosen(self) -> Glance | None:
+        key = self.rows.key
+        if key is None:
+            return None
+        path = Path(key)
+        return self.glances.get(path) or Glance(path, path.name, path.name, status="created")
+
+    # Looking.
+
+    def look(self) -> None:
+        """Look at the runs in a thread, unless that is being done."""
+        if self.looking or not self.on_screen or self.under is None or not self.is_attached:
+            return
+        self.looking = True
+        seen = {Path(key).name for key in self.rows.visible_keys()}
+        if self.rows.key:
+            seen.add(Path(self.rows.key).name)
+        self.run_worker(lambda: self.look_in_thread(seen), thread=True, group="runs", exit_on_error=False)
+
+    def look_in_thread(self, seen: set[str], force: bool = False) -> None:
+        """Look again at the runs named in `seen`, and at which ones there are."""
+        worker = get_current_worker()
+        paths: list[Path] = []
+        news: dict[Path, Glance] = {}
+        try:
+            assert self.under is not None
+            paths, news = self.under.look(seen, force)
+        finally:
+            self.looking = False
+        if not worker.is_cancelled and self.is_attached:
+            self.app.call_later(self.show, paths, news)
+
+    def show(self, paths: list[Path], news: dict[Path, Glance]) -> None:
+        if not self.is_attached:
+            return
+        self.glances.update(news)
+        if paths != self.paths:
+            self.paths = paths
+            self.fill()
+        elif news:
+            self.rows.redraw_items({str(path) for path in news})
+        if news or not paths:
+            self.say_title()
+            self.post_message(self.News())
+
+    def filter(self, words: list[str]) -> None:
+        """Only runs with all of these in their names."""
+        self.words = words
+        self.fill()
+
+    def fill(self) -> None:
+        shown = [path for path in self.paths if all(word in path.name.lower() for word in self.words)]
+        self.rows.empty = "no run of that name" if self.words and self.paths else no_runs()
+        self.rows.set_items([Item(str(path), height=2) for path in shown])
+        if self.awaited and self.awaited in self.rows.selectable():
+            self.rows.select(self.awaited)
+            self.awaited = ""
+
+    def await_run(self, path: Path) -> None:
+        """Select this run, which was just made, as soon as it is in the list."""
+        self.awaited = str(path)
+        self.look_again({path.name})
+
+    def look_again(self, seen: set[str]) -> None:
+        self.run_worker(lambda: self.look_in_thread(seen, True), thread=True, group="runs", exit_on_error=False)
+
+    def say_title(self) -> None:
+        going = sum(run.going for run in self.glances.values())
+        known = f"   {count(len(self.paths))}" if self.paths else ""
+        alive = f", {going} running" if going else ""
+        said = Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
+        self.query_one("#runs-title", Words).say(said, layout=False)
+
+    def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
+        path = Path(item.key or "")
+        focused, ascii = self.rows.has_focus, bool(getattr(self.app, "ascii", False))
+        return run_lines(path, self.glances.get(path), width, chosen, focused, ascii)
+
+    # What one does.
+
+    def word_for(self, binding: Binding) -> str:
+        """The keys at the bottom are those that do something to what is selected."""
+        run = self.chosen
+        status = run.status if run else ""
+        ours = run is not None and not run.recorded
+        useful = {
+            "lab.attach": not self.in_use,  # enter does it
+            "lab.resume": ours and status in CAN_GO_ON,
+            "lab.stop": ours and status in GOING,
+            "lab.delete": status in (*ENDED, "lost"),
+        }
+        return binding.description if useful.get(binding.id or "") else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Runs are stopped and deleted where the keys work on them; opened from beside, too."""
+        run = self.chosen
+        if run is None:
+            return False
+        if action in ("resume", "stop") and run.recorded:
+            return False  # another program's loop takes no requests
+        return self.in_use or action == "attach"
+
+    def action_attach(self) -> None:
+        if (run := self.chosen) is not None:
+            self.app.look_at(run.path)  # type: ignore[attr-defined]
+
+    def action_resume(self) -> None:
+        run = self.chosen
+        if run is None:
+            return
+        if run.status in ("running", "created"):
+            self.tell(f"{run.name} is {STATES[run.status]}")
+            return
+        if run.status == "paused":
+            self.request(run, "resume")
+            return
+        self.tell(f"{run.name}: {STATES['created']}")
+        self.run_worker(lambda: self.resume_run(run.path), thread=True, group="start", exit_on_error=False)
+
+    def resume_run(self, path: Path) -> None:
+        """In a thread."""
+        from txlab.runs.process import start_detached
+
+        start_detached(path)
+        self.look_in_thread({path.name}, force=True)
+
+    def action_stop(self) -> None:
+        run = self.chosen
+        if run is None:
+            return
+        if not run.going:
+            self.tell(f"{run.name} is not running ({STATES.get(run.status, run.status)})")
+            return
+        from txlab.tui.screens.dialogs import Confirm
+
+        self.app.push_screen(
+            Confirm(f"Stop {run.name}?", "It saves a checkpoint first and can be resumed.", "stop"),
+            lambda sure: self.request(run, "stop") if sure else None,
+        )
+
+    def request(self, run: Glance, what: str) -> None:
+        def leave() -> None:
+            from txlab.runs.control import Request, send
+
+            send(run.path, Request(what))
+
+        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
+
+    def action_delete(self) -> None:
+        run = self.chosen
+        if run is None:
+            return
+        from txlab.tui.screens.dialogs import Confirm
+
+        if run.status not in (*ENDED, "lost"):
+            self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
+            return
+        self.app.push_screen(
+            Confirm(f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, for ever.", "delete"),
+            lambda sure: self.delete(run.path) if sure else None,
+        )
+
+    def delete(self, path: Path) -> None:
+        root = self.app.root  # type: ignore[attr-defined]
+
+        def remove() -> None:
+            delete_run(path, root)
+            self.app.call_from_thread(self.tell, f"{path.name} is deleted")
+            self.look_in_thread(set(), force=True)
+
+        if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
+            self.app.current_run = None  # type: ignore[attr-defined]
+        self.run_worker(remove, thread=True, group="delete", exit_on_error=False)
+
+
+def status_glyph(status: str, signs: Glyphs) -> str:
+    """The sign of a state; its word stands beside it wherever it is not obvious."""
+    return {
+        "created": signs.waiting,
+        "running": signs.live,
+        "paused": signs.paused,
+        "done": signs.done,
+        "stopped": signs.stopped,
+        "interrupted": signs.stopped,
+        "failed": signs.failed,
+    }.get(status, signs.lost)
+
+
+def run_lines(path: Path, run: Glance | None, width: int, chosen: bool, focused: bool, ascii: bool) -> list[Line]:
+    """The two lines; of a run that has not been looked at yet only its name is known."""
+    signs = glyphs(ascii)
+    cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
+    if run is None:
+        return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
+    far = how_far(run)
+    return [
+        [
+            cursor,
+            (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet")),
+            (
+                fit(visible(run.scenario), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis),
+                "accent" if chosen and focused else "strong",
+            ),
+            (f" {far}", "quiet"),
+        ],
+        [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)],
+    ]
+
+
+def how_far(run: Glance) -> str:
+    """1 240/5 000, or the state in a word and the step it was reached at."""
+    if run.status == "created":
+        return STATES["created"]
+    steps = f"{count(run.step)}/{count(run.steps)}" if run.going and run.steps else count(run.step) if run.step else ""
+    if run.status in ("running", "done"):
+        return steps
+    return f"{STATES.get(run.status, visible(run.status))} {steps}".rstrip()
+
+
+def second_line(run: Glance, room: int, ascii: bool) -> Line:
+    """loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s, or why it ended."""
+    ellipsis = glyphs(ascii).ellipsis
+    if run.status in ("failed", "lost", "unreadable") and run.reason:
+        return [(fit(visible(run.reason), room, ellipsis=ellipsis), "error")]
+    if run.value is None:
+        text = "waits for its first step" if run.going else run.reason
+        return [(fit(visible(text), room, ellipsis=ellipsis), "quiet")]
+    cells = max(0, min(CURVE_CELLS, room - BESIDE_IT))
+    value, name = number(run.value), visible(run.metric)
+    free = min(12, room - cells - 10 - width(value))  # the number is worth more than the end of its name
+    said = f"{cut(name if width(name) <= free else short(name), max(1, free))} {value}"
+    curve = spark(np.array(run.curve), cells, ascii) if len(run.curve) > 1 else " " * cells
+    return [
+        (fit(said, max(1, room - cells - 9), ellipsis=ellipsis), "plain"),
+        (f" {curve}", "accent" if run.going else "quiet"),
+        (f" {duration(run.seconds) if run.seconds else '':>7}", "quiet"),
+    ]
