@@ -12,8 +12,8 @@ from txlab.runs.primary_metric import validation_of
 from txlab.runs.reader import RunReader
 from txlab.tui.run_summary import glance
 from txlab.tui.screens.lab.describe import describe_run
-from txlab.tui.screens.lab.why import last_values
 from txlab.tui.screens.lab.runs import second_line
+from txlab.tui.screens.lab.why import last_values
 from txlab.tui.train_snapshot import Look, snapshot
 
 
