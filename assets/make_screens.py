@@ -183,9 +183,9 @@ async def draw_arena(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     await pilot.press("6")
     screen = app.screen
     assert isinstance(screen, ArenaScreen)
-    await until(pilot, lambda: screen.learning.match is not None)
+    await until(pilot, lambda: screen.session.experiment is not None)
     await pilot.press("space")
-    await until(pilot, lambda: screen.learning.updates > 300_000)
+    await until(pilot, lambda: screen.session.updates > 300_000)
     await pilot.press("space", "full_stop")
     await pilot.pause(0.5)
     save(app, folder, "arena")

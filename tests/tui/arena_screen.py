@@ -7,7 +7,8 @@ from typing import Any
 from recorded import settle
 from textual.pilot import Pilot
 
-from txlab.tui.screens.arena.learning import Learning
+from txlab.engine.rl.settings import Settings
+from txlab.tui.screens.arena.learners import GreedyWalk, LiveMatch
 from txlab.tui.screens.arena.screen import ArenaScreen
 
 
@@ -24,22 +25,19 @@ async def learn(pilot: Pilot[None], screen: ArenaScreen, updates: int) -> None:
     """So many updates of each learner, at once."""
     done: list[int] = []
 
-    def run(learning: Learning) -> None:
-        assert learning.match is not None
-        learning.match.run(updates)
-        learning.measured = 0.0
+    def run(live: LiveMatch) -> None:
+        live.run(updates)
         done.append(1)
 
-    screen.learning.order(run)
+    screen.session.order(run)
     await settle(pilot, lambda: bool(done) and quiet(screen), 600)
 
 
 def quiet(screen: ArenaScreen) -> bool:
     """Nothing is being done, and what there is is on the screen."""
-    learning = screen.learning
-    if learning.orders or learning.alive or not learning.taken:
+    if not screen.session.idle or screen.picture is None:
         return False
-    return screen.look is not None and (screen.at is not None or screen.replaying or screen.frame is screen.look.frame)
+    return screen.at is not None or screen.replaying or screen.frame is screen.picture.frame
 
 
 async def order(pilot: Pilot[None], screen: ArenaScreen, *keys: str) -> None:
@@ -49,3 +47,13 @@ async def order(pilot: Pilot[None], screen: ArenaScreen, *keys: str) -> None:
 
 def notices(app: Any) -> str:
     return "\n".join(str(notice.message) for notice in app._notifications)
+
+
+def settings_of(screen: ArenaScreen) -> list[Settings]:
+    assert screen.session.experiment is not None
+    return screen.session.experiment.settings
+
+
+def walks(screen: ArenaScreen) -> list[GreedyWalk]:
+    assert screen.session.experiment is not None
+    return screen.session.experiment.greedy_walks()

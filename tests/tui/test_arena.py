@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from arena_screen import learn, notices, opened, order, quiet
+from arena_screen import learn, notices, opened, order, quiet, settings_of, walks
 from picture import text_of
 from recorded import app_on, settle
 
 from txlab.drawing.world_scene import SHOWS
-from txlab.tui.screens.arena import actions as arena_hands
-from txlab.tui.screens.arena.learning import PACES
+from txlab.tui.screens.arena import worlds
 from txlab.tui.screens.base_screens import NavigationLine
+from txlab.tui.session import PACES
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -50,8 +50,8 @@ async def test_one_update_shows_its_numbers_under_the_rules_letters(tmp_path: Pa
         assert "α" in letters
         assert numbers[letters.index("α") :].split()[0] == ".5"
         assert numbers[letters.index(" r ") + 1 :].split()[0] in ("−1", "−100")
-        assert screen.look is not None
-        assert screen.look.frame.facts["updates"] == [1, 1]
+        assert screen.picture is not None
+        assert screen.picture.frame.facts["updates"] == [1, 1]
 
 
 async def test_space_runs_and_pauses_and_the_speed_is_shown(tmp_path: Path) -> None:
@@ -60,34 +60,34 @@ async def test_space_runs_and_pauses_and_the_speed_is_shown(tmp_path: Path) -> N
         screen = await opened(pilot)
         assert "as fast as it goes" in text_of(app)
         await pilot.press("space")
-        await settle(pilot, lambda: screen.learning.updates > 1000, 300)
+        await settle(pilot, lambda: screen.session.updates > 1000, 300)
         assert "space pause" in text_of(app)
         await settle(pilot, lambda: "updates/s" in text_of(app), 300)
         await pilot.press("space")
         await settle(pilot, lambda: quiet(screen), 300)
-        stood = screen.learning.updates
+        stood = screen.session.updates
         await pilot.pause(0.1)
-        assert screen.learning.updates == stood
+        assert screen.session.updates == stood
         await pilot.press(*["minus"] * len(PACES))
         assert "one update a key" in text_of(app)
         await pilot.press("s")
         await settle(pilot, lambda: list(tmp_path.glob("*.svg")), 300)
         await order(pilot, screen, "space")
-        assert screen.learning.updates == stood + 1
+        assert screen.session.updates == stood + 1
         await pilot.press("plus", "plus")
-        assert screen.learning.pace == PACES[2]
+        assert screen.session.pace == PACES[2]
 
 
 async def test_each_step_is_seen_at_a_few_updates_a_second(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.learning.pace = PACES[3]
+        screen.session.pace = PACES[3]
         await pilot.press("space")
-        await settle(pilot, lambda: screen.learning.updates >= 6, 300)
+        await settle(pilot, lambda: screen.session.updates >= 6, 300)
         await pilot.press("space")
         await settle(pilot, lambda: quiet(screen), 300)
-        steps = screen.learning.recording.steps
+        steps = screen.session.recording.steps
         assert steps[:5] == list(range(5)), steps
 
 
@@ -100,21 +100,21 @@ async def test_the_learners_part_and_bend_round_a_wall(tmp_path: Path, size: tup
         await learn(pilot, screen, 60_000)
         assert screen.curves[1].greedy_returns[-1] == -13  # along the edge
         assert screen.curves[0].returns[-20:].mean() > screen.curves[1].returns[-20:].mean()  # SARSA explores safely
-        (path, value, fate) = screen.learning.greedy_paths()[1]
+        (path, value, fate) = walks(screen)[1]
         world = screen.world
         assert world is not None
         assert (value, fate) == (-13, "")
         crossed = world.layout.state_at(2, 5)
         assert crossed in path
-        before = screen.learning.updates
+        before = screen.session.updates
         await pilot.press("m")
         screen.cursor = (2, 5)
         await order(pilot, screen, "number_sign")
         assert screen.world is not None
         assert screen.world.layout.state_at(2, 5) is None
-        assert screen.learning.updates == before  # nothing was forgotten
+        assert screen.session.updates == before  # nothing was forgotten
         await learn(pilot, screen, 60_000)
-        (path, value, _) = screen.learning.greedy_paths()[1]
+        (path, value, _) = walks(screen)[1]
         assert value == -15
         places = [tuple(screen.world.layout.place[state, 1:].tolist()) for state in path]
         assert (2, 5) not in places
@@ -134,7 +134,7 @@ async def test_an_impossible_edit_is_refused_and_nothing_is_lost(tmp_path: Path)
         screen.cursor = (2, 11)  # the one way to the goal
         await order(pilot, screen, "number_sign")
         assert screen.world is world
-        assert screen.learning.updates == 500
+        assert screen.session.updates == 500
         assert len(notices(app).splitlines()) == 1, notices(app)
         screen.cursor = (0, 0)
         await order(pilot, screen, "h")
@@ -156,13 +156,13 @@ async def test_the_greedy_walk_tells_what_it_earns(tmp_path: Path, monkeypatch: 
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await learn(pilot, screen, 60_000)
-        monkeypatch.setattr(arena_hands, "WALK", 0.02)
+        monkeypatch.setattr(worlds, "WALK", 0.02)
         await pilot.press("g")
-        await settle(pilot, lambda: len(screen.walked.get(1, ())) > 3, 300)
+        await settle(pilot, lambda: len(screen.worlds.walked.get(1, ())) > 3, 300)
         assert "the greedy policy walks" in text_of(app)
         await settle(pilot, lambda: "Q-learning: greedy return −13 in 13 steps" in notices(app), 600)
         await order(pilot, screen, "full_stop")
-        assert not screen.walked
+        assert not screen.worlds.walked
 
 
 async def test_why_answers_for_the_last_update_and_for_a_chosen_cell(tmp_path: Path) -> None:
@@ -186,17 +186,17 @@ async def test_numbers_are_turned_and_typed_while_it_learns(tmp_path: Path) -> N
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await order(pilot, screen, "p", "left")
-        assert screen.learning.settings_now()[0].alpha == 0.4
+        assert settings_of(screen)[0].alpha == 0.4
         await order(pilot, screen, "down", "right", "right")
-        assert screen.learning.settings_now()[0].epsilon == 0.3
+        assert settings_of(screen)[0].epsilon == 0.3
         await order(pilot, screen, "tab", "up", "greater_than_sign")
-        assert screen.learning.settings_now()[1].alpha == 0.7
+        assert settings_of(screen)[1].alpha == 0.7
         await pilot.press("enter", *["backspace"] * 3, *"1/4", "enter")
         await settle(pilot, lambda: quiet(screen))
-        assert screen.learning.settings_now()[1].alpha == 0.25
+        assert settings_of(screen)[1].alpha == 0.25
         await pilot.press("enter", *["backspace"] * 4, *"-7", "enter")
         await settle(pilot, lambda: "7" in notices(app), 300)
-        assert screen.learning.settings_now()[1].alpha == 0.25
+        assert settings_of(screen)[1].alpha == 0.25
 
 
 async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
         assert screen.sides == 2
         await learn(pilot, screen, 100)
         await order(pilot, screen, "n")
-        assert screen.learning.updates == 0
+        assert screen.session.updates == 0
         assert screen.curves[0].episodes.size == 0
 
 
@@ -247,18 +247,18 @@ async def test_other_worlds_are_opened_and_bad_ones_are_one_sentence(tmp_path: P
         screen = await opened(pilot)
         await learn(pilot, screen, 200)
         cliff = screen.world
-        screen.open_world({"file": str(bad)})
+        screen.choice.open_world({"file": str(bad)})
         await settle(pilot, lambda: bool(notices(app)), 300)
         assert "slip" in notices(app)
         assert screen.world is cliff
-        assert screen.learning.updates == 200
+        assert screen.session.updates == 200
         await pilot.press("o")
         await settle(pilot, lambda: app.screen is not screen, 300)
         await pilot.press(*"frozen lake", "enter")
         await settle(pilot, lambda: screen.world is not cliff and quiet(screen), 300)
         assert screen.world is not None
         assert screen.world.name == "frozen-lake"
-        assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning"]
+        assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning"]
 
 
 async def test_worlds_that_are_no_maps_are_drawn_and_not_edited(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ async def test_worlds_that_are_no_maps_are_drawn_and_not_edited(tmp_path: Path) 
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
         for name in ("taxi", "gambler", "car-rental", "bias"):
-            screen.open_world({"name": name})
+            screen.choice.open_world({"name": name})
             await settle(
                 pilot, lambda name=name: screen.world is not None and screen.world.name == name and quiet(screen), 300
             )
@@ -302,16 +302,16 @@ async def test_leaving_ends_the_learning_at_once(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
         await pilot.press("space")
-        await settle(pilot, lambda: screen.learning.updates > 100, 300)
-        learning = screen.learning
+        await settle(pilot, lambda: screen.session.updates > 100, 300)
+        session = screen.session
         alive = threading.active_count()
     end = time.monotonic() + 5
-    while learning.alive and time.monotonic() < end:
+    while session.alive and time.monotonic() < end:
         time.sleep(0.01)
-    assert not learning.alive
-    stood = learning.updates
+    assert not session.alive
+    stood = session.updates
     time.sleep(0.1)
-    assert learning.updates == stood
+    assert session.updates == stood
     assert threading.active_count() <= alive
 
 
@@ -332,17 +332,17 @@ async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> No
         screen = await opened(pilot)
         await learn(pilot, screen, 5000)
         await pilot.press("b")
-        await settle(pilot, lambda: screen.banding.idle and len(screen.bands) == 2, 600)
-        mean, low, high = screen.bands[0]
+        await settle(pilot, lambda: screen.below.banding.idle and len(screen.below.bands) == 2, 600)
+        mean, low, high = screen.below.bands[0]
         assert len(mean) >= 200
         assert (low <= mean).all()
         assert (mean <= high).all()
         assert "30 seeds" in text_of(app)
         await order(pilot, screen, "less_than_sign")  # another α: other bands
-        await settle(pilot, lambda: screen.banding.idle and len(screen.bands) == 2, 600)
-        assert (screen.bands[0][0] != mean[: len(screen.bands[0][0])]).any()
+        await settle(pilot, lambda: screen.below.banding.idle and len(screen.below.bands) == 2, 600)
+        assert (screen.below.bands[0][0] != mean[: len(screen.below.bands[0][0])]).any()
         await pilot.press("b")
-        assert not screen.bands
+        assert not screen.below.bands
 
 
 async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -350,11 +350,11 @@ async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_ea
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        await settle(pilot, lambda: not screen.learning.alive)
+        await settle(pilot, lambda: not screen.session.alive)
         done = threading.Event()
-        other = threading.Thread(target=screen.learning.order, args=(lambda _: done.set(),), daemon=True)
+        other = threading.Thread(target=screen.session.order, args=(lambda _: done.set(),), daemon=True)
         other.start()
         time.sleep(0.05)  # the event loop does nothing meanwhile, and then has an order of its own
-        screen.learning.go(False)
+        screen.session.pause()
         await settle(pilot, done.is_set)
         assert done.is_set()

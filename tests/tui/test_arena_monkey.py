@@ -44,10 +44,10 @@ async def test_random_keys_in_the_arena_break_nothing(tmp_path: Path, monkeypatc
                 break
             await pilot.press("escape")
         assert len(app.screen_stack) == 1
-        screen.learning.go(False)
+        screen.session.pause()
         for _ in range(600):
-            if screen.making.idle and not screen.learning.alive:
+            if screen.choice.making.idle and not screen.session.alive:
                 break
             await pilot.pause(0.05)
-        assert not screen.learning.alive
+        assert not screen.session.alive
         assert app._exception is None

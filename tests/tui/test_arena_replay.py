@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arena_screen import notices, opened, order, quiet
+from arena_screen import notices, opened, order, quiet, settings_of
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
@@ -16,9 +16,8 @@ from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
-from txlab.tui.screens.arena.learning import expected_return
-from txlab.tui.screens.arena.live import learners_of
-from txlab.tui.screens.arena.memory import CIRCLES, LOST, MOST_FRAMES, MOST_POINTS, Recording, Returns, fate_of
+from txlab.tui.screens.arena.learners import CIRCLES, LOST, MOST_POINTS, Returns, expected_return, fate_of
+from txlab.tui.screens.arena.recorded import learners_of
 from txlab.tui.screens.arena.screen import ArenaScreen
 from txlab.tui.widgets.why import WhyScreen
 from txlab.tui.widgets.world import WorldView
@@ -91,7 +90,7 @@ async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) ->
         await settle(pilot, lambda: app.screen is not screen, 300)
         assert "controlled" in text_of(app) or "planned" in text_of(app)
         await pilot.press("escape")
-        screen.open_world({"name": "frozen-lake"})
+        screen.choice.open_world({"name": "frozen-lake"})
         await settle(pilot, lambda: not screen.replaying and "Frozen lake" in text_of(app), 300)
         await order(pilot, screen, "full_stop")
         assert app._exception is None
@@ -109,23 +108,23 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         assert "l goes on" in notices(app)
         await order(pilot, screen, "l")
         assert not screen.replaying
-        assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning", "expected-sarsa"]
-        assert {each.alpha for each in screen.learning.settings_now()} == {0.5}
-        assert screen.learning.updates == 0
+        assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning", "expected-sarsa"]
+        assert {each.alpha for each in settings_of(screen)} == {0.5}
+        assert screen.session.updates == 0
         await order(pilot, screen, "full_stop")
-        assert screen.learning.updates == 1
+        assert screen.session.updates == 1
         await pilot.press("tab", "tab", "u")  # the third of three has rules, too
         assert len(app.screen_stack) == 2
         await pilot.press("escape")
         await order(pilot, screen, "a")
-        assert [each.rule for each in screen.learning.settings_now()] == ["sarsa", "q-learning"]
+        assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning"]
         app.current_run = root / "planned"
         await settle(pilot, lambda: screen.replaying and screen.sides == 1, 300)
         await pilot.press("m")
         await settle(pilot, lambda: screen.editing and quiet(screen), 300)
-        assert [each.rule for each in screen.learning.settings_now()] == ["value-iteration"]
-        assert screen.learning.match is not None
-        assert screen.learning.match.world.name == "gridworld"
+        assert [each.rule for each in settings_of(screen)] == ["value-iteration"]
+        assert screen.session.experiment is not None
+        assert screen.session.experiment.world.name == "gridworld"
         assert app._exception is None
 
 
@@ -164,10 +163,10 @@ async def test_a_run_of_another_kind_leaves_the_learners_alone(tmp_path: Path) -
     app = app_on(tmp_path, run)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        await settle(pilot, lambda: screen.foreign, 300)
+        await settle(pilot, lambda: not screen.run_panel.watching, 300)
         assert not screen.replaying
         await order(pilot, screen, "full_stop")
-        assert screen.learning.updates == 1
+        assert screen.session.updates == 1
         assert not notices(app)
 
 
@@ -224,20 +223,6 @@ def test_learners_of_a_run_are_those_that_the_arena_has() -> None:
     assert "true on-line" not in said
     with pytest.raises(LabError):
         learners_of({"sides": "none"})
-
-
-def test_a_long_learning_keeps_few_frames_of_all_of_it() -> None:
-    from txlab.experiments.protocol import Frame
-
-    recording = Recording()
-    for step in range(5000):
-        recording.add(Frame(step, {"0/v": np.zeros(10)}), None)  # type: ignore[arg-type]
-    assert len(recording.frames) <= MOST_FRAMES
-    assert recording.steps[0] == 0
-    assert recording.steps[-1] > 4900
-    found = recording.at(2500)
-    assert found is not None
-    assert abs(found[0].step - 2500) < 50
 
 
 def test_returns_are_means_over_blocks_and_none_is_lost() -> None:

@@ -159,7 +159,7 @@ class Session(Generic[E]):
             self.recording = Recording()
             self.speed, self.counted, self.chunk = 0.0, (0.0, 0), 1
 
-        self._order(work, "begin")
+        self._order(work)
 
     def order(self, work: Callable[[E], object], name: object = None) -> None:
         """Do this between two updates, then show what there is; dropped where there is no experiment.

@@ -7,24 +7,38 @@ now go on until the new world is there, and stay where it cannot be made.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.binding import Binding
 
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.tui.latest_task import Lane
-from txlab.tui.screens.arena.replay import ReplayScreen, world_from
+from txlab.tui.panel import Panel
+from txlab.tui.screens.arena.recorded import world_from
+from txlab.tui.screens.dialogs import AskValue, Choose
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.arena.screen import ArenaScreen
 
 A_FILE, OTHERS = "a file with a map…", "by name, with options…"
 MOST_RUNS = 12
 
 
-class ChoosingScreen(ReplayScreen):
-    """o opens another world."""
+class WorldChoice(Panel):
+    """o opens another world, or a recorded run."""
 
-    def __init__(self) -> None:
+    KEYS: ClassVar = (Binding("o", "open", "world", id="arena.open"),)
+    DEFAULT_CSS = "WorldChoice { display: none; }"
+
+    def __init__(self, arena: ArenaScreen) -> None:
         super().__init__()
-        self.making = Lane(self, "world", lambda sentence: self.tell(sentence, "error"))
+        self.arena = arena
+        self.making = Lane(arena, "world", lambda sentence: self.tell(sentence, "error"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.arena.editing
 
     def action_open(self) -> None:
         """Another world, or a recorded run."""
@@ -32,12 +46,10 @@ class ChoosingScreen(ReplayScreen):
         self.making.want(lambda _: choices(root), self.offer)
 
     def offer(self, found: tuple[list[tuple[str, str]], dict[str, Path]]) -> None:
-        from txlab.tui.screens.dialogs import AskValue, Choose
-
-        if self.app.screen is not self:
+        if self.app.screen is not self.arena:
             return
         worlds, runs = found
-        now = self.world.name if self.world is not None and not self.replaying else ""
+        now = self.arena.world.name if self.arena.world is not None and not self.arena.replaying else ""
         rows = [(name, about, name == now) for name, about in worlds]
         rows += [(A_FILE, "drawn as text, UTF-8", False)]
         rows += [(OTHERS, "frozen-lake slippery=false, gymnasium:Blackjack-v1", False)]
@@ -48,19 +60,11 @@ class ChoosingScreen(ReplayScreen):
                 question = AskValue("Which file?", "a map drawn as text")
                 self.app.push_screen(question, lambda path: self.open_world({"file": path.strip()}) if path else None)
             elif name == OTHERS:
-                question = AskValue(
-                    "Which world?",
-                    "its name, then options: windy moves=king, or gymnasium:Taxi-v4",
-                    "",
-                    lambda text: str(told(text)["name"]),
-                )
-                self.app.push_screen(question, lambda text: self.open_world(told(text)) if text else None)
+                about = "its name, then options: windy moves=king, or gymnasium:Taxi-v4"
+                question = AskValue("Which world?", about, "", lambda text: str(table_of(text)["name"]))
+                self.app.push_screen(question, lambda text: self.open_world(table_of(text)) if text else None)
             elif name in runs:
-                self.foreign, self.replaying = False, False
-                if self.app.current_run == runs[name]:  # type: ignore[attr-defined]
-                    self.read_at = (-1, -1)
-                    self.wants_read()
-                self.app.current_run = runs[name]  # type: ignore[attr-defined]
+                self.arena.look_at_run(runs[name])
             elif name:
                 self.open_world({"name": name})
 
@@ -70,19 +74,14 @@ class ChoosingScreen(ReplayScreen):
         """The world of a [world] table, with the learners of now beginning anew in it."""
 
         def opened(world: World) -> None:
-            if self.replaying:
-                self.back_to_the_learners()
-            self.end_walk()
-            self.editing = False
-            self.bands.clear()
-            self.learning.order(lambda learning: learning.move_to(world, table), "world")
+            self.arena.enter_world(world, table)
             for note in world.notes:
                 self.tell(note)
 
         self.making.want(lambda _: world_from(table), opened)
 
 
-def told(text: str) -> dict[str, Any]:
+def table_of(text: str) -> dict[str, Any]:
     """`windy moves=king` as a [world] table."""
     words = text.split()
     if not words:

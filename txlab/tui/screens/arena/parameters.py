@@ -1,14 +1,23 @@
-"""The numbers of a learner that a person may turn: which there are for a rule, and the steps they are turned in."""
+"""The learners' rules and parameters: which there are, the stops they are turned through, and the keys that do it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from txlab.engine.rl.settings import RULES, numbers
+from textual.binding import Binding
+
+from txlab.drawing.update_lines import compact
+from txlab.engine.rl.settings import RULES, TITLES, Settings, numbers
 from txlab.errors import LabError
+from txlab.tui.panel import Panel
+from txlab.tui.screens.arena.learners import LiveMatch, told_of
+from txlab.tui.screens.dialogs import AskValue, Choose
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.arena.screen import ArenaScreen
 
 
 @dataclass(frozen=True)
@@ -54,17 +63,14 @@ PLANNED = ("value-iteration", "policy-iteration", "evaluation")
 
 def parameters(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """Those that mean something to the rule and the policy of a side, as a frame tells of it, and have a value."""
-    found = meant(told)
-    return tuple(each for each in found if isinstance(told.get(each.name), (int, float))) or found
-
-
-def meant(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
     rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
     if rule in PLANNED:
-        return (GAMMA,)
-    if "n" in told and rule not in RULES:  # n-step TD, of a recorded prediction
-        return (ALPHA, STEPS, GAMMA)
-    return (*(BY_NAME[name] for name in numbers(rule, policy)), GAMMA)
+        meant: tuple[Parameter, ...] = (GAMMA,)
+    elif "n" in told and rule not in RULES:  # n-step TD, of a recorded prediction
+        meant = (ALPHA, STEPS, GAMMA)
+    else:
+        meant = (*(BY_NAME[name] for name in numbers(rule, policy)), GAMMA)
+    return tuple(each for each in meant if isinstance(told.get(each.name), (int, float))) or meant
 
 
 def typed(text: str) -> float:
@@ -77,3 +83,131 @@ def typed(text: str) -> float:
     if not abs(value) < 1e12:
         raise LabError(f"{text.strip()[:40]!r} is no number that can be used; write one such as 0.5 or 1/3")
     return value
+
+
+class ParametersPanel(Panel):
+    """p turns the parameters of the chosen side with the arrows; u gives it another rule, a adds a second side."""
+
+    KEYS: ClassVar = (
+        Binding("p", "turn_mode", "turn", id="arena.turn"),
+        Binding("u,r", "rule", "rule", id="arena.rule", key_display="u"),
+        Binding("a", "second", "second side", id="arena.second"),
+        Binding("less_than_sign", "turn(-1)", "turn down", id="arena.turn-down", key_display="<", show=False),
+        Binding("greater_than_sign", "turn(1)", "turn up", id="arena.turn-up", key_display=">", show=False),
+        Binding("up", "choose(-1)", "cursor up", id="arena.up", show=False),
+        Binding("down", "choose(1)", "cursor down", id="arena.down", show=False),
+        Binding("left", "turn_chosen(-1)", "cursor left", id="arena.left", show=False),
+        Binding("right", "turn_chosen(1)", "cursor right", id="arena.right", show=False),
+    )
+    DEFAULT_CSS = "ParametersPanel { display: none; }"
+
+    def __init__(self, arena: ArenaScreen) -> None:
+        super().__init__()
+        self.arena = arena
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("choose", "turn_chosen"):  # else the arrows move the cursor
+            return self.arena.turning is not None and not self.arena.editing
+        return action not in ("turn_mode", "rule") or not self.arena.editing
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "arena.turn" and self.arena.turning is not None:
+            return "done"
+        if binding.id == "arena.second" and self.arena.sides > 1:
+            return "one side" if self.arena.sides < 3 else "without it"
+        return binding.description
+
+    # Parameters.
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """What the frame says about the chosen side."""
+        return told_of(self.arena.facts, self.arena.side)
+
+    @property
+    def chosen(self) -> Parameter | None:
+        """The parameter that the arrows turn."""
+        known, place = parameters(self.told), self.arena.turning
+        return known[min(place, len(known) - 1)] if place is not None else None
+
+    def action_turn_mode(self) -> None:
+        """The arrows turn the parameters of this side: up and down choose, left and right turn, enter types."""
+        if self.arena.turning is not None:
+            self.arena.turning = None
+        elif self.arena.live():
+            self.arena.turning = 0
+        self.arena.refresh_bindings()
+        self.arena.worlds.show_heads()
+
+    def action_choose(self, by: int) -> None:
+        self.arena.turning = ((self.arena.turning or 0) + by) % len(parameters(self.told))
+        self.arena.worlds.show_heads()
+
+    def action_turn_chosen(self, by: int) -> None:
+        self.action_turn(by)
+
+    def action_turn(self, by: int) -> None:
+        """The chosen parameter a stop up or down."""
+        if not self.arena.live():
+            return
+        if self.arena.turning is None:
+            self.action_turn_mode()
+        parameter = self.chosen
+        value = self.told.get(parameter.name) if parameter is not None else None
+        if parameter is not None and isinstance(value, (int, float)):
+            self.set(parameter, parameter.turned(float(value), by))
+
+    def set(self, parameter: Parameter, value: float) -> None:
+        side, session = self.arena.side, self.arena.session
+
+        def work(live: LiveMatch) -> None:
+            live.set(side, parameter.name, value)
+            session.say(self.arena.settings_changed)
+
+        session.order(work, (parameter.name, side))
+
+    def type(self) -> None:
+        """The chosen parameter, written."""
+        parameter = self.chosen
+        if parameter is None or not self.arena.live():
+            return
+        value = self.told.get(parameter.name)
+        start = compact(float(value)).replace("−", "-") if isinstance(value, (int, float)) else ""
+        self.app.push_screen(
+            AskValue(f"{parameter.letter} ({parameter.name})", parameter.about, start, lambda t: f"= {typed(t):g}"),
+            lambda text: self.set(parameter, typed(text)) if text else None,
+        )
+
+    # Rules and sides.
+
+    def action_rule(self) -> None:
+        """Another rule for this side; its tables begin anew, for those of one rule mean nothing to another."""
+        from txlab.engine.rl.rules.all import AGENTS
+
+        if not self.arena.live():
+            return
+        side, now, session = self.arena.side, self.told.get("rule"), self.arena.session
+        names = {TITLES[rule]: rule for rule in RULES if rule in AGENTS}
+
+        def choose(title: str | None) -> None:
+            if title in names:
+                session.order(lambda live: live.change_rule(side, names[title]))
+                self.app.call_later(self.arena.settings_changed)
+
+        which = "" if self.arena.sides == 1 else f" in the place of {self.told.get('title', 'this one')}"
+        rows = [(title, rule, rule == now) for title, rule in names.items()]
+        self.app.push_screen(Choose(f"Which rule{which}?", rows), choose)
+
+    def action_second(self) -> None:
+        """Add a second learner beside the first (both begin anew: only after equally many updates they can be
+        compared), or take the side that is chosen away."""
+        if self.arena.live():
+            side, many = self.arena.side, self.arena.sides
+            self.arena.side = 0
+
+            def other(old: LiveMatch) -> LiveMatch:
+                if many > 1:
+                    return old.another([each for place, each in enumerate(old.settings) if place != side])
+                return old.another([*old.settings[:1], Settings("q-learning")])
+
+            self.arena.begin(other)

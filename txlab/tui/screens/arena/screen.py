@@ -1,31 +1,63 @@
 """Screen 6, Arena: learners beside each other in one world, their values, their paths, and the rule with its numbers.
 
-Notable: this file has the keys. What is shown is in arena_showing.py, what a person does in arena_hands.py, the editor
-in arena_editing.py, recorded runs in arena_replay.py and on from them in arena_live.py, other worlds in
-arena_choosing.py; learning is in a thread of its own (arena_learning.py).
+What is shown is one frame with its world and its curves (`look_at`), whether the session has made it a moment ago, it
+is looked at again on the time line, or it was read from a run. This file says what is looked at and who draws what of
+it; the panels have the keys.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
 
+from txlab.engine.explain import Explanation
 from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.world import World
+from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
+from txlab.experiments.protocol import Frame
+from txlab.tui.panel import ROUTED, Panel
+from txlab.tui.run_panel import RunPanel
 from txlab.tui.run_summary import GOING
 from txlab.tui.screen_registry import ROOMS
-from txlab.tui.screens.arena.learning import Learning
-from txlab.tui.screens.arena.live import LiveScreen
+from txlab.tui.screens.arena.choosing import WorldChoice
+from txlab.tui.screens.arena.curves import CurvesPanel
+from txlab.tui.screens.arena.editor import EditorPanel
+from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
+from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
+from txlab.tui.screens.arena.plan import RULE_LINES, Plan, plan
+from txlab.tui.screens.arena.recorded import Reading, RecordedWorlds, explain_frame, learners_of
+from txlab.tui.screens.arena.session_panel import SessionPanel
+from txlab.tui.screens.arena.words import update_lines
+from txlab.tui.screens.arena.worlds import WorldsPanel
+from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.words import Words
+from txlab.tui.session import Picture, Session
+from txlab.tui.widgets.why import ask_why
 
-RUNS = {"run.pause", "run.step"}  # which act on a recorded run while it goes on
-HANDS = RUNS | {
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+
+AROUND = 5  # lines that are not between the header and the time line: those two, navigation, its rule, the keys
+RUN_KEYS = {"run.pause", "run.step"}  # which act on a recorded run while it goes on
+LIVE_KEYS = RUN_KEYS | {
     *("arena.slower", "arena.new", "arena.turn", "arena.rule", "arena.second", "arena.greedy", "arena.bands"),
     "arena.edit",
 }
-EDITS = {"put", "reward", "slip"}
+EDIT_KEYS = {
+    *("arena.wall", "arena.floor", "arena.goal", "arena.hole", "arena.cliff", "arena.start", "arena.reward"),
+    *("run.pause", "arena.slip", "arena.leave", "screen.help"),
+}
 
 
-class ArenaScreen(LiveScreen):
+class ArenaScreen(BenchScreen):
     """Opens on the cliff, SARSA at the left, Q-learning at the right, ready to run."""
 
     CSS_PATH = "arena.tcss"
@@ -35,121 +67,393 @@ class ArenaScreen(LiveScreen):
         "sign (@ in ASCII) is the learner, the star (G) the goal, a green bar at the left a trace. Space runs, . "
         "makes one update, - and + change the speed. Below the worlds stands the rule with the numbers of the last "
         "update under its letters; w says the same of the cell under the cursor (arrows, or a click). p turns the "
-        "numbers of a side: up and down choose, left and right turn, enter types. m changes the map while they learn "
-        "on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. y goes through the layers of a "
-        "world that has several. On-line is what episodes earned while exploring; greedy, what the best actions would "
-        "earn without. Of a recorded run, l goes on by hand: its world, and its learners anew."
+        "parameters of a side: up and down choose, left and right turn, enter types. m changes the map while they "
+        "learn on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. y goes through the layers "
+        "of a world that has several. On-line is what episodes earned while exploring; greedy, what the best actions "
+        "would earn without. Of a recorded run, l goes on by hand: its world, and its learners anew."
     )
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (
+        EditorPanel, SessionPanel, ParametersPanel, WorldsPanel, CurvesPanel, WorldChoice, RunPanel,
+    )  # fmt: skip
+    KEY_ORDER: ClassVar[tuple[str, ...]] = (
+        "arena.live", "run.pause", "arena.leave", "arena.wall", "arena.floor", "arena.goal", "arena.hole",
+        "arena.cliff", "arena.start", "screen.picture", "arena.reward", "arena.slip", "run.step", "arena.slower",
+        "arena.faster", "arena.side", "arena.edit", "screen.why", "arena.layer", "arena.greedy", "arena.open",
+        "arena.play", "arena.turn", "arena.rule", "arena.view", "arena.new", "arena.bands", "arena.second",
+        "arena.curves", "time.earlier", "time.later",
+    )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l", "live", "go on by hand", id="arena.live"),
-        Binding("space", "pause", "run", id="run.pause", key_display="space"),
         Binding("escape", "leave", "done", id="arena.leave", key_display="esc"),
-        Binding("number_sign", "put('#')", "wall", id="arena.wall", key_display="#"),
-        Binding("full_stop", "put('.')", "floor", id="arena.floor", key_display="."),
-        Binding("g", "put('G')", "goal", id="arena.goal"),
-        Binding("h", "put('H')", "hole", id="arena.hole"),
-        Binding("c", "put('C')", "cliff", id="arena.cliff"),
-        Binding("s", "put('S')", "start", id="arena.start"),
-        Binding("s", "picture", "picture", id="screen.picture", show=False),  # else the start above would hide it
-        Binding("r", "reward", "reward", id="arena.reward"),
-        Binding("p", "slip", "slip", id="arena.slip"),
-        Binding("full_stop", "step", "update", id="run.step", key_display="."),
-        Binding("minus", "pace(-1)", "speed", id="arena.slower", key_display="- +"),
-        Binding("plus,equals_sign", "pace(1)", "faster", id="arena.faster", key_display="+", show=False),
+        Binding("s", "picture", "picture", id="screen.picture", show=False),  # after the editor's start
         Binding("tab", "side", "side", id="arena.side"),
-        Binding("m", "edit", "edit map", id="arena.edit"),
         Binding("w", "why", "why", id="screen.why"),
-        Binding("y", "layer", "layer", id="arena.layer"),
-        Binding("g", "greedy", "greedy run", id="arena.greedy"),
-        Binding("o", "open", "world", id="arena.open"),
         Binding("t", "play", "tic-tac-toe", id="arena.play"),
-        Binding("p", "turn_mode", "turn", id="arena.turn"),
-        Binding("u,r", "rule", "rule", id="arena.rule", key_display="u"),
-        Binding("v", "view", "show", id="arena.view"),
-        Binding("n", "forget", "new", id="arena.new"),
-        Binding("b", "bands", "band", id="arena.bands"),
-        Binding("a", "second", "second side", id="arena.second"),
-        Binding("c", "curves", "curves", id="arena.curves"),
-        Binding("left_square_bracket", "timeline('earlier')", "earlier, later", id="time.earlier", key_display="[ ]"),
-        Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]", show=False),
-        Binding("up", "move(-1, 0)", "cursor up", id="arena.up", show=False),
-        Binding("down", "move(1, 0)", "cursor down", id="arena.down", show=False),
-        Binding("left", "move(0, -1)", "cursor left", id="arena.left", show=False),
-        Binding("right", "move(0, 1)", "cursor right", id="arena.right", show=False),
-        Binding("less_than_sign", "turn(-1)", "turn down", id="arena.turn-down", key_display="<", show=False),
-        Binding("greater_than_sign", "turn(1)", "turn up", id="arena.turn-up", key_display=">", show=False),
         Binding("enter", "enter", "type it", id="arena.enter"),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.session: Session[LiveMatch] = Session(self, self.show_picture, lambda error: self.tell(error, "error"))
+        self.picture: Picture[LiveMatch] | None = None  # the newest of the live learners
+        self.frame: WorldFrame | None = None  # what is shown
+        self.curves: tuple[ReturnCurves, ...] = ()
+        self.replaying = False  # what is shown is of a recorded run
+        self.standing: tuple[str, int, int] = ("", 0, 0)  # of that run: status, step, steps in all
+        self.trouble = ""
+        self.recorded = RecordedWorlds()
+        self.side = 0
+        self.cursor: tuple[int, int] | None = None
+        self.turning: int | None = None  # which parameter the arrows turn
+        self.editing = False
+        self.planned: Plan | None = None
+        self.header, self.worlds, self.below = SessionPanel(self), WorldsPanel(self), CurvesPanel(self)
+        self.parameters, self.editor, self.choice = ParametersPanel(self), EditorPanel(self), WorldChoice(self)
+        self.run_panel = RunPanel(self)
+
+    def compose_body(self) -> ComposeResult:
+        yield self.header
+        yield self.worlds
+        with Vertical(id="rule"):
+            yield Rule()
+            yield Words(id="update")
+        yield self.below
+        yield from (self.parameters, self.editor, self.choice, self.run_panel)
+
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
-        self.learning.order(open_cliff)
+        self.begin_with_the_cliff()
         self.show_header()
+
+    # Where what is shown comes from: the session…
+
+    def begin_with_the_cliff(self) -> None:
+        """What one sees first."""
+
+        def make(_: LiveMatch | None) -> LiveMatch:
+            from txlab.engine.rl.worlds import world_named
+
+            settings = [Settings("sarsa"), Settings("q-learning")]
+            return LiveMatch(world_named("cliff"), {"name": "cliff"}, settings, 0, lambda: self.session.running)
+
+        self.session.begin(make)
+
+    def begin(self, make: Callable[[LiveMatch], LiveMatch]) -> None:
+        """Other learners, or those of now in another world."""
+        self.worlds.end_walk()
+        self.session.begin(lambda old: make(old) if old is not None else old)  # type: ignore[arg-type, return-value]
+
+    def show_picture(self, picture: Picture[LiveMatch]) -> None:
+        """What the session has made."""
+        known, self.picture = self.picture, picture
+        fresh = known is None or known.experiment is not picture.experiment
+        if known is None or known.running != picture.running:
+            self.refresh_bindings()
+        if self.replaying:
+            return
+        if fresh:
+            self.begin_anew()
+        self.curves = picture.experiment.curves
+        steps = np.asarray(picture.steps, np.int64)
+        self.run_panel.timeline.set_frames(steps, edge=picture.frame.step, ended=not picture.running)
+        if self.at is None:
+            self.look_at(picture.frame)
+        else:
+            self.show_header()
+        self.below.show_now_and_then(picture.running)
+        if fresh and self.editor.begins_next:
+            self.editor.begins_next = False
+            self.begin_editing()
+
+    def enter_world(self, world: World, table: Mapping[str, Any]) -> None:
+        """The learners of now, knowing nothing, in another world."""
+        if self.replaying:
+            self.back_to_the_learners()
+        self.editing = False
+        self.below.bands.clear()
+        self.begin(lambda old: old.another(old.settings, world, table))
+
+    # … or a recorded run.
+
+    def run_changed(self) -> None:
+        """Look at the new run until it proves to be of another kind."""
+        self.trouble = ""
+        if self.run_panel.path is None and self.replaying:
+            self.back_to_the_learners()
+
+    def read_run(self, reader: RunReader, changed: bool) -> Reading | None:
+        if kind_of_run(reader.scenario.get("kind")).screen != "arena":
+            self.run_panel.watching = False
+            return None
+        return self.recorded.read(reader, self.at) if changed else None
+
+    def show_run(self, snapshot: Reading) -> None:
+        changed = not self.replaying or snapshot.status != self.run_panel.status
+        if not self.replaying:
+            self.session.pause()
+            self.worlds.end_walk()
+            self.replaying, self.editing, self.turning = True, False, None
+            self.begin_anew()
+            self.below.bands.clear()
+        self.run_panel.status = snapshot.status
+        self.standing = snapshot.status, snapshot.edge, snapshot.total
+        ended = snapshot.status not in GOING
+        self.run_panel.timeline.set_frames(snapshot.steps, snapshot.total, snapshot.edge, ended=ended)
+        if snapshot.trouble and snapshot.trouble != self.trouble:
+            self.tell(snapshot.trouble, "warning")
+        self.trouble = snapshot.trouble
+        if snapshot.frame is not None:
+            self.curves = snapshot.curves
+            self.look_at(snapshot.frame)
+            self.below.show()
+        else:
+            self.show_header()
+        if changed:
+            self.call_after_refresh(self.refresh_bindings)
+
+    def look_at_run(self, path: Path) -> None:
+        """A run that was chosen here."""
+        self.replaying, self.run_panel.watching = False, True
+        if self.app.current_run == path:  # type: ignore[attr-defined]
+            self.run_panel.wants_read()
+        self.app.current_run = path  # type: ignore[attr-defined]
+
+    def leave_run(self) -> None:
+        self.replaying, self.run_panel.watching = False, False
+        self.begin_anew()
+
+    def back_to_the_learners(self) -> None:
+        """The match again, as it was left."""
+        self.leave_run()
+        if self.picture is not None:
+            picture = self.picture
+            steps = np.asarray(picture.steps, np.int64)
+            self.run_panel.timeline.set_frames(steps, edge=picture.frame.step, ended=True)
+            self.curves = picture.experiment.curves
+            self.look_at(picture.frame)
+            self.below.show()
+        self.session.look()
+        self.refresh_bindings()
+
+    def go_live(self) -> bool:
+        """The recorded world and its learners as a match that can be run, turned and edited; whether it could."""
+        frame = self.frame
+        table = self.facts.get("world")
+        if not self.replaying or frame is None or not isinstance(table, Mapping):
+            return False
+        try:
+            settings, left = learners_of(self.facts)
+        except LabError as error:
+            self.tell(str(error), "error")
+            return False
+        self.leave_run()
+        self.begin(lambda old: old.another(settings, frame.world, table))
+        self.tell("live now: its world and its learners, knowing nothing yet; space runs" + left)
+        return True
+
+    # What is looked at.
+
+    @property
+    def at(self) -> int | None:
+        """The step that is looked at on the time line; None is now."""
+        return self.run_panel.at
+
+    @property
+    def world(self) -> World | None:
+        return self.frame.world if self.frame is not None else None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self.frame.facts if self.frame is not None else {}
+
+    @property
+    def sides(self) -> int:
+        """How many learners the frame that is shown has."""
+        told = self.facts.get("sides")
+        return max(1, len(told)) if isinstance(told, (list, tuple)) else 1
+
+    @property
+    def shown(self) -> range:
+        """Those that are seen: two at most, the chosen one among them (a run may have more)."""
+        first = max(0, min(self.side, self.sides - 2))
+        return range(first, min(first + 2, self.sides))
+
+    @property
+    def run_goes_on(self) -> bool:
+        """Whether what is shown is a run that takes requests."""
+        return self.replaying and self.run_panel.status in GOING
+
+    def live(self) -> bool:
+        """Whether there is a match to act on; says so where a recorded run is looked at."""
+        if self.replaying:
+            self.tell("this is a recorded run: l goes on from its world with its learners, by hand")
+        return not self.replaying and (self.session.experiment is not None or self.session.alive)
+
+    def begin_anew(self) -> None:
+        """Another match or run: what was chosen and looked at in the old one means nothing in it."""
+        self.cursor, self.run_panel.at, self.run_panel.timeline.at = None, None, None
+        self.worlds.begin_anew()
+
+    def moved(self) -> None:
+        """Another step on the time line."""
+        self.worlds.walked = {}
+        if self.replaying:
+            self.run_panel.wants_read()
+        elif self.picture is not None:
+            found = self.session.recording.at(self.at) if self.at is not None else None
+            self.look_at(found or self.picture.frame)
+
+    def follow_now(self) -> None:
+        """Look at now, not at an earlier frame."""
+        if self.at is not None:
+            self.run_panel.action_last()
+
+    def look_at_now(self) -> None:
+        """The same, with no walk and no layer in the way: something is about to happen."""
+        self.worlds.end_walk()
+        self.follow_now()
+        self.worlds.chosen_layer = None
+
+    def look_at(self, frame: Frame) -> None:
+        """Show a frame of either source."""
+        assert isinstance(frame, WorldFrame)
+        changed, before = frame.world is not self.world, self.sides
+        self.frame = frame
+        self.side = min(self.side, self.sides - 1)
+        layout = frame.world.layout
+        if self.cursor is not None and not (0 <= self.cursor[0] < layout.height and 0 <= self.cursor[1] < layout.width):
+            self.cursor = None
+        if changed or before != self.sides:
+            self.lay_out()
+            self.refresh_bindings()
+        self.show_all()
+
+    # What is drawn.
+
+    def lay_out(self) -> None:
+        """Give every pane its lines."""
+        if self.world is None or not self.size.width:
+            return
+        lines, sides = max(1, self.size.height - AROUND), len(self.shown)
+        found = plan(
+            *(self.world.layout, sides, self.size.width - 2, lines, self.worlds.showing, self.below.wanted),
+            with_updates=any(each is not None for each in self.facts.get("last") or ()) or not self.replaying,
+        )
+        if found == self.planned and self.has_class("-two") == (sides > 1):
+            return
+        self.planned = found
+        self.set_class(found.stacked, "-stacked")
+        self.set_class(sides > 1, "-two")
+        self.set_class(found.chart > 0, "-chart")
+        rule = 1 + RULE_LINES * found.updates if found.updates else 0
+        self.query_one("#rule").display = bool(rule)
+        self.query_one("#rule").styles.height = rule or 1
+        worlds = self.worlds.lay_out(found, sides)
+        self.below.display = worlds + rule < lines  # or it would take a line that is not there
+
+    def show_all(self) -> None:
+        self.worlds.show()
+        self.show_header()
+        self.show_update()
+        self.below.show_facts()
+
+    def show_header(self) -> None:
+        self.header.show()
+
+    def show_update(self) -> None:
+        if self.world is None or self.planned is None or not self.planned.updates:
+            return
+        cells, world = self.size.width - 2, self.world
+        sides = self.shown if self.planned.updates > 1 else [self.side]
+        lines = RULE_LINES if len(sides) > 1 else 5
+        said = [update_lines(self.facts, side, world, cells, lines, self.ascii, self.replaying) for side in sides]
+        self.query_one("#update", Words).say(Content("\n").join(said), layout=False)
+
+    def settings_changed(self) -> None:
+        """The parameters, rules or world of the learners are others now: what was measured with the old ones goes."""
+        self.below.settings_changed()
+
+    def where(self) -> str:
+        """What one is doing, where it is not simply watching."""
+        if self.editing:
+            return "editing the map"
+        if self.worlds.walked:
+            return "the greedy policy walks"
+        if self.replaying and self.run_panel.path is not None:
+            return f"run {self.run_panel.path.name}  {self.worlds.layer_seen()}".rstrip()
+        return self.worlds.where()
+
+    def on_resize(self) -> None:
+        self.planned = None
+        self.call_after_refresh(self.resized)
+
+    def resized(self) -> None:
+        if self.is_attached:
+            self.lay_out()
+            self.show_all()
+            self.below.show()
+            self.refresh_bindings()
+
+    # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While a map is edited, letters are what is put into it; of a recorded run one only looks."""
-        if action in EDITS:
-            return self.editing
-        if self.editing and action in ("greedy", "step", "picture", "curves", "rule", "turn_mode", "open", "play"):
-            return False
+        if action == ROUTED and parameters[0] == "RunPanel" and parameters[1] in ("pause", "step", "stop"):
+            return self.run_goes_on and super().check_action(action, parameters)
         if action == "play":
-            return any(room.name == "play" for room in ROOMS)
+            return not self.editing and any(room.name == "play" for room in ROOMS)
         if action == "live":
             return self.replaying
-        if action == "stop":
-            return self.replaying and self.status in GOING
-        if action == "layer":
-            return self.world is not None and len(self.world.layout.layers) > 1
         if action == "side":
             return self.sides > 1
-        if action == "enter":
+        if action in ("enter", "picture"):
             return not self.editing
         if action == "leave":
             return self.editing or self.turning is not None or self.cursor is not None or self.replaying
-        return True
+        return super().check_action(action, parameters)
 
     def word_for(self, binding: Binding) -> str:
         """What a key would do now; a mode has only its own keys on the bottom line."""
         ident = binding.id or ""
-        turning = self.turning is not None
-        if self.replaying and ident in HANDS and not (ident in RUNS and self.status in GOING):
+        if self.replaying and ident in LIVE_KEYS and not (ident in RUN_KEYS and self.run_goes_on):
             return ""  # it only says what a recording is
-        if ident == "run.pause":
-            going = self.learning.running if not self.replaying else self.status == "running"
-            return "pause" if going else "run"
-        if self.editing and ident not in ("arena.leave", "screen.help"):
-            return binding.description if ident in EDIT_KEYS else ""
-        if ident == "arena.enter":
-            return "type it" if turning else ""
-        if ident == "arena.edit" and self.world is not None and self.world.map is None:
+        if ident == "run.pause" and self.replaying:
+            return "pause" if self.run_panel.status == "running" else "run"
+        if self.editing and ident not in EDIT_KEYS:
             return ""
-        if ident == "arena.turn":
-            return "done" if turning else binding.description
-        if ident == "arena.leave":
-            return "the learners" if self.replaying and not self.editing else binding.description
-        if ident == "arena.second":
-            return ("one side" if self.sides < 3 else "without it") if self.sides > 1 else binding.description
-        if ident == "arena.bands" and self.bands:
-            return "no band"
-        return binding.description
+        if ident == "arena.enter":
+            return binding.description if self.turning is not None else ""
+        if ident == "arena.leave" and self.replaying and not self.editing:
+            return "the learners"
+        return super().word_for(binding)
 
     async def action_play(self) -> None:
-        """The other room of decisions: tic-tac-toe."""
+        """The other screen of decisions: tic-tac-toe."""
         await self.run_action("app.room('play')")
 
-    def action_enter(self) -> None:
-        """Type the number that is being turned; else ask why."""
+    def action_live(self) -> None:
+        self.go_live()
+
+    def action_side(self) -> None:
+        """The other learner is the one that keys are about."""
+        self.side = (self.side + 1) % self.sides
         if self.turning is not None:
-            self.action_type()
+            self.turning = min(self.turning, len(parameters(told_of(self.facts, self.side))) - 1)
+        self.show_all()
+
+    def action_enter(self) -> None:
+        """Type the parameter that is being turned; else ask why."""
+        if self.turning is not None:
+            self.parameters.type()
         else:
             self.action_why()
 
     def action_leave(self) -> None:
         """Out of the editor, of turning, of the chosen cell, of a recorded run, one after the other."""
         if self.editing:
-            self.end_editing()
+            self.editor.action_edit()
         elif self.turning is not None:
-            self.action_turn_mode()
+            self.parameters.action_turn_mode()
         elif self.cursor is not None:
             self.cursor = None
             self.show_all()
@@ -157,17 +461,28 @@ class ArenaScreen(LiveScreen):
             self.back_to_the_learners()
         self.refresh_bindings()
 
+    def begin_editing(self) -> None:
+        """The map is changed from now on, beginning where the learner is."""
+        self.worlds.end_walk()
+        self.follow_now()
+        self.editing, self.turning = True, None
+        if self.cursor is None:
+            self.cursor = self.worlds.place_asked()
+        self.refresh_bindings()
+        self.show_all()
 
-EDIT_KEYS = (
-    "run.pause", "arena.wall", "arena.floor", "arena.goal", "arena.hole", "arena.cliff", "arena.start", "arena.reward",
-    "arena.slip",
-)  # fmt: skip
+    def action_why(self) -> None:
+        """Why this number: the last update of the cell, or what the backup of its value is made of."""
+        side, frame, state = self.side, self.frame, self.worlds.state_asked()
+        if frame is None or state is None:
+            self.tell("no state is drawn in this cell; choose another one with the arrows, or click on it")
+            return
+        live = not self.replaying and self.at is None
 
+        def ask() -> Explanation | None:
+            if live:
+                answer: Explanation | None = self.session.ask(lambda match: match.match.explain(side, state))
+                return answer
+            return explain_frame(frame, side, state)
 
-def open_cliff(learning: Learning) -> None:
-    """What one sees first."""
-    from txlab.engine.rl.worlds import world_named
-
-    if learning.match is None:
-        learning.settings = [Settings("sarsa"), Settings("q-learning")]
-        learning.move_to(world_named("cliff"), {"name": "cliff"})
+        ask_why(self.app, ask, "asking the learner…")

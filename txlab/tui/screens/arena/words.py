@@ -1,4 +1,4 @@
-"""What the arena says in words: the line above the worlds, the line of each side, the update, the facts."""
+"""What the arena says in words: the line of each side, the update with its numbers, the facts beside the curves."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from txlab.drawing.formatting import count
 from txlab.drawing.text import visible, width
 from txlab.drawing.update_lines import compact, term_lines
 from txlab.engine.rl.world import World
-from txlab.tui.formatting import STATES
-from txlab.tui.screens.arena.learning import PACES, told_of
-from txlab.tui.screens.arena.memory import Curves
+from txlab.tui.screens.arena.learners import ReturnCurves, told_of
 from txlab.tui.screens.arena.parameters import PLANNED, parameters
 from txlab.tui.theme import glyphs
 
-BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 Parts = list[tuple[str, str]]
 
 NAMES = {
@@ -41,46 +38,6 @@ def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
     right = [part for group in kept for part in group]
     gap = cells - used - sum(width(text) for text, _ in right)
     return styled([*left, (" " * max(0, gap), ""), *right])
-
-
-def pace_words(pace: float) -> str:
-    if pace == float("inf"):
-        return "as fast as it goes"
-    return f"{count(pace)} updates/s" if pace else "one update a key"
-
-
-def header(world: World | None, where: str, groups: Sequence[Parts], cells: int, ascii: bool) -> Content:
-    """Cliff walking   Sutton and Barto 2018, example 6.6          ● 1 204 000 updates/s   speed ▁▂▃▄▅▆▇█ as fast…"""
-    title = visible(world.title or world.name, ascii) if world is not None else "Arena"
-    left: Parts = [(title, "bold")]
-    if where:
-        left.append((f"   {visible(where, ascii)}", "$accent"))
-    taken = sum(width(text) for text, _ in [*left, *(part for group in groups for part in group)])
-    if world is not None and world.source and not where and cells - taken - width(visible(world.source, ascii)) > 8:
-        left.append((f"   {visible(world.source, ascii)}", "$quiet"))
-    return spread(left, groups, cells)
-
-
-def live_groups(pace: float, running: bool, speed: float, ascii: bool) -> list[Parts]:
-    """Whether it runs, how fast that is, and how fast it may: what can be done without comes first."""
-    signs = glyphs(ascii)
-    live = f"{signs.live} {count(speed)} updates/s" if running and speed else f"{signs.live} learning"
-    at = PACES.index(pace)
-    bars = ASCII_BARS if ascii else BARS
-    return [
-        [(f"  {pace_words(pace)}", "$quiet")],
-        [("  speed ", "$quiet"), (bars[: at + 1], "$accent"), (bars[at + 1 :], "$rule")],
-        [(f"   {live}" if running else f"   {signs.paused} paused", "bold $accent" if running else "$quiet")],
-    ]
-
-
-def run_groups(status: str, step: int, total: int, ascii: bool) -> list[Parts]:
-    """How a recorded run stands."""
-    signs = glyphs(ascii)
-    sign = {"running": signs.live, "paused": signs.paused, "done": signs.done, "failed": signs.failed}.get(status, "")
-    words = f"{sign} {STATES.get(status, status)}".strip()
-    steps = f" at step {count(step)}" + (f" of {count(total)}" if total > step else "")
-    return [[(steps, "$quiet")], [(f"   {words}", "bold $accent" if status == "running" else "")]]
 
 
 def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: bool) -> Parts:
@@ -106,7 +63,7 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: b
     return parts
 
 
-def score_groups(facts: Mapping[str, Any], side: int, curves: Curves | None, ascii: bool) -> list[Parts]:
+def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, ascii: bool) -> list[Parts]:
     """episode 214   on-line −24.1   greedy −17: the returns, whose difference is what exploring costs."""
     episodes = episodes_of(facts, side)
     groups: list[Parts] = []
@@ -130,7 +87,7 @@ def episodes_of(facts: Mapping[str, Any], side: int) -> int:
 
 
 def side_head(
-    facts: Mapping[str, Any], side: int, curves: Curves | None, chosen: int | None, here: bool,
+    facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, chosen: int | None, here: bool,
     lines: int, cells: int, ascii: bool,
 ) -> Content:  # fmt: skip
     """The line of a side, or its two."""
@@ -198,7 +155,7 @@ def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool)
     return styled(parts)
 
 
-def facts_panel(facts: Mapping[str, Any], curves: Sequence[Curves], speed: float, lines: int, ascii: bool) -> Content:
+def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], lines: int, ascii: bool) -> Content:
     """Numbers of each side, one below the other."""
     rows: list[Parts] = []
     for side, each in enumerate(curves):

@@ -1,0 +1,227 @@
+"""The curves below the worlds: returns while they learn, what greedy policies earn, and bands over many seeds.
+
+Notable: bands are computed in a thread of their own by the batched learners (engine/rl/sweeps), anew whenever a number,
+a rule or the map changes; a newer wish overtakes an older one. What is seen is then one life beside the mean of many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+
+from txlab.drawing import curve
+from txlab.drawing.axis import Window
+from txlab.tui.latest_task import Lane
+from txlab.tui.panel import Panel
+from txlab.tui.screens.arena.learners import told_of
+from txlab.tui.screens.arena.words import learner_facts
+from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.chart import Chart, ChartSeries
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.settings import Settings
+    from txlab.engine.rl.world import World
+    from txlab.tui.screens.arena.screen import ArenaScreen
+
+SEEDS = 30
+LEAST_EPISODES, MOST_EPISODES = 200, 1000
+FAMILIES = {"left": "share of runs that went left", "rms": "root-mean-square error", "delta": "largest change"}
+CURVES_EVERY = 0.6  # seconds between two drawings of the curves while one learns
+INSIDE = 0.93  # of the points are inside the chart
+BAND_POINTS = 50  # across a chart
+OUTLYING = 2.5  # times the height of the rest; less than that is not cut off
+
+Band = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Mean return of each episode, and the mean less and plus its standard error."""
+
+
+class CurvesPanel(Panel):
+    """`show` draws the curves and facts of what the arena looks at."""
+
+    KEYS: ClassVar = (
+        Binding("b", "bands", "band", id="arena.bands"),
+        Binding("c", "curves", "curves", id="arena.curves"),
+    )
+    DEFAULT_CSS = "CurvesPanel { height: 1fr; layout: vertical; }"
+
+    def __init__(self, arena: ArenaScreen) -> None:
+        super().__init__()
+        self.arena = arena
+        self.wanted = False  # in any case, on a small terminal in the place of the rule and of a part of the worlds
+        self.drawn_at = 0.0
+        self.banding = Lane(arena, "bands", self.no_bands)
+        self.wants_bands = False
+        self.bands: dict[int, Band] = {}
+        self.band_said = ""
+
+    def compose(self) -> ComposeResult:
+        yield Rule()
+        with Horizontal(id="below"):
+            chart = ReturnsChart("returns of episodes will stand here", id="returns")
+            chart.across = "episode"
+            chart.can_focus = False
+            yield chart
+            yield Words(id="facts")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "curves" or not self.arena.editing
+
+    def word_for(self, binding: Binding) -> str:
+        return "no band" if binding.id == "arena.bands" and self.bands else binding.description
+
+    @property
+    def room(self) -> int:
+        """Lines of the chart; 0 where there is no room for one."""
+        return self.arena.planned.chart if self.arena.planned is not None else 0
+
+    # Drawing.
+
+    def show(self) -> None:
+        """Returns while exploring, and as points what the greedy policy would earn; or the bands over seeds."""
+        self.drawn_at = time.monotonic()
+        if not self.room:
+            return
+        chart = self.query_one("#returns", ReturnsChart)
+        if self.band_said:
+            chart.set_series(self.band_series(), f"on-line return, {self.band_said}", "computing the bands…")
+            return
+        drawn: list[ChartSeries] = []
+        blocks, what, all_curves = 1, "on-line return", self.arena.curves
+        for side, each in enumerate(all_curves):
+            title = str(told_of(self.arena.facts, side).get("title", ""))
+            blocks, what = max(blocks, each.block), each.label or what
+            band = (each.low, each.high) if each.low is not None and each.high is not None else ()
+            if self.arena.replaying:
+                drawn += banded(title, side, each.episodes, each.returns, band)
+            elif len(each.episodes):
+                drawn.append(ChartSeries(title, each.episodes, each.returns, colour=side))
+            if len(each.greedy_episodes):
+                greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="points")
+                drawn.append(greedy)
+        chart.log_y = what == "delta"
+        chart.across = all_curves[0].across if all_curves else "episode"
+        what = FAMILIES.get(what, what)
+        chart.set_series(drawn, what + (f", mean of {blocks}" if blocks > 1 else ""), "no returns of episodes yet")
+
+    def show_now_and_then(self, running: bool) -> None:
+        """While it is learnt, drawing every picture's curves would cost more than they change."""
+        if not running or time.monotonic() - self.drawn_at > CURVES_EVERY:
+            self.show()
+
+    def show_facts(self) -> None:
+        if self.room:
+            said = learner_facts(self.arena.facts, self.arena.curves, self.room - 1, self.arena.ascii)
+            self.query_one("#facts", Words).say(said, layout=False)
+
+    def action_curves(self) -> None:
+        """The curves in any case."""
+        self.wanted = not self.wanted
+        self.arena.lay_out()
+        self.arena.show_all()
+        self.show()
+
+    # Bands.
+
+    def band_series(self) -> list[ChartSeries]:
+        """Per side the mean over seeds and its error."""
+        found: list[ChartSeries] = []
+        for side, (mean, low, high) in self.bands.items():
+            if side < self.arena.sides:
+                title = str(told_of(self.arena.facts, side).get("title", ""))
+                found += banded(title, side, np.arange(1, len(mean) + 1), mean, (low, high))
+        return found
+
+    def action_bands(self) -> None:
+        """A band over seeds, computed beside the learning; asked again, none."""
+        if self.wants_bands:
+            self.wants_bands = False
+            self.banding.forget()
+            self.bands, self.band_said = {}, ""
+            self.show()
+        elif self.arena.live():
+            self.wants_bands = True
+            self.settings_changed()
+            if not self.room:
+                self.action_curves()
+        self.arena.refresh_bindings()
+
+    def settings_changed(self) -> None:
+        """Other settings or another map: other bands."""
+        live = self.arena.session.experiment
+        if not self.wants_bands or live is None:
+            return
+        world, settings = live.world, live.settings
+        self.bands = {}
+        longest = max((each.episodes[-1] for each in self.arena.curves if len(each.episodes)), default=0)
+        episodes = int(max(LEAST_EPISODES, min(MOST_EPISODES, longest)))
+        self.band_said = f"{SEEDS} seeds, computing…"
+        self.banding.want(lambda lane: self.compute(lane, world, settings, episodes), lambda _: self.bands_ready())
+        self.show()
+
+    def compute(self, lane: Lane, world: World, settings: Sequence[Settings], episodes: int) -> None:
+        """In the thread: a band for each side, shown as it grows."""
+        from txlab.experiments.tabular.bands import growing
+
+        for side, each in enumerate(settings):
+            for found in growing(world, each, range(SEEDS), episodes, lambda: lane.late):
+                if lane.late:
+                    return
+                lane.say(self.take_band, side, found, episodes)
+
+    def take_band(self, side: int, found: Band, episodes: int) -> None:
+        self.bands[side] = found
+        self.band_said = f"{SEEDS} seeds ± standard error, {len(found[0]) / episodes:.0%}"
+        self.show()
+
+    def bands_ready(self) -> None:
+        if self.bands:
+            self.band_said = f"{SEEDS} seeds ± standard error"
+            self.show()
+
+    def no_bands(self, sentence: str) -> None:
+        self.wants_bands, self.band_said = False, ""
+        self.tell(sentence, "error")
+        self.show()
+
+
+class ReturnsChart(Chart, inherit_css=True):
+    """Curves of returns, whose first episodes may earn a thousand times less than all later ones: they would press the
+    others into one line, so the axis ends where most are, and what is below runs off it."""
+
+    def window(self, curves: Sequence[curve.Curve]) -> Window | None:
+        found = super().window(curves)
+        values = [each.values[np.isfinite(each.values)] for each in curves]
+        everything = np.concatenate(values) if values else np.empty(0)
+        if found is None or len(everything) < 8 or self.log_y:
+            return found
+        low, high = np.quantile(everything, [1 - INSIDE, 1.0])
+        room = max(float(high - low), 1e-9)
+        if found.low < low - OUTLYING * room:
+            return replace(found, low=float(low - 0.25 * room))
+        return found
+
+
+def banded(
+    title: str, colour: int, steps: np.ndarray, mean: np.ndarray, edges: Sequence[np.ndarray]
+) -> list[ChartSeries]:
+    """A curve, and as points the edges of its band, all as means over blocks of at most BAND_POINTS."""
+    block = max(1, -(-len(mean) // BAND_POINTS))
+    whole = len(mean) // block * block
+    if not whole:
+        return []
+
+    def thinned(values: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.asarray(values, np.float64)[:whole].reshape(-1, block).mean(axis=1)
+        return found
+
+    ends = np.asarray(steps)[block - 1 : whole : block]
+    found = [ChartSeries(title, ends, thinned(mean), colour=colour)]
+    return found + [ChartSeries("", ends, thinned(edge), colour=colour, style="points") for edge in edges]

@@ -1,0 +1,272 @@
+"""The live learners of the arena: a match as an experiment that a session steps, and what is remembered of it.
+
+Notable: the memory stays small however long they learn. When there are too many points of a curve two become one,
+their mean, and the curve says over how many episodes it is a mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.world import World
+from txlab.experiments.protocol import Frame, Metrics
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.agent import Agent
+    from txlab.engine.rl.settings import Rule, Settings
+    from txlab.engine.rl.maps.drawn import Map
+
+MOST_POINTS = 240
+LONGEST_HORIZON = 300  # steps for which the greedy policy's expected return is computed
+MOST_BACKUPS = 10_000_000  # of outcomes, for one such measurement
+GREEDY_SHARE = 0.05  # of the time, that measuring the greedy policies may take
+CIRCLES, LOST = "goes in circles", "does not arrive"
+
+GreedyWalk = tuple[tuple[int, ...], float, str]
+"""The states that best actions go through, what that earns, and how it fails to arrive ("" where it does)."""
+
+
+@dataclass(frozen=True)
+class WorldFrame(Frame):
+    """A frame of decisions, and the world that its states are of."""
+
+    world: World = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnCurves:
+    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have.
+
+    fate        of the greedy walk where it does not arrive, in words; its return then says only when it was cut off
+    label       of another number that a recorded run has in place of returns     across  what it is a number of
+    low, high   the band that it was recorded with
+    """
+
+    episodes: np.ndarray
+    returns: np.ndarray
+    block: int
+    greedy_episodes: np.ndarray
+    greedy_returns: np.ndarray
+    latest: tuple[float, ...] = ()
+    path: int = 0
+    fate: str = ""
+    label: str = ""
+    across: str = "episode"
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+
+class Returns:
+    """The returns of episodes, as means over blocks of 1, 2, 4, … episodes."""
+
+    def __init__(self) -> None:
+        self.block = 1
+        self.means: list[float] = []
+        self.rest: list[float] = []
+        self.episodes = 0
+
+    def extend(self, values: Sequence[float]) -> None:
+        self.rest.extend(values)
+        self.episodes += len(values)
+        whole = len(self.rest) // self.block
+        if whole:
+            used = np.asarray(self.rest[: whole * self.block], np.float64).reshape(whole, self.block)
+            self.means.extend(used.mean(axis=1).tolist())
+            del self.rest[: whole * self.block]
+        while len(self.means) > MOST_POINTS:
+            if len(self.means) % 2:
+                self.rest[:0] = [self.means.pop()] * self.block  # half of a pair: it waits for the other half
+            self.means = np.asarray(self.means).reshape(-1, 2).mean(axis=1).tolist()
+            self.block *= 2
+
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """(episode at the end of each block, mean return)"""
+        return (np.arange(1, len(self.means) + 1) * self.block).astype(np.int64), np.asarray(self.means)
+
+
+@dataclass
+class LearnerMemory:
+    """What is remembered of one learner: its returns, and single measurements of its greedy policy."""
+
+    returns: Returns = field(default_factory=Returns)
+    greedy: list[tuple[int, float]] = field(default_factory=list)  # (episodes, expected or earned return)
+    known: int = 0  # episodes of its history that are in `returns`
+    path: tuple[int, ...] = ()
+    fate: str = ""
+    walked: int = 0  # steps of the greedy walk, where there is but one
+
+    def measured(self, value: float) -> None:
+        """What its greedy policy earns now; every second measurement goes when there are many."""
+        if self.greedy and self.known <= self.greedy[-1][0]:
+            self.greedy.pop()
+        self.greedy.append((self.known, value))
+        if len(self.greedy) > MOST_POINTS:
+            self.greedy = self.greedy[::2]
+
+    def curves(self) -> ReturnCurves:
+        episodes, returns = self.returns.curve()
+        greedy = np.asarray(self.greedy, np.float64).reshape(-1, 2)
+        latest = tuple((self.returns.means[-6:] + self.returns.rest)[-6:]) if self.returns.block == 1 else ()
+        return ReturnCurves(
+            *(episodes, returns, self.returns.block, greedy[:, 0].astype(np.int64), greedy[:, 1], latest),
+            *(max(0, self.walked), self.fate),
+        )
+
+
+class LiveMatch:
+    """Learners beside each other in one world, and their memory. `running` says whether they are stepped on and on, so
+    that measuring their greedy policies must not take long.
+
+    `curves` is replaced as a whole by every frame, so that another thread may read it.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        table: Mapping[str, Any],
+        settings: Sequence[Settings],
+        seed: int,
+        running: Callable[[], bool],
+    ) -> None:
+        from txlab.experiments.tabular.match import Match
+
+        self.match = Match(world, settings, seed, table)
+        self.seed, self.running = seed, running
+        self.memory = [LearnerMemory() for _ in settings]
+        self.curves: tuple[ReturnCurves, ...] = ()
+        self.measured_at, self.measuring = 0.0, 0.0
+
+    @property
+    def step_count(self) -> int:
+        return self.match.updates
+
+    @property
+    def world(self) -> World:
+        return self.match.world
+
+    @property
+    def settings(self) -> list[Settings]:
+        """Of each side. From any thread."""
+        return list(self.match.sides)
+
+    def step(self) -> Metrics:
+        return self.match.step()
+
+    def run(self, updates: int) -> None:
+        self.match.run(updates)
+
+    def frame(self) -> WorldFrame:
+        """The match's, with the greedy path of each side."""
+        self.remember()
+        frame = self.match.frame()
+        paths = {f"{number}/path": np.array(each.path, np.int64) for number, each in enumerate(self.memory)}
+        self.curves = tuple(each.curves() for each in self.memory)
+        return WorldFrame(frame.step, {**frame.tensors, **paths}, facts=frame.facts, world=self.world)
+
+    def remember(self) -> None:
+        """The returns of episodes that have ended since, and now and then what the greedy policies earn."""
+        for number, each in enumerate(self.memory):
+            new = self.match.history(number)[each.known :]
+            each.known += len(new)
+            each.returns.extend(new)
+        begun = time.monotonic()
+        if begun - self.measured_at < self.measuring / GREEDY_SHARE and self.running():
+            return
+        for number, each in enumerate(self.memory):
+            path, value = self.match.greedy(number)
+            process = self.world.process
+            expected = expected_return(process, self.match.agents[number])
+            each.path, each.fate, each.walked = tuple(path), fate_of(path, process), len(path) - 1
+            if expected is not None:
+                each.fate, each.walked = "", 0
+            if not each.fate:
+                each.measured(value if expected is None else expected)
+        self.measured_at = time.monotonic()
+        self.measuring = self.measured_at - begun
+
+    # What keys ask for, between two updates.
+
+    def another(
+        self, settings: Sequence[Settings], world: World | None = None, table: Mapping[str, Any] | None = None
+    ) -> LiveMatch:
+        """A match from the beginning with these learners, in this world or another one."""
+        found = world or self.world
+        return LiveMatch(found, self.match.table if table is None else table, settings, self.seed, self.running)
+
+    def again(self) -> LiveMatch:
+        """The same learners knowing nothing; with another seed, so that it is another life."""
+        self.seed += 1
+        return self.another(self.settings)
+
+    def set(self, side: int, name: str, value: float) -> None:
+        if side < len(self.memory):
+            self.match.set(side, **{name: value})
+
+    def change_rule(self, side: int, rule: Rule) -> None:
+        """Another rule for a side, which begins with empty tables; the other side goes on."""
+        if side < len(self.memory):
+            self.match.rule(side, rule)
+            self.memory[side] = LearnerMemory(known=len(self.match.history(side)))
+
+    def edit(self, change: Callable[[Map], Map]) -> list[str]:
+        """Change the map under the learners' feet; what there is to know of the new one. LabError, and nothing is
+        changed, where the map is impossible."""
+        from txlab.engine.rl.maps.compiling import compile_map
+
+        before = self.world
+        if before.map is None:
+            return []
+        self.match.edited(compile_map(change(before.map)))
+        self.measured_at = 0.0
+        return [note for note in self.world.notes if note not in before.notes]
+
+    def greedy_walks(self) -> list[GreedyWalk]:
+        found = [self.match.greedy(side) for side in range(len(self.memory))]
+        return [(tuple(path), float(value), fate_of(path, self.world.process)) for path, value in found]
+
+
+def expected_return(process: Process, agent: Agent) -> float | None:
+    """What the greedy policy earns on average until the world cuts it off, where one walk would be a matter of luck;
+    None where nothing is left to chance, or where that is too much to compute beside the learning."""
+    from txlab.engine.rl.dynamic_programming import from_start, value_within
+
+    certain = bool((np.diff(process.first) <= 1).all()) and process.start.max() == 1
+    steps = min(LONGEST_HORIZON, process.limit or LONGEST_HORIZON)
+    if certain or not process.done.any() or len(process.next) * steps > MOST_BACKUPS:
+        return None
+    return from_start(process, value_within(process, agent.greedy(), steps))
+
+
+def fate_of(path: Sequence[int], process: Process) -> str:
+    """ "" where a greedy walk ended as the world ends it, or nothing in the world is an end; else how it did not."""
+    walked = len(path) - 1
+    if walked < 1 or process.terminal[path[-1]] or not process.done.any():
+        return ""
+    certain = bool((np.diff(process.first) <= 1).all())
+    if certain and repeats(path):
+        return CIRCLES
+    cut = walked >= (process.limit or walked)  # by the world itself: what chance does not lead home earns just that
+    return "" if cut and not certain else LOST
+
+
+def repeats(path: Sequence[int]) -> bool:
+    """Whether the last states are those before them once more."""
+    last = len(path) - 1
+    for before in range(last - 1, last // 2, -1):
+        if path[before] == path[last]:
+            circle = last - before
+            return list(path[last - circle + 1 :]) == list(path[last - 2 * circle + 1 : last - circle + 1])
+    return False
+
+
+def told_of(facts: Mapping[str, Any], side: int) -> Mapping[str, Any]:
+    """What a frame says about a side."""
+    sides = facts.get("sides")
+    found = sides[side] if isinstance(sides, (list, tuple)) and side < len(sides) else {}
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,205 @@
+"""Recorded runs of decisions in the arena: planning, prediction and control, finished or still growing.
+
+Notable: the world of a run is made again from the [world] table that its frames carry, once for each table, in the
+thread that reads. A run may have rules that the arena has not: when one goes on from it by hand, planning becomes
+value iteration, what only predicts becomes TD(λ) with the traces it had, and a number that a learner cannot have is
+left at its usual value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.drawing.text import visible
+from txlab.engine.explain import Explanation
+from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.world import World
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.tui.screens.arena.learners import ReturnCurves, WorldFrame, told_of
+from txlab.tui.screens.arena.parameters import PLANNED
+
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+
+MOST_WORLDS = 8
+MOST_SIDES = 4
+INSTEAD = ("delta", "value_start")  # what planning records in place of returns
+NUMBERS = ("alpha", "beta", "lam", "n", "planning", "gamma", "epsilon", "temperature", "decay")
+PREDICTED: dict[str, dict[str, Any]] = {
+    "td-0": {"lam": 0.0},
+    "accumulating": {"traces": "accumulating"},
+    "replacing": {"traces": "replacing"},
+    "true-online": {"traces": "true-online"},
+}
+"""Rules that predict, and what of TD(λ) they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What was read of a run; `trouble` says why there is no frame."""
+
+    status: str
+    steps: np.ndarray
+    edge: int
+    total: int
+    frame: WorldFrame | None = None
+    curves: tuple[ReturnCurves, ...] = ()
+    trouble: str = ""
+
+
+class RecordedWorlds:
+    """Reads frames of runs with their worlds, which are kept by their tables."""
+
+    def __init__(self) -> None:
+        self.worlds: dict[str, World] = {}
+
+    def read(self, reader: RunReader, at: int | None) -> Reading:
+        """The frame at a step, or the last one before it; None: the newest."""
+        frames = reader.frames
+        frames.refresh()
+        steps, state = frames.steps, reader.state
+        found = Reading(state.status, steps, state.step, state.steps)
+        if not len(steps):
+            return replace(found, trouble="the run has recorded no frame yet")
+        place = -1 if at is None else max(0, int(np.searchsorted(steps, at, "right")) - 1)
+        try:
+            frame = frames.read(int(steps[place]))
+            world = self.world_of(frame)
+        except LabError as error:
+            return replace(found, trouble=str(error))
+        return replace(found, frame=WorldFrame(**vars(frame), world=world), curves=curves_of_run(reader, frame))
+
+    def world_of(self, frame: Frame) -> World:
+        """The world that a frame's [world] table means; LabError in one sentence for what is no world."""
+        table = frame.facts.get("world")
+        if not isinstance(table, dict):
+            raise LabError("the frames of this run do not say in which world it learns")
+        key = json.dumps(table, sort_keys=True, default=str)
+        if key not in self.worlds:
+            if len(self.worlds) >= MOST_WORLDS:
+                self.worlds.clear()
+            self.worlds[key] = world_from(table)
+        world = self.worlds[key]
+        values = frame.tensors.get("0/v", frame.tensors.get("0/q"))
+        if values is not None and len(values) != world.process.size:
+            raise LabError(f"the frame has {len(values)} states and its world {world.process.size}")
+        return world
+
+
+def world_from(table: dict[str, Any]) -> World:
+    """The world of a [world] table; LabError naming what is wrong with it."""
+    from pydantic import ValidationError
+
+    from txlab.experiments.tabular.world import WorldSection, world_of
+
+    try:
+        section = WorldSection.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise LabError(f"world{'.' if where else ''}{visible(where)}: {visible(str(first['msg']))[:200]}") from None
+    return world_of(section, by_stepping=True)
+
+
+def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
+    """What the run is looked at for, of each side, by the label that it has in the metrics: the family of its headline,
+    as return/… or left/…; where it has neither that nor returns, the first of INSTEAD."""
+    sides = frame.facts.get("sides")
+    names = reader.names()
+    about = reader.info.facts
+    headline = about.get("headline")
+    families = [str(each).partition("/")[0] for each in headline if "/" in str(each)] if type(headline) is list else []
+    family = families[0] if families else ""
+    across = {"episodes": "episode", "sweeps": "sweep"}.get(str(about.get("unit")), "step")
+    nothing = np.empty(0)
+
+    def other(name: str, label: str) -> ReturnCurves:
+        series = reader.series(name)
+        return ReturnCurves(series.steps, series.values, 1, nothing, nothing, label=label, across=across)
+
+    found: list[ReturnCurves] = []
+    for side in sides if isinstance(sides, (list, tuple)) else ():
+        told = side if isinstance(side, dict) else {}
+        labels = [str(told.get(key)) for key in ("label", "rule", "title") if told.get(key)]
+        label = next((label for label in labels if f"{family}/{label}" in names), "")
+        if label and family != "return":
+            found.append(other(f"{family}/{label}", family))
+            continue
+        label = next((label for label in labels if f"return/{label}" in names), "")
+        if label:
+            series, greedy = reader.series(f"return/{label}"), reader.series(f"greedy/{label}")
+            low, high = (reader.series(f"return_{edge}/{label}").values for edge in ("low", "high"))
+            banded = len(low) == len(high) == len(series)
+            curves = ReturnCurves(series.steps, series.values, 1, greedy.steps, greedy.values)
+            found.append(replace(curves, low=low, high=high) if banded else curves)
+            continue
+        kept = [f"rms/{label}" for label in labels] + list(INSTEAD) + [name for name in names if name.startswith("rms")]
+        name = next((name for name in kept if name in names), "")
+        found.append(other(name, name) if name and not found else ReturnCurves(nothing, nothing, 1, nothing, nothing))
+    return tuple(found)
+
+
+def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
+    """Why V(state), else the best Q(state, a), of a recorded frame is what it is, by the frame's own numbers."""
+    from txlab.experiments.kind import kind_named
+
+    explain = kind_named("prediction" if "true/v" in frame.tensors else "control").explain_frame
+    if f"{side}/q" in frame.tensors and "sweep" not in told_of(frame.facts, side):
+        row = np.asarray(frame.tensors[f"{side}/q"], np.float64)[state]
+        if not np.isnan(row).all():
+            return explain(frame, f"{side}/q", (state, int(np.nanargmax(row))))
+    return explain(frame, f"{side}/v", (state,))
+
+
+# On from a run by hand.
+
+
+def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
+    """The settings of the sides that a frame tells of, and in words what of them is something else here.
+
+    LabError where it tells of none.
+    """
+    told = [side for side in facts.get("sides") or () if isinstance(side, Mapping)]
+    if not told:
+        raise LabError("this run does not say who learns in it")
+    found: list[Settings] = []
+    others: list[str] = []
+    for side in told:
+        settings, same = learner_of(side)
+        if settings not in found:
+            found.append(settings)
+        if not same:
+            others.append(visible(str(side.get("title") or side.get("rule")))[:40])
+    said = f"; in place of {', '.join(dict.fromkeys(others))}, what the arena has" if others else ""
+    if len(found) > MOST_SIDES:
+        said += f"; the first {MOST_SIDES} of its {len(found)} learners"
+    return found[:MOST_SIDES], said
+
+
+def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
+    """What a frame tells of a side as a learner of the arena, and whether it is the same rule."""
+    from txlab.engine.rl.rules.all import AGENTS
+    from txlab.engine.rl.settings import checked
+
+    rule = str(side.get("rule"))
+    if rule in PLANNED or "sweep" in side:
+        gamma = side.get("gamma")
+        planner = Settings("value-iteration", gamma=float(gamma) if isinstance(gamma, (int, float)) else None)
+        return checked(planner), rule == "value-iteration"
+    same = rule in AGENTS or rule in PREDICTED
+    settings = Settings(rule) if rule in AGENTS else Settings("td-lambda")  # type: ignore[arg-type]
+    wanted: dict[str, Any] = {name: float(side[name]) for name in NUMBERS if isinstance(side.get(name), (int, float))}
+    wanted |= {name: side[name] for name in ("policy", "traces") if isinstance(side.get(name), str)}
+    wanted |= PREDICTED.get(rule, {})
+    for name, value in wanted.items():
+        try:
+            settings = checked(replace(settings, **{name: value}))
+        except LabError:
+            continue  # a number that means nothing to this rule
+    return settings, same

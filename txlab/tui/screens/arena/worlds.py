@@ -1,0 +1,253 @@
+"""The worlds of one or two learners beside or above each other, the line over each, and the walk of the greedy policy.
+
+Notable: colours of both sides mean the same numbers, so they share one scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.timer import Timer
+
+from txlab.drawing.diverging import Scale
+from txlab.drawing.update_lines import compact
+from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
+from txlab.tui.panel import Panel
+from txlab.tui.screens.arena.learners import GreedyWalk, told_of
+from txlab.tui.screens.arena.plan import Plan
+from txlab.tui.screens.arena.words import NAMES, side_head
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.world import WorldView
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.arena.screen import ArenaScreen
+
+WALK = 0.12  # seconds that a step of the greedy walk is seen
+LONGEST_WALK = 8.0  # seconds; longer ones go faster
+LOST_STEPS = 60  # that are seen of a walk that does not arrive
+
+
+class WorldsPanel(Panel):
+    """`show` draws what the arena looks at; what a cell shows, which layer and the greedy walk are chosen here."""
+
+    KEYS: ClassVar = (
+        Binding("y", "layer", "layer", id="arena.layer"),
+        Binding("g", "greedy", "greedy run", id="arena.greedy"),
+        Binding("v", "view", "show", id="arena.view"),
+        Binding("up", "move(-1, 0)", "cursor up", id="arena.up", show=False),
+        Binding("down", "move(1, 0)", "cursor down", id="arena.down", show=False),
+        Binding("left", "move(0, -1)", "cursor left", id="arena.left", show=False),
+        Binding("right", "move(0, 1)", "cursor right", id="arena.right", show=False),
+    )
+    DEFAULT_CSS = "WorldsPanel { layout: horizontal; height: 8; width: 1fr; padding: 0 1; }"
+
+    def __init__(self, arena: ArenaScreen) -> None:
+        super().__init__()
+        self.arena = arena
+        self.showing: Show = "values"
+        self.scale = Scale()
+        self.chosen_layer: int | None = None  # that the person has chosen; None: where the learner is
+        self.walks: list[GreedyWalk] = []
+        self.walk_at = 0
+        self.walk_timer: Timer | None = None
+        self.walked: dict[int, tuple[int, ...]] = {}  # per side: the greedy path, as far as it was walked
+
+    def compose(self) -> ComposeResult:
+        for place in range(2):
+            with Vertical(id=f"side{place}", classes="side"):
+                yield Words(id=f"head{place}", classes="head")
+                yield WorldView("making the world…" if not place else "", id=f"world{place}")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "layer":
+            return len(self.layers) > 1
+        return action != "greedy" or not self.arena.editing
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        world = self.arena.world
+        return world.layout.layers if world is not None else ()
+
+    @property
+    def chosen_view(self) -> WorldView:
+        """That of the chosen side."""
+        return self.query_one(f"#world{self.arena.shown.index(self.arena.side)}", WorldView)
+
+    def begin_anew(self) -> None:
+        """Other learners or another run: what was looked at means nothing there."""
+        self.chosen_layer, self.scale, self.walked = None, Scale(), {}
+
+    def lay_out(self, plan: Plan, sides: int) -> int:
+        """Take the lines of the plan; how many that are."""
+        each = plan.head + plan.world
+        lines = each * (sides if plan.stacked else 1)
+        self.styles.height = lines
+        for place in range(2):
+            self.query_one(f"#side{place}").styles.height = each
+            self.query_one(f"#head{place}").styles.height = plan.head
+        return lines
+
+    # Drawing.
+
+    def show(self) -> None:
+        arena = self.arena
+        scenes = {side: scene for side in arena.shown if (scene := self.scene(side)) is not None}
+        if arena.world is not None and scenes:
+            inside = ~arena.world.process.terminal
+            self.scale = self.scale.following(np.concatenate([np.asarray(s.value)[inside] for s in scenes.values()]))
+            for place, side in enumerate(arena.shown):
+                if side in scenes:
+                    chosen = arena.cursor if side == arena.side or arena.editing else None
+                    view = self.query_one(f"#world{place}", WorldView)
+                    view.show(arena.world, scenes[side], self.scale, self.showing, chosen, self.chosen_layer)
+        self.show_heads()
+
+    def scene(self, side: int) -> Scene | None:
+        """What is drawn of a side; None where the frame has nothing of it that fits the world."""
+        frame = self.arena.frame
+        if frame is None:
+            return None
+        scene = scene_of(frame.tensors, frame.facts, side)
+        if scene is None or len(scene.value) != frame.world.process.size:
+            return None
+        walked = self.walked.get(side)
+        return replace(scene, agent=walked[-1], path=walked, updated=-1) if walked else scene
+
+    def show_heads(self) -> None:
+        arena = self.arena
+        if arena.planned is None:
+            return
+        two = len(arena.shown) > 1 and not arena.planned.stacked
+        cells = (arena.size.width - 3) // 2 - 1 if two else arena.size.width - 2
+        for place, side in enumerate(arena.shown):
+            here = side == arena.side and arena.sides > 1
+            turned = arena.turning if side == arena.side else None
+            curves = arena.curves[side] if side < len(arena.curves) else None
+            said = side_head(arena.facts, side, curves, turned, here, arena.planned.head, cells, arena.ascii)
+            self.query_one(f"#head{place}", Words).say(said, layout=False)
+
+    def where(self) -> str:
+        """What the cells show, where that is not the values, and the layer that was chosen."""
+        found = NAMES[self.showing] if self.showing != "values" else ""
+        layer = self.layer_seen()
+        if layer and (self.chosen_layer is not None or not self.arena.session.running):
+            found = f"{found}  {layer}".strip()
+        planned = self.arena.planned
+        cramped = planned is not None and not planned.cell.quad and self.showing == "actions"
+        return f"{found}: no room, values" if cramped else found
+
+    def layer_seen(self) -> str:
+        """What the layer of the chosen side is; "" in a world that has but one."""
+        layers, depth = self.layers, self.chosen_view.depth
+        return layers[depth] if len(layers) > 1 and depth < len(layers) else ""
+
+    # Keys.
+
+    def action_view(self) -> None:
+        """What cells show: values, Q in four directions, visits, the policy."""
+        tensors = self.arena.frame.tensors if self.arena.frame is not None else {}
+        needs = {"actions": "q", "visits": "visits", "policy": "policy"}
+        known = [show for show in SHOWS if show not in needs or f"{self.arena.side}/{needs[show]}" in tensors]
+        self.showing = known[(known.index(self.showing) + 1) % len(known)] if self.showing in known else "values"
+        self.arena.lay_out()
+        self.arena.show_all()
+
+    def action_layer(self) -> None:
+        """The next layer of a world that has several."""
+        if len(self.layers) > 1:
+            self.chosen_layer = (self.chosen_view.depth + 1) % len(self.layers)
+            self.arena.show_all()
+
+    def action_move(self, down: int, right: int) -> None:
+        """The cursor a cell further; it begins where the learner is."""
+        arena = self.arena
+        if arena.world is None:
+            return
+        layout = arena.world.layout
+        row, column = self.place_asked()
+        if arena.cursor is not None:
+            row, column = arena.cursor[0] + down, arena.cursor[1] + right
+        arena.cursor = (max(0, min(row, layout.height - 1)), max(0, min(column, layout.width - 1)))
+        self.show()
+        arena.show_header()
+
+    @on(WorldView.Pointed)
+    def pointed(self, event: WorldView.Pointed) -> None:
+        event.stop()
+        arena = self.arena
+        arena.side = arena.shown[min(len(arena.shown) - 1, int((event.view.id or "world0")[-1]))]
+        arena.cursor = (event.row, event.column)
+        arena.show_all()
+
+    def state_asked(self) -> int | None:
+        """The state under the cursor; else the one that was updated last, else where the learner stands; and where
+        nobody stands anywhere, the one of this layer in which an episode most probably begins."""
+        arena = self.arena
+        if arena.world is None:
+            return None
+        depth = getattr(self.chosen_view, "depth", 0)
+        if arena.cursor is not None:
+            return arena.world.layout.state_at(*arena.cursor, depth)
+        scene = self.scene(arena.side)
+        if scene is None:
+            return None
+        if max(scene.updated, scene.agent) >= 0:
+            return scene.updated if scene.updated >= 0 else scene.agent
+        here = np.flatnonzero(arena.world.layout.place[:, 0] == depth)
+        return int(here[arena.world.process.start[here].argmax()])
+
+    def place_asked(self) -> tuple[int, int]:
+        """(row, column) of that state."""
+        state = self.state_asked()
+        if state is None or self.arena.world is None:
+            return 0, 0
+        row, column = self.arena.world.layout.place[state, 1:].tolist()
+        return int(row), int(column)
+
+    # The greedy walk.
+
+    def action_greedy(self) -> None:
+        """Walk the greedy path of every learner, and say what it earns."""
+        if self.walks:
+            self.end_walk()
+            self.arena.show_all()
+        elif self.arena.live():
+            session = self.arena.session
+            self.arena.follow_now()
+            session.pause()
+            session.order(lambda live: session.say(self.begin_walk, live.greedy_walks()), "greedy")
+
+    def begin_walk(self, walks: list[GreedyWalk]) -> None:
+        if not walks or not self.is_attached:
+            return
+        self.end_walk()
+        self.walks = [(path[:LOST_STEPS] if fate else path, value, fate) for path, value, fate in walks]
+        self.walk_at, longest = 0, max(len(path) for path, _, _ in self.walks)
+        self.walk_timer = self.set_interval(min(WALK, LONGEST_WALK / max(1, longest)), self.walk_on)
+        self.walk_on()
+
+    def walk_on(self) -> None:
+        self.walk_at += 1
+        self.walked = {side: path[: self.walk_at] for side, (path, _, _) in enumerate(self.walks)}
+        if all(self.walk_at > len(path) for path, _, _ in self.walks):
+            if self.walk_timer is not None:
+                self.walk_timer.stop()
+            said = []
+            for side, (path, value, fate) in enumerate(self.walks):
+                title = told_of(self.arena.facts, side).get("title", "")
+                earned = f"greedy return {compact(value)} in {len(path) - 1} steps"
+                said.append(f"{title}: {f'the greedy walk {fate}' if fate else earned}")
+            self.tell("   ".join(said))
+            self.walks = []
+        self.arena.show_all()
+
+    def end_walk(self) -> None:
+        if self.walk_timer is not None:
+            self.walk_timer.stop()
+        self.walks, self.walked = [], {}
