@@ -19,8 +19,8 @@ from txlab.experiments.protocol import Frame, Metrics
 
 if TYPE_CHECKING:
     from txlab.engine.rl.agent import Agent
-    from txlab.engine.rl.settings import Rule, Settings
     from txlab.engine.rl.maps.drawn import Map
+    from txlab.engine.rl.settings import Rule, Settings
 
 MOST_POINTS = 240
 LONGEST_HORIZON = 300  # steps for which the greedy policy's expected return is computed
