@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import string
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 import regex
@@ -13,7 +12,8 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, by_heap, merge_chunk, merge_pair, passes
+from txlab.engine.tokenizers import plain
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, by_heap, merge_chunk, passes
 from txlab.engine.tokenizers.fast import FastEncoder, same_classes
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut
 from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train_tokenizer
@@ -37,33 +37,31 @@ def train(chunk_counts: Counter[bytes], vocabulary: int) -> list[tuple[int, int]
     return [merge.pair for merge in trained_on(chunk_counts, vocabulary).merges]
 
 
-def recounted(chunk_counts: Counter[bytes], vocabulary: int) -> list[tuple[int, int]]:
-    """Algorithm 1 of Sennrich et al. 2016, word for word: count all pairs anew before each merge."""
-    words = [(list(chunk), count) for chunk, count in chunk_counts.items()]
-    merges: list[tuple[int, int]] = []
-    while 256 + len(merges) < vocabulary:
-        counts: Counter[tuple[int, int]] = Counter()
-        for word, count in words:
-            for pair in pairwise(word):
-                counts[pair] += count
-        best = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
-        if best is None or counts[best] < 2:
-            break
-        words = [(merge_pair(word, best, 256 + len(merges)), count) for word, count in words]
-        merges.append(best)
-    return merges
-
-
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_training_makes_the_merges_of_recounting_everything(english: str, pattern: str) -> None:
     counted = count_chunks([english[:20_000]], pattern)
-    assert train(counted, 420) == recounted(counted, 420)
+    assert train(counted, 420) == plain.train(counted, 420)
 
 
 @given(st.lists(st.text("ab \n", max_size=40), max_size=6), st.integers(256, 300))
 def test_training_agrees_with_recounting_where_ties_and_overlaps_abound(texts: list[str], vocabulary: int) -> None:
     counted = count_chunks(texts)
-    assert train(counted, vocabulary) == recounted(counted, vocabulary)
+    assert train(counted, vocabulary) == plain.train(counted, vocabulary)
+
+
+@given(st.text("ab é\n", max_size=60), st.integers(256, 290), st.sampled_from(sorted(PATTERNS)))
+def test_the_plain_encoding_and_the_fast_one_make_the_same_tokens(text: str, vocabulary: int, pattern: str) -> None:
+    merges = plain.train(Counter(plain.split(text * 2, pattern)), vocabulary)
+    fast = BytePairTokenizer(merges, pattern)
+    ids = plain.encode(text, merges, pattern)
+    assert fast.encode(text) == fast.fast.encode(text).tolist() == ids
+    assert plain.decode(ids, merges) == fast.decode(ids) == text
+    assert plain.decode([195], merges) == "\ufffd"
+
+
+def test_the_plain_encoding_of_english_is_the_fast_one(english: str, trained: BytePairTokenizer) -> None:
+    text = english[200_000:202_000]
+    assert plain.encode(text, trained.merges) == trained.encode(text)
 
 
 def test_the_example_of_gage_1994_gives_its_merges() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.bases import GPT2, Alphabet, Base
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, merge_pair
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
+from txlab.engine.tokenizers.plain import merge_pair
 from txlab.engine.tokenizers.training import Merge, Ties, Trainer, count_chunks, train_tokenizer, trained
 from txlab.errors import LabError
 

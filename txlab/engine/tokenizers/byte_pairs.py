@@ -13,7 +13,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,36 +20,18 @@ from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens
 from txlab.engine.tokenizers.bases import BYTES, MOST_TOKENS, Base
 from txlab.engine.tokenizers.fast import FastEncoder
 from txlab.engine.tokenizers.patterns import chunks, compiled, safe_start
+from txlab.engine.tokenizers.plain import Pair, merge_pair
 from txlab.engine.tokenizers.tokenizer import Ids, legible, parts, unknown_token, utf8
 from txlab.errors import LabError
 
-if TYPE_CHECKING:
-    pass
-
-
-Pair = tuple[int, int]
-
+# A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
+LONGEST_TOKEN = 2048
+ALL_TOKENS = 16 << 20
+# Where a token is said to lie: all of it; without the spaces around it; the same, but one space before a text stays.
+OFFSETS = ("whole", "trimmed", "trimmed after a prefix")
 # Up to so many symbols the passes are faster than the heap (measured: 20 µs against 25 µs at 24 symbols).
 SHORT = 24
 NO_RANK = 1 << 62
-
-
-def merge_pair(symbols: Sequence[int], pair: Pair, token: int) -> list[int]:
-    """Every occurrence of the pair, from the left, replaced by the token.
-
-    >>> merge_pair([1, 1, 1, 2], (1, 1), 7)
-    [7, 1, 2]
-    """
-    merged: list[int] = []
-    i = 0
-    while i < len(symbols):
-        if i + 1 < len(symbols) and (symbols[i], symbols[i + 1]) == pair:
-            merged.append(token)
-            i += 2
-        else:
-            merged.append(symbols[i])
-            i += 1
-    return merged
 
 
 def passes(
@@ -114,13 +95,6 @@ def by_heap(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[in
         if before >= 0 and (candidate := ranks.get((now[before], token))) is not None:
             heappush(heap, (candidate, before))
     return [symbol for symbol in now if symbol >= 0]
-
-
-# A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
-LONGEST_TOKEN = 2048
-ALL_TOKENS = 16 << 20
-# Where a token is said to lie: all of it; without the spaces around it; the same, but one space before a text stays.
-OFFSETS = ("whole", "trimmed", "trimmed after a prefix")
 
 
 class BytePairTokenizer:
@@ -234,10 +208,6 @@ class BytePairTokenizer:
         return self.base.digits
 
     @cached_property
-    def token_of(self) -> dict[Pair, int]:
-        return {pair: self.made[rank] for pair, rank in self.ranks.items()}
-
-    @cached_property
     def first_rank(self) -> dict[int, int]:
         found: dict[int, int] = {}
         for rank, token in enumerate(self.made):
@@ -287,10 +257,6 @@ class BytePairTokenizer:
             self.merges, self.pattern, special, base=self.base, counts=self.counts, added=self.added,
             offsets=self.offsets,
         )  # fmt: skip
-
-    def alone(self, data: bytes) -> int:
-        """The one token that these bytes become as a chunk."""
-        return self.encode_chunk(data)[0]
 
     def last_rank(self, data: bytes) -> int:
         """The rank of the last merge of these bytes as a chunk; −1 if nothing merges."""

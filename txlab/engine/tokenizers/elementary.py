@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import regex
 
-from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, legible, parts, spelled, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, TextOnly, legible, parts, spelled, unknown_token, utf8
 from txlab.errors import LabError
 
 
@@ -200,30 +200,17 @@ class WordTokenizer(TextVocabulary):
             yield unit, self.by_character(unit) if token is None else [token]
 
 
-class Said(Protocol):
-    """What such a tokenizer says itself."""
+class Labelled(TextOnly, Protocol):
+    """A tokenizer whose tokens stand for nothing but the labels that they are shown by.
 
-    def encode(self, text: str) -> list[int]: ...
+    Such tokens are not made of bytes; the bytes of their labels stand in for them.
+    """
 
-    def decode(self, ids: Iterable[int]) -> str: ...
-
-    def label(self, token: int) -> str: ...
-
-
-class Labelled:
-    """What a tokenizer promises besides, from what it says itself."""
-
-    def encode_bytes(self: Said, data: bytes) -> list[int]:
+    def encode_bytes(self, data: bytes) -> list[int]:
         return self.encode(data.decode(errors="backslashreplace"))
 
-    def encode_long(self: Said, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
-    def token_bytes(self: Said, token: int) -> bytes:
+    def token_bytes(self, token: int) -> bytes:
         return self.label(token).encode()
-
-    def decode_bytes(self: Said, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
 
 
 BETWEEN = re.compile(r"[\s,]+")
@@ -231,7 +218,9 @@ BETWEEN = re.compile(r"[\s,]+")
 
 @dataclass(frozen=True)
 class NumberTokenizer(Labelled):
-    """ids of 0 … vocabulary − 1, with white space or commas between them.
+    """Text that is nothing but ids of 0 … vocabulary − 1, for a model that came without a tokenizer.
+
+    Between the ids are white space or commas; any other text has no tokens, and is refused.
 
     >>> NumberTokenizer(10).encode("3, 1 4"), NumberTokenizer(10).decode([3, 1, 4])
     ([3, 1, 4], '3 1 4')

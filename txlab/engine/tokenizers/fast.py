@@ -69,7 +69,7 @@ class FastEncoder:
         """Our token of each of tiktoken's."""
         table = np.zeros(max((self.ranks or {b"": 0}).values()) + 1, dtype=np.uint32)
         for data, rank in (self.ranks or {}).items():
-            table[rank] = self.tokenizer.alone(data) if self.given is None else rank
+            table[rank] = self.tokenizer.encode_chunk(data)[0] if self.given is None else rank
         return table
 
 

@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from txlab.engine.tokenizers.added_tokens import added_tokens
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.folders import offsets_of
@@ -29,7 +27,7 @@ from txlab.engine.tokenizers.gpt2_files import (
 )
 from txlab.engine.tokenizers.json_files import listed, mapping, shown, text, write_aside
 from txlab.engine.tokenizers.patterns import PATTERNS, compiled, expression
-from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import TextOnly, unknown_token, utf8
 from txlab.errors import LabError
 
 
@@ -185,11 +183,12 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
     return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
 
 
-class ForeignTokenizer:
+class ForeignTokenizer(TextOnly):
     """`inner`: the library's tokenizer; `kind`: its model's type; `byte_level`: names are of letters for bytes."""
 
     def __init__(self, inner: Any, kind: str, byte_level: bool) -> None:
         self.inner, self.kind, self.byte_level = inner, kind, byte_level
+        self.called = f"a tokenizer of the kind {kind}"
         inner.encode_special_tokens = True  # the texts of special tokens are text
 
     @cached_property
@@ -239,18 +238,6 @@ class ForeignTokenizer:
         found = self.encoding(text, special)
         return [(token, start, stop) for token, (start, stop) in zip(found.ids, found.offsets, strict=True)]
 
-    def encode_bytes(self, data: bytes) -> list[int]:
-        """LabError for bytes that are not UTF-8: such a tokenizer reads text only."""
-        try:
-            return self.encode(data.decode())
-        except UnicodeDecodeError as error:
-            raise LabError(
-                f"byte {error.start} is not UTF-8, and a tokenizer of the kind {self.kind} reads text only"
-            ) from None
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
     def token_bytes(self, token: int) -> bytes:
         """The bytes of a token's name: "▁the" is " the", "##ing" is "ing", <0x0A> is a line's end."""
         if not 0 <= token < self.vocabulary:
@@ -273,9 +260,3 @@ class ForeignTokenizer:
             if not 0 <= token < self.vocabulary:
                 raise unknown_token(token, self.vocabulary)
         return str(self.inner.decode(wanted, skip_special_tokens=False))
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
-
-    def label(self, token: int) -> str:
-        return legible(self.token_bytes(token))

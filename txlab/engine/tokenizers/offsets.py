@@ -14,14 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
+import numpy as np
 import regex
+from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import WordTokenizer
 from txlab.engine.tokenizers.gpt2_files import LETTERS, name_of
 from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
-from txlab.engine.tokenizers.tokenizer import Tokenizer, parts, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, parts, utf8
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 
 STRETCH = 4096  # characters at once, for tokenizers that look at nothing around a character
@@ -59,14 +61,14 @@ def token_spans(
     if isinstance(tokenizer, Spanning):
         whole = (start, stop) == (0, len(text))  # with those that have no character of their own
         found = of_spans(tokenizer, text, special)
-        return [piece for piece in found if whole or (piece.stop > start and piece.start < stop)]
+        return [span for span in found if whole or (span.stop > start and span.start < stop)]
     return list(between(tokenizer, text, start, stop, special))
 
 
 def token_spans_of_bytes(
     tokenizer: Tokenizer, data: bytes, special: bool = False, most: int | None = None
 ) -> list[TokenSpan]:
-    """The same for any bytes, or the first `most` pieces; each byte that is not UTF-8 counts as one character."""
+    """The same for any bytes, or the first `most` tokens; each byte that is not UTF-8 counts as one character."""
     text = data.decode(errors="surrogateescape")
     if isinstance(tokenizer, Spanning):
         if not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text):
@@ -111,31 +113,31 @@ def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: boo
         if tokenizer.offsets == "whole":
             yield from found
             continue
-        for piece in found:
-            name = name_of(piece.data) if token is None else text[begin:end]
-            yield trimmed(piece, name, tokenizer.offsets == "trimmed after a prefix")
+        for span in found:
+            name = name_of(span.data) if token is None else text[begin:end]
+            yield trimmed(span, name, tokenizer.offsets == "trimmed after a prefix")
 
 
 SPACES = regex.compile(rf"[{LETTERS[0x20]}\p{{White_Space}}]*")
 
 
-def trimmed(piece: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
-    """The characters of a piece without the spaces around it; its bytes stay.
+def trimmed(span: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
+    """The characters of a token without the spaces around it; its bytes stay.
 
     `name`: as the library calls the token; `prefixed`: one space before the text's first token stays.
     Source: huggingface/tokenizers, pre_tokenizers/byte_level.rs (process_offsets).
     """
-    start, stop = piece.start, piece.stop
+    start, stop = span.start, span.stop
     before, behind = (len(SPACES.match(each).group()) for each in (name, name[::-1]))
     if before:
         start = min(start + before, stop) if before > 1 or start or not prefixed else start
     if behind and stop >= behind:
         stop = max(stop - behind, start)
-    return replace(piece, start=start, stop=stop)
+    return replace(span, start=start, stop=stop)
 
 
 def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, stop: int) -> Iterator[TokenSpan]:
-    """The pieces of one part that lies at character `begin` and byte `byte` of the whole; start, stop count from it."""
+    """The spans of one part that lies at character `begin` and byte `byte` of the whole; start, stop count from it."""
     place = 0
     if start > 0:
         local = isinstance(tokenizer, BytePairTokenizer | WordTokenizer)
@@ -146,9 +148,9 @@ def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, 
             return
         data = stretch.encode(errors="surrogateescape")
         if place + len(stretch) > start:
-            for piece in of_stretch(tokenizer, stretch, data, ids, begin + place, byte):
-                if piece.stop > begin + start and piece.start < begin + stop:
-                    yield piece
+            for span in of_stretch(tokenizer, stretch, data, ids, begin + place, byte):
+                if span.stop > begin + start and span.start < begin + stop:
+                    yield span
         place, byte = place + len(stretch), byte + len(data)
 
 
@@ -165,7 +167,7 @@ def stretches(tokenizer: Tokenizer, text: str, start: int) -> Iterator[tuple[str
 def of_stretch(
     tokenizer: Tokenizer, stretch: str, data: bytes, ids: list[int], place: int, byte: int
 ) -> Iterator[TokenSpan]:
-    """The pieces of one stretch, whose first character and byte are `place` and `byte`."""
+    """The spans of one stretch, whose first character and byte are `place` and `byte`."""
     single = len(data) == len(stretch)  # every character is one byte
     character_of: list[int] = []
     if not single:
@@ -175,10 +177,8 @@ def of_stretch(
     at = 0
     for token, part in zip(ids, parts(ids, tokenizer.token_bytes, getattr(tokenizer, "digits", None)), strict=True):
         last = at + max(len(part), 1) - 1
-        first_character, last_character = (at, last) if single else (character_of[at], character_of[last])
-        yield TokenSpan(
-            token, part, place + first_character, place + last_character + 1, byte + at, byte + at + len(part)
-        )
+        first, end = (at, last) if single else (character_of[at], character_of[last])
+        yield TokenSpan(token, part, place + first, place + end + 1, byte + at, byte + at + len(part))
         at += len(part)
 
 
@@ -209,10 +209,6 @@ class Statistics:
         return ratio(self.bytes, self.tokens)
 
     @property
-    def characters_per_token(self) -> float:
-        return ratio(self.characters, self.tokens)
-
-    @property
     def tokens_per_word(self) -> float:
         return ratio(self.tokens, self.words)
 
@@ -234,15 +230,21 @@ def words(text: str) -> tuple[int, int]:
     return count, unspaced
 
 
-def statistics(tokenizer: Tokenizer, text: str | bytes) -> Statistics:
-    """Statistics of a text, or of bytes, of which each that is not UTF-8 counts as a character."""
-    if isinstance(text, bytes):
-        data, text = text, text.decode(errors="surrogateescape")
-        ids = tokenizer.encode_bytes(data)
-        tokens, distinct = len(ids), len(set(ids))
-    else:
-        data = utf8(text)
-        array = tokenizer.encode_long(text)
-        tokens, distinct = len(array), len(set(array.tolist()))
+def statistics(data: bytes, ids: Ids) -> Statistics:
+    """Statistics of bytes that became these tokens; each byte that is not UTF-8 counts as a character."""
+    text = data.decode(errors="surrogateescape")
     count, unspaced = words(text)
-    return Statistics(tokens, len(data), len(text), count, unspaced, distinct)
+    return Statistics(len(ids), len(data), len(text), count, unspaced, len(np.unique(ids)))
+
+
+def token_lengths(tokenizer: Tokenizer, ids: Ids) -> NDArray[np.int64]:
+    """How many bytes each token of a text adds; of a byte that two digits spell, the second one adds it."""
+    used = np.flatnonzero(np.bincount(ids)) if len(ids) else ids
+    length_of = np.zeros(int(ids.max()) + 1 if len(ids) else 0, dtype=np.int64)
+    length_of[used] = [len(tokenizer.token_bytes(int(token))) for token in used]
+    lengths = length_of[ids]
+    digits = getattr(tokenizer, "digits", None)
+    if digits is not None:
+        spelling = (ids >= digits) & (ids < digits + DIGITS)
+        lengths = np.where(spelling, np.cumsum(spelling) % 2 == 0, lengths).astype(np.int64)
+    return lengths

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, Pair
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
 from txlab.engine.tokenizers.fast import FastEncoder, tiktoken_ranks
 from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, text, whole_number, write_aside
 from txlab.engine.tokenizers.patterns import NAMES, expression, named
+from txlab.engine.tokenizers.plain import Pair
 from txlab.errors import Guess, LabError
 
 END, START, PROMPT_END = "<|endoftext|>", "<|startoftext|>", "<|endofprompt|>"
@@ -275,7 +276,7 @@ def write_ranks(tokenizer: BytePairTokenizer, path: Path) -> None:
     ranks = tiktoken_ranks(tokenizer)
     if ranks is None or len(ranks) < 256 + len(set(tokenizer.made)) + len(tokenizer.loose):
         raise LabError("tiktoken would merge otherwise: some token of this encoding is not what its bytes merge to")
-    ids = {data: tokenizer.alone(data) for data in ranks}
+    ids = {data: tokenizer.encode_chunk(data)[0] for data in ranks}
     merged = [ids[data] for data, rank in sorted(ranks.items(), key=lambda entry: entry[1]) if rank >= 256]
     if merged != sorted(merged):
         raise LabError("tiktoken's ranks are its ids, and the ids of this encoding do not rise with its merges")

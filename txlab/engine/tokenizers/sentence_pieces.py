@@ -13,14 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import regex
 
 from txlab.engine.tokenizers.added_tokens import AddedToken
 from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, read_json
-from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import TextOnly, unknown_token, utf8
 from txlab.errors import LabError, one_line
 
 UNKNOWN = "<unk>"
@@ -30,8 +29,10 @@ MISSING = "needs the library sentencepiece: install the extra, pip install 'txla
 LARGEST_MODEL = 32 << 20  # of real ones the largest has 5 MB
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(TextOnly):
     """`inner`: the library's processor; `token_of`: piece → id; `added`: further tokens, or more about these."""
+
+    called = "SentencePiece"
 
     def __init__(self, inner: Any, token_of: Mapping[str, int], added: Iterable[AddedToken] = ()) -> None:
         self.inner, self.token_of = inner, dict(token_of)
@@ -117,16 +118,6 @@ class SentencePieceTokenizer:
                 found.append((self.token_of.get(name, unknown), start + first, start + last))
         return found
 
-    def encode_bytes(self, data: bytes) -> list[int]:
-        """LabError for bytes that are not UTF-8: such a tokenizer reads text only."""
-        try:
-            return self.encode(data.decode())
-        except UnicodeDecodeError as error:
-            raise LabError(f"byte {error.start} is not UTF-8, and SentencePiece reads text only") from None
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
     def token_bytes(self, token: int) -> bytes:
         """The bytes of a piece: "▁the" is " the"."""
         if not 0 <= token < self.vocabulary:
@@ -146,12 +137,6 @@ class SentencePieceTokenizer:
             else:
                 pieces.append(name)
         return (text + str(self.inner.decode_pieces(pieces))).replace(SPACE, " ").strip()
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
-
-    def label(self, token: int) -> str:
-        return legible(self.token_bytes(token))
 
 
 def places(inner: Any, text: str) -> list[tuple[str, int, int]]:

@@ -19,7 +19,6 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 Ids = NDArray[np.uint32]
 
 
@@ -47,6 +46,44 @@ class Tokenizer(Protocol):
 
     def label(self, token: int) -> str:
         """One token as text to show; bytes that are not UTF-8 on their own are written \\xe2."""
+
+
+class TextOnly(Protocol):
+    """What tokenizers that read text, and not any bytes, have in common; the rest is their own."""
+
+    called: str = "this tokenizer"  # in messages
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+    def decode(self, ids: Iterable[int]) -> str: ...
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """LabError for bytes that are not UTF-8."""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise LabError(f"byte {error.start} is not UTF-8, and {self.called} reads text only") from None
+        return self.encode(text)
+
+    def encode_long(self, text: str) -> Ids:
+        return np.array(self.encode(text), dtype=np.uint32)
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return self.decode(ids).encode()
+
+    def label(self, token: int) -> str:
+        return legible(self.token_bytes(token))
+
+
+def ids_of_bytes(tokenizer: Tokenizer, data: bytes) -> Ids:
+    """The tokens of any bytes, the fast way where they are text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return np.array(tokenizer.encode_bytes(data), dtype=np.uint32)
+    return tokenizer.encode_long(text)
 
 
 def utf8(text: str) -> bytes:

@@ -21,9 +21,10 @@ import numpy as np
 import regex
 
 from txlab.engine.tokenizers.bases import BYTES, Base
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, Pair
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
 from txlab.engine.tokenizers.patterns import TRUSTED, compiled, cut
 from txlab.engine.tokenizers.patterns import chunks as chunks_of
+from txlab.engine.tokenizers.plain import Pair
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
 
@@ -57,7 +58,9 @@ class Trainer:
     def __init__(self, chunks: Counter[bytes], base: Base | None = None, ties: Ties = "first") -> None:
         """`chunks`: how often each distinct chunk occurs; `count_chunks` makes it from texts."""
         self.base: Base = base or BYTES
-        self.entry: Callable[[Pair, int], Entry] = first_of_equals if ties == "first" else self.greatest_of_equals
+        self.entry: Callable[[Pair, int], Entry] = (
+            (lambda pair, count: (-count, pair)) if ties == "first" else self.greatest_of_equals
+        )
         self.first = self.base.after
         self.merges: list[Merge] = []
         self.spelt: dict[int, bytes] = dict(self.base.tokens)
@@ -260,10 +263,6 @@ class Trainer:
             base=self.base,
             counts=[merge.count for merge in self.merges],
         )
-
-
-def first_of_equals(pair: Pair, count: int) -> Entry:
-    return (-count, pair)
 
 
 def descending(data: bytes) -> str:

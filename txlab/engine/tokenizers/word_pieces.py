@@ -16,7 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import regex
 
 from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens, added_tokens
@@ -24,7 +23,7 @@ from txlab.engine.tokenizers.bases import MOST_TOKENS
 from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, shown
-from txlab.engine.tokenizers.tokenizer import Ids, legible, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import TextOnly, legible, unknown_token, utf8
 from txlab.errors import LabError
 
 VOCAB = "vocab.txt"
@@ -82,13 +81,15 @@ def cleaned(character: str, lower: bool, accents: bool, ideographs: bool) -> str
     return f" {text} " if alone else text
 
 
-class WordPieceTokenizer:
+class WordPieceTokenizer(TextOnly):
     """V = the lines of vocab.txt.
 
     >>> names = ["[UNK]", "the", "cat", "##s", ","]
     >>> [WordPieceTokenizer(names).label(token) for token in WordPieceTokenizer(names).encode("The cats, Øx")]
     ['the', 'cat', '##s', ',', '[UNK]']
     """
+
+    called = "WordPiece"
 
     def __init__(
         self,
@@ -209,16 +210,6 @@ class WordPieceTokenizer:
             start = stop
         return ids
 
-    def encode_bytes(self, data: bytes) -> list[int]:
-        """LabError for bytes that are not UTF-8: such a tokenizer reads text only."""
-        try:
-            return self.encode(data.decode())
-        except UnicodeDecodeError as error:
-            raise LabError(f"byte {error.start} is not UTF-8, and WordPiece reads text only") from None
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
-
     def token_bytes(self, token: int) -> bytes:
         """The bytes of a token's name, without the ## of a piece inside a word."""
         if not 0 <= token < self.vocabulary:
@@ -239,9 +230,6 @@ class WordPieceTokenizer:
                 name = name.replace(old, new)
             parts.append(name)
         return "".join(parts)
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return self.decode(ids).encode()
 
     def label(self, token: int) -> str:
         """The token's name, with its ##."""

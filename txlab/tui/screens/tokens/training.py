@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, Pair
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.plain import Pair
 from txlab.engine.tokenizers.training import Trainer, count_chunks
 from txlab.errors import LabError
 from txlab.tui.screens.tokens.encoding import Progress, pieces
