@@ -8,7 +8,6 @@ process. Everything is made in a temporary folder and removed.
 
 import argparse
 import json
-import os
 import resource
 import shutil
 import statistics
@@ -30,7 +29,6 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=10_000, help="frames of the recording")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="txlab-scale-"))
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     try:
         measure_log(make_log(folder / "run", options.rows))
         measure_frames(folder / "recording", options.frames)
@@ -77,8 +75,8 @@ def measure_log(run: Path) -> None:
 
     reader = RunReader(run)
     seconds, _ = timed(reader.poll)
-    coarse = reader.series("loss")
-    report("first poll: a whole coarse curve", seconds, whole, f"{len(coarse)} points, latest {reader.latest('loss')}")
+    sampled = reader.series("loss")
+    report("first poll: a sampled curve", seconds, whole, f"{len(sampled)} points, latest {reader.latest('loss')}")
 
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     polls: list[float] = []
@@ -95,10 +93,6 @@ def measure_log(run: Path) -> None:
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
     print(f"{'memory for all columns':<46}{grown:>9.0f} MB")
 
-    second = RunReader(run)
-    seconds, _ = timed(second.poll)
-    assert second.complete
-    report("second opening: all of it", seconds, whole, f"{len(second.series('loss'))} points")
     light = RunReader(run, light=True)
     report("light opening (a row of the list of runs)", timed(light.poll)[0], whole)
     report("a poll with nothing new", timed(light.poll)[0], whole)

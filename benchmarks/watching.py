@@ -34,7 +34,7 @@ def main() -> None:
         root = Path(folder)
         run = prepare(load_scenario("gpt-tiny", CHANGES), root=root)
         start_detached(run)
-        reader = RunReader(run, cache=False)
+        reader = RunReader(run)
         while not (reader.poll() and len(reader.series("loss"))):
             time.sleep(0.5)
         stretches: list[tuple[bool, float, float]] = []

@@ -1,16 +1,23 @@
-"""Opening and reading files that somebody else may have put there: regular ones only, and of a bounded size.
+"""Files in places that somebody else may have prepared: regular ones of a bounded size, no link followed; and files
+that are complete or absent.
 
 Notable: a FIFO would keep a reader waiting for ever and a device may never end, so a file is opened without waiting
-and looked at through its descriptor before a byte is read. What is refused is an OSError whose `strerror` reads as
-"… cannot be read: it is a FIFO", so that whoever reports a missing file reports this as well.
+and examined through its descriptor before a byte is read. What is refused is an OSError whose `strerror` reads as
+"… cannot be read: it is a FIFO". A run may come from somebody else, who may have put a link wherever a file of ours is
+expected: everything in a run is therefore named by one part, looked up in the descriptor of its directory. A file that
+is no log is written aside and renamed, so a reader on another machine sees the old or the new one and never half.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
 _KINDS = (
     (stat.S_ISREG, "a file"),
@@ -75,3 +82,141 @@ def read_regular(path: str | Path, largest: int, *, follow: bool = True, folder:
 
 def _readable(size: int) -> str:
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB" if size >= 1 << 10 else f"{size} bytes"
+
+
+def write_whole(descriptor: int, data: bytes | memoryview) -> None:
+    """os.write until all of it is written: one call but for huge data and disks that fill up."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def atomic_write(path: Path, data: bytes | Iterable[bytes], durable: bool = False) -> None:
+    """Write bytes, or pieces of them, beside `path` and rename onto it; after an OSError the old file is as it was.
+
+    `durable` also waits until file and directory are on the disk.
+    """
+    with OpenFolder.at(path.parent, follow=True) as folder:
+        folder.write(path.name, data, durable)
+
+
+class OpenFolder:
+    """A directory held open: every name is looked up in its descriptor, and no link is followed out of it.
+
+    Closed by `with`, by close() or with the object. Raises OSError as the system calls do. `path` says where it was
+    found, for messages; nothing is looked up by it again.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path, self.descriptor = path, descriptor
+
+    @classmethod
+    def at(cls, path: Path, *, follow: bool = False) -> OpenFolder:
+        """The directory of that path, of which only the last part may not be a link (unless `follow`)."""
+        return cls(path, _open_directory(path, None, follow))
+
+    def folder(self, name: str, *, make: bool = False) -> OpenFolder:
+        """A directory in this one; `make` makes it if it is not there."""
+        if make:
+            with contextlib.suppress(FileExistsError):
+                self.mkdir(name)
+        return OpenFolder(self.path / name, _open_directory(name, self.descriptor, False))
+
+    def again(self) -> OpenFolder:
+        """The same directory under a descriptor of its own."""
+        return OpenFolder(self.path, os.dup(self.descriptor))
+
+    # Looking
+
+    def names(self) -> list[str]:
+        with os.scandir(self.descriptor) as entries:
+            return [entry.name for entry in entries]
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+
+    def kind(self, name: str) -> str:
+        """ "a file", "a folder", "a symbolic link" …; "" if there is nothing of that name."""
+        try:
+            return kind_of(self.stat(name).st_mode)
+        except FileNotFoundError:
+            return ""
+
+    def read(self, name: str, largest: int) -> bytes:
+        """All bytes of a regular file of at most `largest` bytes."""
+        return read_regular(name, largest, follow=False, folder=self.descriptor)
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """The descriptor of a regular file; one to be written in place must not be a file elsewhere as well."""
+        descriptor = open_regular(name, flags, follow=False, folder=self.descriptor)
+        if flags & (os.O_WRONLY | os.O_RDWR) and os.fstat(descriptor).st_nlink > 1:
+            os.close(descriptor)
+            raise OSError(errno.EMLINK, f"{name} has another name elsewhere as well (a hard link)", name)
+        return descriptor
+
+    # Changing
+
+    def write(self, name: str, data: bytes | Iterable[bytes], durable: bool = False) -> None:
+        """Put a file there, complete or not at all, in place of one of that name; a link there is replaced."""
+        aside = f".{name}.{os.getpid()}.{time.monotonic_ns()}"
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(aside, flags, 0o666, dir_fd=self.descriptor)
+            try:
+                for piece in [data] if isinstance(data, bytes) else data:
+                    write_whole(descriptor, piece)
+                if durable:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(aside, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.unlink(aside)
+            raise
+        if durable:
+            self.sync()
+
+    def mkdir(self, name: str) -> None:
+        os.mkdir(name, dir_fd=self.descriptor)
+
+    def rename(self, old: str, new: str, to: OpenFolder | None = None) -> None:
+        """Rename an entry, within this directory or into another; a link is moved, not what it points to."""
+        os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=(to or self).descriptor)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file, or a link; never a directory."""
+        os.unlink(name, dir_fd=self.descriptor)
+
+    def rmdir(self, name: str) -> None:
+        os.rmdir(name, dir_fd=self.descriptor)
+
+    def sync(self) -> None:
+        """Make what was renamed in it survive a power cut."""
+        os.fsync(self.descriptor)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    __del__ = close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open_directory(name: str | Path, folder: int | None, follow: bool) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(kind):  # a part before it
+            raise
+        raise OSError(errno.ENOTDIR, f"it is {kind_of(kind)}", str(name)) from None

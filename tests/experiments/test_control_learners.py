@@ -415,7 +415,9 @@ def test_a_world_that_nothing_ends_is_cut_off_and_the_run_says_so(tmp_path: Path
     assert execute(run).status == "done"
     reader = RunReader(run)
     reader.poll()
-    assert [row["text"] for row in reader.notes] == ["Nothing ends an episode here: it is cut off after 1000 steps."]
+    assert [row["text"] for row in reader.rows("note")] == [
+        "Nothing ends an episode here: it is cut off after 1000 steps."
+    ]
     assert reader.latest("length/sarsa") == 1000
 
 

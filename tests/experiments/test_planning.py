@@ -25,9 +25,9 @@ from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import Row
 from txlab.runs.frames import FrameIndex
+from txlab.runs.loop import Speed
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import catalogue, dump_scenario, load_scenario
-from txlab.runs.speed import Speed
 
 
 def scenario(world: str = "four-by-three", record: Mapping[str, Any] | None = None, **plan: Any) -> PlanningScenario:
@@ -83,7 +83,7 @@ def test_a_run_ends_where_there_is_nothing_left_to_do(tmp_path: Path) -> None:
 
 def test_nobody_is_told_how_long_a_run_takes_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(float(second) for second in range(100))
-    monkeypatch.setattr("txlab.runs.speed.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("txlab.runs.loop.time.monotonic", lambda: next(clock))
     for facts, told in ((build(scenario()).facts(), False), ({"unit": "sweeps"}, True)):
         speed = Speed(facts, 1000)
         speed.begin(0)

@@ -83,7 +83,7 @@ def test_a_run_records_curves_frames_and_samples(run: Path) -> None:
     cross = np.asarray(frame.tensors["cross/pattern"], dtype=np.float32)
     assert cross.shape == (2, 2, len(frame.tokens["target"]), len(frame.tokens["source"]))
     np.testing.assert_allclose(cross.sum(-1), 1.0, atol=5e-3)
-    assert all(sample["text"].startswith(" → ") for sample in reader.samples)
+    assert all(sample["text"].startswith(" → ") for sample in reader.rows("sample"))
 
 
 def test_a_run_that_goes_back_repeats_itself_bit_for_bit(run: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_run_s_model_opens_and_translates_as_its_samples_say(run: Path) -> Non
     assert opened.step == 12
     reader = RunReader(run)
     reader.poll()
-    samples = [sample for sample in reader.samples if sample["step"] == 12]
+    samples = [sample for sample in reader.rows("sample") if sample["step"] == 12]
     assert len(samples) == 4
     for sample in samples:
         text = opened.text(sample["prompt"])

@@ -188,12 +188,11 @@ def read(run: Path) -> str:
     from txlab.cli.control import end_of
     from txlab.cli.runs import facts
     from txlab.runs import checkpoints
-    from txlab.runs.directory import RunDirectory, state_of
+    from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import read_rows
     from txlab.runs.export import write_csv
     from txlab.runs.finding import find_run, list_runs
     from txlab.runs.reader import RunReader
-    from txlab.runs.recovery import info_of
     from txlab.tui.history import history
     from txlab.tui.run_summary import RunsUnder
     from txlab.tui.train_snapshot import Look, snapshot
@@ -201,7 +200,7 @@ def read(run: Path) -> str:
     directory = RunDirectory(run)
 
     def screen(light: bool) -> object:
-        reader = RunReader(run, light=light, cache=False, background=False)
+        reader = RunReader(run, light=light, background=False)
         reader.poll()
         reader.catch_up()
         for step in reader.frames.steps.tolist():

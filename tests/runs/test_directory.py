@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txlab.errors import LabError
-from txlab.runs.atomic import atomic_write
+from txlab.files import atomic_write
 from txlab.runs.directory import RunDirectory, RunInfo, new_info, read_heartbeat, state_of
 from txlab.runs.finding import create_run_directory, find_run, list_runs
 

@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def series_of(run: Path) -> dict[str, list[tuple[int, float, float]]]:
-    reader = RunReader(run, cache=False)
+    reader = RunReader(run)
     reader.catch_up()
     found = {name: reader.series(name) for name in reader.names()}
     return {n: list(zip(s.steps.tolist(), s.values.tolist(), s.times.tolist(), strict=True)) for n, s in found.items()}
@@ -169,7 +169,7 @@ def test_the_streamed_live_branch_is_the_folded_one(tmp_path: Path) -> None:
         run.mkdir()
         (run / "events.jsonl").write_bytes(log)
         streamed = [r["values"]["loss"] for r in live_rows(run) if r["event"] == "metrics"]
-        reader = RunReader(run, cache=False)
+        reader = RunReader(run)
         reader.poll()
         assert sorted(streamed) == sorted(reader.series("loss").values.tolist())
 

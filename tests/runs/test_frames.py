@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs.frame_files import PACK, encode_frame, single_name
 from txlab.runs.frames import PACKED, FrameIndex, FrameWriter, thinned_out
+from txlab.runs.tensor_files import PACK, encode_frame, single_name
 
 
 def frame(step: int, size: int = 4) -> Frame:

@@ -12,13 +12,10 @@ from txlab.cli.progress import PlainLines
 from txlab.cli.runs import facts
 from txlab.drawing.curve import text_chart
 from txlab.drawing.picture import draw_curves, strokes_of
-from txlab.runs import curve_cache as sidecar
-from txlab.runs.directory import RunDirectory
+from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.events import live_branch, read_rows
 from txlab.runs.export import live_rows, write_csv, write_tensorboard
-from txlab.runs.reader import RunReader
-from txlab.runs.recovery import info_of
-from txlab.runs.sampled_log import coarse_branch
+from txlab.runs.reader import RunReader, sampled_branch
 from txlab.tui.run_summary import glance
 from txlab.tui.train_snapshot import Look, snapshot, value_at
 
@@ -47,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def whole(run: Path) -> RunReader:
-    reader = RunReader(run, cache=False)
+    reader = RunReader(run)
     reader.catch_up()
     return reader
 
@@ -72,7 +69,7 @@ def test_the_whole_curves_are_there_and_a_rewind_counts_steps(run: Path) -> None
 
 @pytest.mark.parametrize("searched", [0, 1 << 30])
 def test_the_first_look_at_a_long_log_shows_the_whole_live_curve(run: Path, searched: int) -> None:
-    branch, _ = coarse_branch(run / "events.jsonl", tail=8000, samples=64, block=1024, searched=searched)
+    branch, _ = sampled_branch(run / "events.jsonl", tail=8000, samples=64, block=1024, searched=searched)
     series = branch.series("train/loss")
     assert series.steps[0] < 100
     assert (np.diff(series.steps) > 0).all()
@@ -157,16 +154,10 @@ def test_what_a_rewind_drops_of_threads_at_different_steps_is_in_order_too(tmp_p
     assert whole(run.path).series("reward").steps.tolist() == [0, 1, 2]
 
 
-def test_the_cache_remembers_where_rewinds_count_from(run: Path, tmp_path: Path) -> None:
+def test_a_rewind_that_comes_while_it_is_read_counts_the_steps_of_the_run(run: Path) -> None:
     reader = whole(run)
-    assert sidecar.save(run / "events.jsonl", (run / "events.jsonl").stat().st_size, reader._branch)
-    found = sidecar.load(run / "events.jsonl")
-    assert found is not None
-    for branch in (reader._branch, found.branch):
-        branch.add([{"event": "rewind", "step": 1000, "time": 1.0}])
-    for name in ("train/loss", "epoch/acc"):
-        assert found.branch.series(name).steps.tolist() == reader._branch.series(name).steps.tolist()
-    assert found.branch.series("epoch/acc").steps.tolist() == [0, 1, 2]
+    reader._branch.add([{"event": "rewind", "step": 1000, "time": 1.0}])
+    assert reader._branch.series("epoch/acc").steps.tolist() == [0, 1, 2]
 
 
 def test_nobody_is_led_astray_by_a_place_that_is_none(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.errors import LabError
-from txlab.runs import tail as lines_module
+from txlab.runs import events as lines_module
 from txlab.runs.events import live_branch
 from txlab.runs.live_rows import Branch
 from txlab.runs.reader import RunReader
@@ -98,7 +98,7 @@ class TestTheLiveBranch:
     ) -> None:
         log = b"".join(orjson.dumps(r) + b"\n" for r in rows)
         run = make_run(tmp_path_factory.mktemp("run"))
-        reader = RunReader(run, cache=False)
+        reader = RunReader(run)
         places = sorted({min(cut, len(log)) for cut in cuts} | {len(log)})
         for begin, end in zip([0, *places], places, strict=False):
             append(run, log[begin:end])
@@ -122,7 +122,7 @@ class TestTheLiveBranch:
         assert reader.series("loss").values.tolist() == [0, 1, 2, 3, 4, 5, 6, -7, -8]
         assert [series.steps.tolist() for series in reader.dead_series("loss")] == [[7, 8, 9]]
         assert reader.latest("loss") == -8
-        assert reader.rewinds[0]["reason"] == "resumed from checkpoint 6"
+        assert reader.rows("rewind")[0]["reason"] == "resumed from checkpoint 6"
 
     def test_a_series_once_given_never_changes_and_cannot_be_written(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", b"".join(metrics(step, loss=float(step)) for step in range(100)))
@@ -144,7 +144,7 @@ class TestTornRows:
         log += metrics(1, loss=2.25) + row("end", 1, status="done", reason="")
         for cut in range(len(log) + 1):
             run = make_run(tmp_path / f"run-{cut}", log[:cut])
-            reader = RunReader(run, cache=False)
+            reader = RunReader(run)
             reader.poll()
             assert reader.skipped == 0
             assert reader.complete
@@ -153,7 +153,7 @@ class TestTornRows:
             append(run, log[cut:])
             reader.poll()
             assert read_points(reader, "loss") == [(1, 2.25)]
-            assert [r["status"] for r in reader.ends] == ["done"]
+            assert [r["status"] for r in reader.rows("end")] == ["done"]
 
     def test_garbled_lines_between_rows_are_counted_and_passed_over(self, tmp_path: Path) -> None:
         rubbish = (
@@ -201,7 +201,7 @@ class TestTornRows:
         text = "x" * 1_000_000
         reader = RunReader(make_run(tmp_path / "run", row("sample", 1, prompt="", text=text) + metrics(2, loss=2.0)))
         reader.poll()
-        assert reader.samples[0]["text"] == text
+        assert reader.rows("sample")[0]["text"] == text
         assert read_points(reader, "loss") == [(2, 2.0)]
 
 
@@ -326,7 +326,7 @@ class TestWhatGoesWrong:
             reader = RunReader(run, light=light)
             reader.poll()
             reader.catch_up()
-            _ = reader.frames, reader.scenario, reader.state, reader.samples
+            _ = reader.frames, reader.scenario, reader.state, reader.rows("sample")
         assert everything() == before
 
     def test_poll_says_whether_anything_changed(self, tmp_path: Path) -> None:

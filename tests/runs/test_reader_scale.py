@@ -1,6 +1,5 @@
-"""Long logs: a true coarse curve at once, all of it behind, and a cache that is believed only while it is right."""
+"""Long logs: a true sampled curve at once, and all of it behind."""
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,24 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txlab.runs import curve_cache as sidecar
 from txlab.runs import reader
-from txlab.runs import sampled_log as coarse
-from txlab.runs.reader import RunReader
-from txlab.runs.sampled_log import coarse_branch
+from txlab.runs.events import LineCursor
+from txlab.runs.reader import SEARCHED, RunReader, sampled_branch
 
 
 @pytest.fixture(autouse=True)
-def small_scale(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def small_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that is megabytes in life is kilobytes here."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.setattr(reader, "AT_ONCE", 20_000)
     monkeypatch.setattr(reader, "EACH_POLL", 10_000)
     monkeypatch.setattr(reader, "TAIL", 2_000)
     monkeypatch.setattr(reader, "SAMPLES", 40)
     monkeypatch.setattr(reader, "PAUSE", 0.0)
     monkeypatch.setattr(reader, "BLOCK", 512)
-    monkeypatch.setattr(coarse, "CHUNK", 3_000)
+    monkeypatch.setattr(reader, "CHUNK", 3_000)
 
 
 def row(event: str, step: int, **rest: Any) -> bytes:
@@ -68,7 +64,7 @@ def points(which: Any, name: str) -> list[tuple[int, float]]:
 
 
 def full(run: Path) -> RunReader:
-    found = RunReader(run, cache=False)
+    found = RunReader(run)
     assert found.catch_up()
     return found
 
@@ -76,12 +72,12 @@ def full(run: Path) -> RunReader:
 class TestTheFirstLook:
     @given(st.dictionaries(st.integers(1, 1500), st.integers(-1, 1500), max_size=6), st.integers(600, 5000))
     @settings(max_examples=30, deadline=None)
-    def test_every_point_of_the_coarse_curve_is_on_the_live_branch(
+    def test_every_point_of_the_sampled_curve_is_on_the_live_branch(
         self, tmp_path_factory: pytest.TempPathFactory, rewinds: dict[int, int], tail: int
     ) -> None:
         log = history(1500, {start: stop for start, stop in rewinds.items() if stop < start})
         run = make_run(tmp_path_factory.mktemp("run"), log)
-        branch, offset = coarse_branch(run / "events.jsonl", tail, 60, 512)
+        branch, offset = sampled_branch(run / "events.jsonl", tail, 60, 512, SEARCHED)
         whole = full(run)
         assert offset == len(log)
         for name in ("loss", "val_loss"):
@@ -90,12 +86,12 @@ class TestTheFirstLook:
         assert steps[-1] == 1500
         assert steps[0] <= whole.series("loss").steps[0] + 100
         assert np.diff(steps).max() < 200
-        texts = [r["text"] for r in whole.samples]
+        texts = [r["text"] for r in whole.rows("sample")]
         assert {r["text"] for r in branch.rows if r["event"] == "sample"} <= set(texts)
 
     def test_too_long_to_look_for_rewinds_the_steps_themselves_decide(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {2000: 500}))
-        branch, _ = coarse_branch(run / "events.jsonl", 2000, 100, 512, searched=0)
+        branch, _ = sampled_branch(run / "events.jsonl", 2000, 100, 512, 0)
         steps = branch.series("loss").steps
         assert (np.diff(steps) >= 0).all()
         dead = set(points(branch, "loss")) - set(points(full(run), "loss"))
@@ -106,8 +102,8 @@ class TestTheFirstLook:
         seen = RunReader(run, background=False)
         assert seen.poll()
         assert not seen.complete
-        coarse_points = points(seen, "loss")
-        assert 30 < len(coarse_points) < 500
+        sampled_points = points(seen, "loss")
+        assert 30 < len(sampled_points) < 500
         with (run / "events.jsonl").open("ab") as file:
             file.write(row("rewind", 2990) + metrics(2991, loss=-1.0))
         seen.poll()
@@ -116,22 +112,17 @@ class TestTheFirstLook:
         assert seen.catch_up()
         assert seen.complete
         assert points(seen, "loss") == points(full(run), "loss")
-        assert set(coarse_points) - set(points(seen, "loss")) == {p for p in coarse_points if p[0] > 2990}
+        assert set(sampled_points) - set(points(seen, "loss")) == {p for p in sampled_points if p[0] > 2990}
 
     def test_catching_up_in_slices_arrives_where_one_go_does(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = make_run(tmp_path / "run", history(5000, {4000: 100}))
-        seen = RunReader(run, cache=False, background=False)
+        seen = RunReader(run, background=False)
         seen.poll()
-        read = seen._beside
-
-        def one_slice() -> Any:
-            branch, cursor = read()
-            monkeypatch.setattr(cursor, "read", lambda _read=type(cursor).read: _read(cursor, 5_000))
-            return branch, cursor
-
-        monkeypatch.setattr(seen, "_beside", one_slice)
+        assert seen._whole is not None
+        cursor = seen._whole[1]
+        monkeypatch.setattr(cursor, "read", lambda: LineCursor.read(cursor, 5_000))
         turns = 0
         while not seen.catch_up(seconds=0.002):
             seen.poll()
@@ -171,9 +162,9 @@ class TestTheFirstLook:
         assert seen.complete
         assert points(seen, "loss") == points(full(run), "loss")
 
-    def test_a_log_that_goes_away_before_it_was_read_leaves_the_coarse_curve(self, tmp_path: Path) -> None:
+    def test_a_log_that_goes_away_before_it_was_read_leaves_the_sampled_curve(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {}))
-        seen = RunReader(run, cache=False, background=False)
+        seen = RunReader(run, background=False)
         seen.poll()
         before = points(seen, "loss")
         (run / "events.jsonl").unlink()
@@ -197,98 +188,3 @@ class TestTheFirstLook:
             light.poll()
         assert light.latest("loss") == 19_999
         assert len(light.series("loss")) < 2000
-
-
-class TestTheCache:
-    @pytest.fixture
-    def run(self, tmp_path: Path) -> Path:
-        run = make_run(tmp_path / "run", history(3000, {2000: 1500}) + metrics(3001, loss="NaN"))
-        first = RunReader(run)
-        first.poll()
-        assert first.catch_up()
-        assert sidecar.sidecar_file(run / "events.jsonl").exists()
-        return run
-
-    def same(self, one: RunReader, two: RunReader) -> None:
-        for name in ("loss", "val_loss", "lr"):
-            for a, b in zip(
-                [one.series(name), *one.dead_series(name)], [two.series(name), *two.dead_series(name)], strict=True
-            ):
-                np.testing.assert_array_equal(a.steps, b.steps)
-                np.testing.assert_array_equal(a.values, b.values)
-                np.testing.assert_array_equal(a.times, b.times)
-        assert one.samples == two.samples
-        assert one.names() == two.names()
-
-    def test_the_second_opening_is_complete_at_the_first_poll_and_the_same(self, run: Path) -> None:
-        second = RunReader(run)
-        second.poll()
-        assert second.complete
-        self.same(second, full(run))
-
-    def test_what_has_come_since_is_read_from_the_log(self, run: Path) -> None:
-        with (run / "events.jsonl").open("ab") as file:
-            file.write(row("rewind", 1000) + metrics(1001, loss=0.5))
-        second = RunReader(run)
-        second.poll()
-        assert second.complete
-        assert points(second, "loss")[-1] == (1001, 0.5)
-        self.same(second, full(run))
-
-    def test_if_much_has_come_since_it_saves_catching_up_only(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with (run / "events.jsonl").open("ab") as file:
-            file.write(b"".join(metrics(step, loss=1.0) for step in range(3002, 6000)))
-        second = RunReader(run, background=False)
-        second.poll()
-        assert not second.complete
-        assert second.catch_up()
-        self.same(second, full(run))
-
-    @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "other version", "header"])
-    def test_a_damaged_cache_is_thrown_away(self, run: Path, damage: str) -> None:
-        path = sidecar.sidecar_file(run / "events.jsonl")
-        data = bytearray(path.read_bytes())
-        if damage == "flipped":
-            data[len(data) // 2] ^= 1
-        elif damage == "other version":
-            data[14:15] = b"0"
-        elif damage == "header":
-            data[17:20] = b"\xff\xff\xff"
-        path.write_bytes(b"" if damage == "empty" else bytes(data[:-100]) if damage == "cut" else bytes(data))
-        assert sidecar.load(run / "events.jsonl") is None
-        assert not path.exists()
-        second = RunReader(run)
-        second.poll()
-        second.catch_up()
-        self.same(second, full(run))
-
-    def test_another_log_in_the_same_place_is_not_believed(self, run: Path) -> None:
-        log = (run / "events.jsonl").read_bytes()
-        with (run / "events.jsonl").open("r+b") as file:  # the same inode and size
-            file.write(log.replace(b'"lr":0.001', b'"lr":0.002'))
-        assert sidecar.load(run / "events.jsonl") is None
-        second = RunReader(run)
-        second.poll()
-        second.catch_up()
-        assert second.latest("lr") == 0.002
-
-    def test_a_cache_that_cannot_be_written_is_done_without(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "file").write_text("")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-        run = make_run(tmp_path / "run", history(3000, {}))
-        seen = RunReader(run)
-        seen.poll()
-        assert seen.catch_up()
-        assert len(seen.series("loss")) == 3000
-
-    def test_the_longest_unused_goes_when_there_is_too_much(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = sidecar.sidecar_file(run / "events.jsonl")
-        other = path.with_name("old.columns")
-        other.write_bytes(b"x" * 100)
-        os.utime(other, (1, 1))
-        monkeypatch.setattr(sidecar, "KEPT", path.stat().st_size + 50)
-        sidecar.forget_the_oldest(path)
-        assert path.exists()
-        assert not other.exists()

@@ -2,13 +2,13 @@
 
 import pytest
 
-from txlab.runs.scenario import Entry, catalogue
+from txlab.runs.scenario import CatalogueEntry, catalogue
 from txlab.tui.screens.lab.describe import describe_scenario
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
 @pytest.mark.parametrize("ascii", [False, True])
-def test_every_scenario_says_what_it_trains_on_what_and_how(entry: Entry, ascii: bool) -> None:
+def test_every_scenario_says_what_it_trains_on_what_and_how(entry: CatalogueEntry, ascii: bool) -> None:
     lines = describe_scenario(entry, 84, ascii).plain.splitlines()
     names = [name for name, _ in entry.scenario.outline()]
     assert len(names) >= 2  # what, and how; of a network "Model" and "Training"

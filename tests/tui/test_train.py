@@ -298,7 +298,7 @@ def test_a_run_that_cannot_be_read_is_not_said_to_be_starting(root: Path) -> Non
     for name in ("run.json", "events.jsonl"):
         (run / name).unlink()
         os.mkfifo(run / name)
-    snap = snapshot(RunReader(run, cache=False), Look(), RunReader)
+    snap = snapshot(RunReader(run), Look(), RunReader)
     said = header(snap, None, UNICODE).plain
     assert "run.json cannot be read (it is a FIFO)" in said
     assert "starting" not in said

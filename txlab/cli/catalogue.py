@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from txlab.runs.scenario import Entry
+    from txlab.runs.scenario import CatalogueEntry
 
 
 def scenarios(
@@ -17,12 +17,12 @@ def scenarios(
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
     """The catalogue: what can be run, and how long it takes."""
-    from txlab.runs.scenario import Entry, catalogue, find_scenario, load_scenario
+    from txlab.runs.scenario import CatalogueEntry, catalogue, find_scenario, load_scenario
 
     if name is not None:
         path = find_scenario(name)
         loaded = load_scenario(path)
-        entries = [Entry(loaded.name, path, loaded.scenario)]
+        entries = [CatalogueEntry(loaded.name, path, loaded.scenario)]
     else:
         entries = catalogue()
     if json:
@@ -34,7 +34,7 @@ def scenarios(
         print_catalogue(entries)
 
 
-def print_catalogue(entries: list[Entry]) -> None:
+def print_catalogue(entries: list[CatalogueEntry]) -> None:
     from txlab.cli.terminal import Column, shown, table
     from txlab.experiments.schema import CHAPTERS
     from txlab.tui.formatting import about
@@ -58,7 +58,7 @@ def print_catalogue(entries: list[Entry]) -> None:
     print("txlab scenarios NAME shows one in full; txlab run NAME runs it. Times are for two CPU cores.")
 
 
-def print_one(entry: Entry) -> None:
+def print_one(entry: CatalogueEntry) -> None:
     from txlab.cli.terminal import columns, shown
     from txlab.experiments.schema import CHAPTERS
     from txlab.runs.scenario import dump_scenario

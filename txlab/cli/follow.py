@@ -39,9 +39,8 @@ def follow(directory: Path, json: bool) -> int:
     from txlab.cli.control import end_of
     from txlab.cli.progress import JsonRows, PlainLines
     from txlab.cli.terminal import shown
-    from txlab.runs.directory import RunDirectory, state_of
+    from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import each_row
-    from txlab.runs.recovery import info_of
 
     events = directory / "events.jsonl"
     observer = JsonRows(directory) if json else PlainLines(directory)

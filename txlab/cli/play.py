@@ -79,7 +79,7 @@ def opponent_of(
 
         return learnt(games, seed)
     from txlab.runs.finding import find_run
-    from txlab.runs.players import player_of_run
+    from txlab.runs.models import player_of_run
 
     try:
         run = find_run(name)

@@ -95,10 +95,9 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
     import socket
 
     from txlab.cli.terminal import shown
-    from txlab.runs.directory import RunDirectory
+    from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run
     from txlab.runs.process import pending_changes, rows_behind, versions
-    from txlab.runs.recovery import info_of
     from txlab.runs.scenario import load_scenario
 
     directory = find_run(name)
@@ -145,9 +144,8 @@ def resume(
 
     Interrupted, stopped, failed, killed or lost: it goes on from its last checkpoint.
     """
-    from txlab.runs.directory import RunDirectory, state_of
+    from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.finding import find_run
-    from txlab.runs.recovery import info_of
 
     directory = find_run(name)
     RunDirectory(directory).require_own()
@@ -241,7 +239,7 @@ def report(directory: Path, info: RunInfo) -> None:
     reader.poll()
     for line in loss_chart(reader):
         print(line)
-    if reader.samples and (sample := reader.samples[-1])["step"] > 0:
+    if (samples := reader.rows("sample")) and (sample := samples[-1])["step"] > 0:
         lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")), ascii_only())
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
@@ -297,7 +295,7 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
     short for bytes is too short for them.
     """
     from txlab.experiments.tokenizer_store import KINDS, tokenizer_named
-    from txlab.runs.scenario_paths import NAMED_TEXTS
+    from txlab.runs.scenario import NAMED_TEXTS
 
     world = getattr(loaded.scenario, "world", None)
     if getattr(world, "file", ""):
@@ -348,7 +346,7 @@ def kept_input(directory: Path) -> Path:
 
 def keep_standard_input(directory: Path, text: bytes) -> None:
     """Store the text in the run, so that resuming it reads the same, and make its scenario name that file."""
-    from txlab.runs.atomic import atomic_write
+    from txlab.files import atomic_write
     from txlab.runs.directory import RunDirectory
     from txlab.runs.scenario import dump_scenario, load_scenario
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from txlab.drawing.text import label, visible
 from txlab.drawing.thinning import decimate, smooth
 from txlab.errors import LabError, nearest
-from txlab.runs.atomic import atomic_write
+from txlab.files import atomic_write
 from txlab.runs.primary_metric import is_validation
 from txlab.runs.reader import RunReader
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import State
+from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory
-from txlab.runs.folder import Folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,7 +189,7 @@ def require_readable(data: bytes) -> None:
         raise ValueError(f"the state has {len(data) >> 20} MiB beside its tensors; numbers belong into tensors")
 
 
-def _is_ours(there: Folder, name: str) -> bool:
+def _is_ours(there: OpenFolder, name: str) -> bool:
     """Whether a directory holds nothing but what is written into a checkpoint."""
     try:
         with there.folder(name) as folder:
@@ -198,7 +198,7 @@ def _is_ours(there: Folder, name: str) -> bool:
         return False
 
 
-def _discard(there: Folder, name: str) -> None:
+def _discard(there: OpenFolder, name: str) -> None:
     """Remove a directory with the files of a checkpoint; whatever else it is, or holds, stays."""
     with contextlib.suppress(OSError):
         if _is_ours(there, name):
@@ -219,7 +219,7 @@ def _has_tensor(state: Any) -> bool:
     return isinstance(state, dict) and ("$tensor" in state or any(map(_has_tensor, state.values())))
 
 
-def _rename_over(there: Folder, aside: str, name: str) -> None:
+def _rename_over(there: OpenFolder, aside: str, name: str) -> None:
     """Directories cannot be exchanged: an older one steps aside first, and tidy() puts it back after a kill between."""
     if there.kind(name):
         _set_off(there, name, "old")
@@ -227,7 +227,7 @@ def _rename_over(there: Folder, aside: str, name: str) -> None:
     _discard(there, f".{name}.old")
 
 
-def _set_off(there: Folder, name: str, to: str) -> None:
+def _set_off(there: OpenFolder, name: str, to: str) -> None:
     """Rename a checkpoint that is to be removed. OSError where that would take something else away."""
     if not _is_ours(there, name):
         raise OSError(errno.EEXIST, f"checkpoints/{name} holds something else than a checkpoint")
@@ -268,7 +268,7 @@ def steps(run: RunDirectory) -> list[int]:
         return []
 
 
-def _opened(run: RunDirectory, step: int) -> Folder:
+def _opened(run: RunDirectory, step: int) -> OpenFolder:
     with run.folder("checkpoints") as there:
         return there.folder(f"{step:08d}")
 

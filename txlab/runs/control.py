@@ -21,8 +21,8 @@ from typing import Any, TypeGuard
 import orjson
 
 from txlab.errors import LabError, nearest
+from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, user_name
-from txlab.runs.folder import Folder
 
 REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
 BYTES = 64 * 1024  # of one request
@@ -58,7 +58,7 @@ def send(run: RunDirectory | str | Path, request: Request) -> str:
 
     Raises LabError if it is no valid request, or the inbox cannot be written to.
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory(run)
+    run = RunDirectory.of(run)
     row = asdict(request)
     row["id"], row["by"] = request.id or secrets.token_hex(8), request.by or asker()
     row["asked"] = request.asked or time.time()
@@ -144,11 +144,11 @@ class Inbox:
                 count += 1
         return count
 
-    def _names(self, inbox: Folder) -> list[str]:
+    def _names(self, inbox: OpenFolder) -> list[str]:
         names = (name for name in inbox.names() if name[0] != "." and name != "rejected")
         return sorted(name for name in names if name not in self.stuck)
 
-    def _put_away(self, inbox: Folder, name: str, junk: bool) -> None:
+    def _put_away(self, inbox: OpenFolder, name: str, junk: bool) -> None:
         try:
             if not junk:
                 inbox.unlink(name)
@@ -159,7 +159,7 @@ class Inbox:
             self.stuck.add(name)
 
 
-def _read(inbox: Folder, name: str) -> tuple[Any, str | None]:
+def _read(inbox: OpenFolder, name: str) -> tuple[Any, str | None]:
     """The JSON in a file of the inbox, or why there is none."""
     shown = repr(name[:60])
     if not name.endswith(".json"):

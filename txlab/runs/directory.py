@@ -1,7 +1,9 @@
 """One run on disk: the places in its directory, what its run.json says, and whether somebody computes it.
 
 Notable: whether a run is alive is a reader's conclusion (pid, age of the heartbeat), not a file. Whoever writes a run
-holds its directory open and never leaves it (`folder`); paths are for reading and for people.
+holds its directory open and never leaves it (OpenFolder); paths are for reading and for people. run.json is a summary:
+nothing that a run needs to go on is in it alone, so one that was garbled is put together again from scenario.toml,
+which says what runs, and the log, which says how far it came and how it ended.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any, BinaryIO
 import orjson
 
 from txlab.errors import LabError
-from txlab.runs.folder import Folder
+from txlab.files import OpenFolder
+from txlab.runs.events import each_row
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
@@ -35,19 +38,23 @@ FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
 FOLDERS = ("checkpoints", "frames", "inbox")
 
 
-@dataclass(frozen=True)
 class RunDirectory:
     """The places inside one run. Making this object touches nothing.
 
-    top  its directory, where it is held open: by the process that writes the run
+    top      its directory, where it is held open: by the process that writes the run
+    reserve  a little disk kept back, so that a run on a full disk can still say how it ended
     """
 
-    path: Path
-    top: Folder | None = field(default=None, compare=False, repr=False)
+    def __init__(self, path: str | Path, top: OpenFolder | None = None) -> None:
+        self.path, self.top = Path(path), top
+        self.run_file, self.scenario_file = self.path / "run.json", self.path / "scenario.toml"
+        self.events, self.log, self.heartbeat = (self.path / name for name in ("events.jsonl", "log.txt", "heartbeat"))
+        self.lock, self.reserve = self.path / "lock", self.path / ".reserve"
+        self.frames, self.checkpoints, self.inbox = (self.path / name for name in ("frames", "checkpoints", "inbox"))
 
-    def __init__(self, path: str | Path, top: Folder | None = None) -> None:
-        object.__setattr__(self, "path", Path(path))
-        object.__setattr__(self, "top", top)
+    @classmethod
+    def of(cls, run: RunDirectory | str | Path) -> RunDirectory:
+        return run if isinstance(run, RunDirectory) else cls(run)
 
     def held(self) -> RunDirectory:
         """The same run with its directory held open: whatever happens to its name, no other place is written to.
@@ -56,13 +63,13 @@ class RunDirectory:
         """
         path = self.path.resolve()
         try:
-            return RunDirectory(path, Folder.at(path))
+            return RunDirectory(path, OpenFolder.at(path))
         except OSError as error:
             raise LabError(f"{path} is not a run: {error.strerror}") from None
 
-    def folder(self, name: str | None = None, *, make: bool = False) -> Folder:
+    def folder(self, name: str | None = None, *, make: bool = False) -> OpenFolder:
         """The directory, or that of a name in it, to be closed by whoever asked. Raises OSError."""
-        top = self.top.again() if self.top is not None else Folder.at(self.path, follow=True)
+        top = self.top.again() if self.top is not None else OpenFolder.at(self.path, follow=True)
         if name is None:
             return top
         with top:
@@ -104,47 +111,6 @@ class RunDirectory:
     def name(self) -> str:
         return self.path.name or self.path.resolve().name
 
-    @property
-    def scenario_file(self) -> Path:
-        return self.path / "scenario.toml"
-
-    @property
-    def run_file(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def events(self) -> Path:
-        return self.path / "events.jsonl"
-
-    @property
-    def heartbeat(self) -> Path:
-        return self.path / "heartbeat"
-
-    @property
-    def frames(self) -> Path:
-        return self.path / "frames"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def inbox(self) -> Path:
-        return self.path / "inbox"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "log.txt"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
-
-    @property
-    def reserve(self) -> Path:
-        """A little disk kept back, so that a run on a full disk can still say how it ended."""
-        return self.path / ".reserve"
-
 
 class Unreadable(LabError):
     """run.json is absent or garbled; what else lies in the directory may still tell of the run."""
@@ -182,7 +148,7 @@ class RunInfo:
         Raises Unreadable when there is none, or it is not a JSON object; LabError when its format is newer than this
         program's.
         """
-        run = run if isinstance(run, RunDirectory) else RunDirectory(run)
+        run = RunDirectory.of(run)
         try:
             found = orjson.loads(run.read("run.json", LARGEST_INFO))
         except OSError as error:
@@ -233,7 +199,7 @@ def _fits(name: str, value: object, default: object) -> bool:
 
 
 @dataclass(frozen=True)
-class State:
+class RunState:
     """What a reader concludes about a run.
 
     status         run.json's, or "lost" where it claims to be alive and is not
@@ -251,13 +217,13 @@ class State:
     host: str
 
 
-def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> State:
+def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> RunState:
     """Derive the state from run.json, the heartbeat and, on the same host, the process. Raises LabError: not a run.
 
     Lost = status running or paused, and (the process is gone, on this host, or there has been no heartbeat for 30 s, or
     the last one is from the future, which tells nothing).
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory(run)
+    run = RunDirectory.of(run)
     info = info or RunInfo.load(run)
     beat = read_heartbeat(run)
     age = _age_of(run, beat) if beat else None
@@ -276,7 +242,7 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Sta
             status, reason = "lost", f"the last heartbeat from {info.host} is {early}: a clock is wrong"
         elif since > LOST_AFTER and not ahead:
             status, reason = "lost", f"no heartbeat from {info.host} for {since:.0f} s"
-    return State(status, age, step, info.steps, reason, info.pid, info.host)
+    return RunState(status, age, step, info.steps, reason, info.pid, info.host)
 
 
 def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
@@ -365,3 +331,44 @@ def user_name() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return str(os.getuid())
+
+
+def info_of(run: RunDirectory) -> RunInfo:
+    """run.json, or where that is lost what scenario.toml and the log say of the run; nothing is written.
+
+    Raises LabError if there is nothing to put it together from, or its format is newer than this program's.
+    """
+    try:
+        return RunInfo.load(run)
+    except Unreadable as error:
+        try:
+            scenario, rows = tables_of(run), each_row(run.events)
+            info = RunInfo(name=run.name, scenario=run.name, status="interrupted", reason="run.json was lost")
+            info.kind, info.title = _text(scenario, "kind"), _text(scenario.get("about"), "title")
+            train = scenario.get("train")
+            if isinstance(train, dict) and isinstance(train.get("steps"), int):
+                info.steps = train["steps"]
+            for row, _ in rows:
+                info.step = row["step"] if row["event"] == "rewind" else max(info.step, row["step"])
+                if row["event"] == "start":
+                    info.started = float(row["time"])
+                    info.created = info.created or info.started
+                    info.status, info.reason, info.ended = "interrupted", "run.json was lost", None
+                elif row["event"] == "end" and row.get("status") in STATUSES:
+                    info.status, info.reason, info.ended = row["status"], _text(row, "reason"), float(row["time"])
+            return info
+        except (OSError, LabError):
+            raise error from None
+
+
+def tables_of(run: RunDirectory) -> dict[str, Any]:
+    """scenario.toml as plain tables. Raises LabError where there is none, or it is no TOML."""
+    from txlab.runs.scenario import parse, read_text
+
+    return parse(read_text(run.scenario_file, follow=False), run.scenario_file)
+
+
+def _text(table: Any, key: str) -> str:
+    """A text in a table that anybody may have written, or ""."""
+    value = table.get(key) if isinstance(table, dict) else None
+    return value if isinstance(value, str) else ""

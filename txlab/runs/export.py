@@ -18,12 +18,10 @@ from typing import Any, TextIO
 
 from txlab.errors import LabError, nearest
 from txlab.files import open_regular
-from txlab.runs.columns import number
 from txlab.runs.directory import RunDirectory
-from txlab.runs.events import Row, place_of
+from txlab.runs.events import LineCursor, Replaced, Row, place_of
 from txlab.runs.frames import FrameIndex
-from txlab.runs.live_rows import MEASURED, parse
-from txlab.runs.tail import LineCursor, Replaced
+from txlab.runs.live_rows import MEASURED, as_number, parse
 
 
 def every_row(run: str | Path) -> Iterator[Row]:
@@ -89,7 +87,7 @@ def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterato
     """(step, time, {name: value}) of each live row that measures one of the names; all names if None."""
     for row in live_rows(run):
         if row["event"] in MEASURED:
-            values = {key: number(value) for key, value in row["values"].items() if names is None or key in names}
+            values = {key: as_number(value) for key, value in row["values"].items() if names is None or key in names}
             if values:
                 yield row["step"], float(row["time"]), values
 
@@ -204,7 +202,7 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
         for row in live_rows(run):
             if row["event"] in MEASURED:
                 values = [
-                    Summary.Value(tag=tag(name), simple_value=single(number(value)))
+                    Summary.Value(tag=tag(name), simple_value=single(as_number(value)))
                     for name, value in row["values"].items()
                     if chosen is None or name in chosen
                 ]

@@ -22,8 +22,8 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs.folder import Folder
-from txlab.runs.frame_files import (
+from txlab.files import OpenFolder
+from txlab.runs.tensor_files import (
     ASIDE,
     DAMAGE,
     PACK,
@@ -100,7 +100,7 @@ class FrameIndex:
 
     def _listing(self) -> dict[str, Identity]:
         found = {}
-        with contextlib.suppress(OSError), Folder.at(self.directory) as folder:
+        with contextlib.suppress(OSError), OpenFolder.at(self.directory) as folder:
             for name in folder.names():
                 if SINGLE.fullmatch(name) or PACK.fullmatch(name):
                     try:
@@ -138,7 +138,7 @@ class FrameIndex:
             os.close(descriptor)
 
     def _open(self, name: str) -> int:
-        with Folder.at(self.directory) as folder:
+        with OpenFolder.at(self.directory) as folder:
             return folder.open(name)
 
     def _header_of(self, descriptor: int, name: str, identity: Identity) -> Stored:
@@ -192,11 +192,11 @@ class FrameWriter:
     kept, so two frames larger than the budget stay. Opening tidies what a kill left behind.
     """
 
-    def __init__(self, directory: Path | Folder, budget_bytes: float) -> None:
+    def __init__(self, directory: Path | OpenFolder, budget_bytes: float) -> None:
         """`directory` is the folder, or its path: it is made if it is not there."""
         if isinstance(directory, Path):
             directory.mkdir(exist_ok=True)
-        self.folder = Folder.at(directory) if isinstance(directory, Path) else directory
+        self.folder = OpenFolder.at(directory) if isinstance(directory, Path) else directory
         self.budget_bytes = budget_bytes
         self.packs: dict[str, list[int]] = {}
         self.singles: list[int] = []

@@ -1,19 +1,24 @@
-"""The live branch of a run's rows: what is left when every rewind has been followed.
+"""The live branch of a run's rows: what is left when every rewind has been followed, its measurements as columns.
 
 Notable: this is a fold over rows in the order of the file, and nothing else. A rewind to step s drops what had been
-kept with a place after s; what is dropped is not forgotten but becomes a dead branch, so that a screen can draw it
-faintly.
+kept with a place after s; what is dropped becomes a dead branch, so that a screen can draw it faintly. Rows that name
+the same metrics share one column of steps and one of times, so ten million values in two million rows cost 112 MB and
+not 240. Dropping rows makes new arrays: one handed to a screen earlier never changes under it.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
-from txlab.runs.columns import Array, Table, merge
 from txlab.runs.events import LARGEST_STEP, Row, decode_row, place_of
 
+Array: TypeAlias = npt.NDArray[Any]
 Key: TypeAlias = tuple[str, tuple[str, ...]]  # event and names of a table
 Waiting: TypeAlias = dict[Key, tuple[list[int], list[int], list[float], list[Any]]]  # values of all rows in one list
 
@@ -54,9 +59,9 @@ class Branch:
     """The fold. `rows` are the live rows that are not measurements, `skipped` counts lines that were no rows."""
 
     def __init__(self) -> None:
-        self.tables: dict[Key, Table] = {}
+        self.tables: dict[Key, MetricTable] = {}
         self.rows: list[Row] = []
-        self.dead: list[list[Table]] = []  # for each rewind that dropped measurements, what it dropped
+        self.dead: list[list[MetricTable]] = []  # for each rewind that dropped measurements, what it dropped
         self.dead_rows: list[Row] = []
         self.skipped = 0
         self._held, self._furthest = 0, -1  # how many rows the last rewind left, and the furthest place among them
@@ -90,11 +95,10 @@ class Branch:
         self._settle(waiting)
 
     def _settle(self, waiting: Waiting) -> None:
-        for key, (steps, places, times, values) in waiting.items():
-            table = self.tables.get(key)
-            if table is None:
-                table = self.tables[key] = Table(*key)
-            table.extend(steps, places, times, values)
+        for key, columns in waiting.items():
+            if key not in self.tables:
+                self.tables[key] = MetricTable(*key)
+            self.tables[key].extend(*columns)
         waiting.clear()
 
     def _rewind(self, step: int) -> None:
@@ -123,12 +127,11 @@ class Branch:
 
     def series(self, name: str) -> Series:
         """The live branch of a metric; empty if it was never logged."""
-        return sealed(name, self.tables.values())
+        return merged(name, self.tables.values())
 
     def dead_series(self, name: str) -> list[Series]:
         """What rewinds took away from a metric, oldest rewind first."""
-        found = [sealed(name, tables) for tables in self.dead]
-        return [series for series in found if len(series)]
+        return [series for tables in self.dead if len(series := merged(name, tables))]
 
     def latest(self, name: str) -> float | None:
         """The value of the last step on the live branch; of several for that step, the one logged last."""
@@ -136,8 +139,111 @@ class Branch:
         return max(found, key=lambda last: last[:2])[2] if found else None
 
 
-def sealed(name: str, tables: Iterable[Table]) -> Series:
-    steps, values, times = merge(tables, name)
-    for array in (steps, values, times):
+class GrowingArray:
+    """A typed array that grows at its end, by half when it is full."""
+
+    def __init__(self, dtype: npt.DTypeLike, content: Array | None = None) -> None:
+        self._data = np.empty(0, dtype) if content is None else content
+        self.length = len(self._data)
+
+    def extend(self, values: Array) -> None:
+        needed = self.length + len(values)
+        if needed > len(self._data):
+            grown = np.empty(max(needed, len(self._data) + len(self._data) // 2), self._data.dtype)
+            grown[: self.length] = self._data[: self.length]
+            self._data = grown
+        self._data[self.length : needed] = values
+        self.length = needed
+
+    def view(self) -> Array:
+        """The content, read-only; stays as it is whatever happens to the array."""
+        view = self._data[: self.length]
+        view.flags.writeable = False
+        return view
+
+    def keep(self, which: Array) -> None:
+        self._data = self._data[: self.length][which].copy()
+        self.length = len(self._data)
+
+
+class MetricTable:
+    """The rows of one event ("metrics" or "machine") that carry exactly these names."""
+
+    def __init__(self, event: str, names: Sequence[str]) -> None:
+        self.event, self.names = event, tuple(names)
+        self.steps, self.times = GrowingArray(np.int64), GrowingArray(np.float64)
+        self.places = self.steps  # where rewinds count from; of its own where metrics have steps of their own
+        self.values = [GrowingArray(np.float64) for _ in self.names]
+        self.ascending = True  # but where threads were at different steps
+
+    def __len__(self) -> int:
+        return self.steps.length
+
+    def column(self, name: str) -> Array:
+        return self.values[self.names.index(name)].view()
+
+    def last(self, name: str) -> tuple[int, float, float]:
+        """Step, time and value of the greatest step; of several rows of it, the last one."""
+        at = len(self) - 1 if self.ascending else len(self) - 1 - int(self.steps.view()[::-1].argmax())
+        return int(self.steps.view()[at]), float(self.times.view()[at]), float(self.column(name)[at])
+
+    def extend(
+        self, steps: Sequence[int], places: Sequence[int], times: Sequence[float], values: Sequence[Any]
+    ) -> None:
+        """Append rows; `values` holds those of the first row, then those of the second …"""
+        fresh = np.array(steps, np.int64)
+        if (len(self) and fresh[0] < self.steps.view()[-1]) or (fresh[1:] < fresh[:-1]).any():
+            self.ascending = False
+        if self.places is self.steps and places != steps:
+            self.places = GrowingArray(np.int64, self.steps.view().copy())
+        self.steps.extend(fresh)
+        if self.places is not self.steps:
+            self.places.extend(np.array(places, np.int64))
+        self.times.extend(np.array(times, np.float64))
+        try:
+            block = np.array(values, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
+        except (ValueError, TypeError, OverflowError):
+            block = np.empty(0)
+        if block.shape != (len(values),):  # a value that is no number: a list, an object, a text
+            block = np.array([as_number(value) for value in values], np.float64)
+        for column, part in zip(self.values, block.reshape(len(steps), len(self.names)).T, strict=True):
+            column.extend(part)
+
+    def drop_after(self, step: int) -> MetricTable | None:
+        """Remove the rows of places > `step`; what was removed, or None."""
+        gone = self.places.view() > step
+        if not gone.any():
+            return None
+        dead = MetricTable(self.event, self.names)
+        dead.ascending = self.ascending
+        for column, part in zip(
+            (self.steps, self.times, *self.values), (dead.steps, dead.times, *dead.values), strict=True
+        ):
+            part.extend(column.view()[gone])
+            column.keep(~gone)
+        if self.places is not self.steps:
+            self.places.keep(~gone)
+        return dead
+
+
+def as_number(value: Any) -> float:
+    """A logged value as a float; what is not a number is NaN."""
+    try:
+        return float(value)
+    except (ValueError, TypeError, OverflowError):
+        return float("nan")
+
+
+def merged(name: str, tables: Iterable[MetricTable]) -> Series:
+    """A metric over all tables that have it, by step, and by time within a step; read-only."""
+    parts = [table for table in tables if name in table.names and len(table)]
+    if len(parts) == 1 and parts[0].ascending:
+        return Series(name, parts[0].steps.view(), parts[0].column(name), parts[0].times.view())
+    steps = np.concatenate([np.empty(0, np.int64), *(part.steps.view() for part in parts)])
+    values = np.concatenate([np.empty(0), *(part.column(name) for part in parts)])
+    times = np.concatenate([np.empty(0), *(part.times.view() for part in parts)])
+    order = np.lexsort((times, steps))
+    found = Series(name, steps[order], values[order], times[order])
+    for array in (found.steps, found.values, found.times):
         array.flags.writeable = False
-    return Series(name, steps, values, times)
+    return found

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,13 +24,14 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
 from txlab.runs.recorder import Recorder, is_disk_full, number
-from txlab.runs.speed import Speed
 
 POLL_EVERY = 0.05  # seconds between two looks into the inbox: 20 Hz
+MACHINE_EVERY = 1.0  # seconds between two rows
+WINDOW = 10  # rows that a speed is averaged over
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: done, stopped, interrupted or failed, and why."""
 
     status: str
@@ -44,7 +47,7 @@ def drive(
     interrupted: Callable[[], str | None] = lambda: None,
     pending: Sequence[Mapping[str, Any]] = (),
     val_loss: float | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Run the experiment to its end, to a stop, to a signal or to a failure; writes all but the end itself.
 
     `interrupted` names the signal that came; `pending` are control rows to repeat at their steps; `val_loss` is the
@@ -54,39 +57,40 @@ def drive(
     try:
         outcome = loop.run()
     except BaseException as error:
-        outcome = Outcome("failed", _reason(error, loop, recorder))
+        outcome = RunOutcome("failed", _reason(error, loop, recorder))
         if not isinstance(error, RunFailed) and not recorder.lost:
             write_traceback(recorder.run, error)
     loop.refuse_the_rest(outcome)
     return outcome
 
 
+@dataclass
 class _Loop:
-    """What lives while a run goes: whether it is paused, what is still to be repeated, how fast it is."""
+    """What lives while a run goes: whether it is paused, what is still to be repeated, how fast it is.
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        recorder: Recorder,
-        inbox: Inbox,
-        record: Record,
-        interrupted: Callable[[], str | None],
-        pending: list[Mapping[str, Any]],
-        val_loss: float | None,
-    ) -> None:
-        self.experiment, self.recorder, self.inbox, self.record = experiment, recorder, inbox, record
-        self.interrupted, self.pending, self.val_loss = interrupted, pending, val_loss
-        self.paused = False
-        self.granted = 0  # steps that a person asked for one by one, before the pause
-        self.saved_at = experiment.step_count if experiment.step_count else -1
-        self.polled = -math.inf
-        self.speed = Speed(experiment.facts(), experiment.steps)
+    granted  steps that a person asked for one by one, before the pause
+    """
+
+    experiment: Experiment
+    recorder: Recorder
+    inbox: Inbox
+    record: Record
+    interrupted: Callable[[], str | None]
+    pending: list[Mapping[str, Any]]
+    val_loss: float | None
+    paused: bool = False
+    granted: int = 0
+    polled: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self.saved_at = self.experiment.step_count or -1
+        self.speed = Speed(self.experiment.facts(), self.experiment.steps)
 
     @property
     def step(self) -> int:
         return self.experiment.step_count
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         if self.step == 0:
             self._measure()
         self.speed.begin(self.step)
@@ -94,14 +98,14 @@ class _Loop:
             self._repeat_changes()
             if name := self.interrupted():
                 self._save()
-                return Outcome("interrupted", f"{name} received at step {self.step}")
+                return RunOutcome("interrupted", f"{name} received at step {self.step}")
             if stop := self._take_requests():
                 self._save()
                 return stop
             if self.step >= self.experiment.steps:
                 self._save()
                 self.recorder.info.steps = self.experiment.steps  # it may have been done before its bound
-                return Outcome("done", "")
+                return RunOutcome("done", "")
             if self.paused and not self.granted:
                 self.recorder.flush()  # if anything is wrong with the directory it is said here
                 time.sleep(POLL_EVERY)
@@ -171,7 +175,7 @@ class _Loop:
             )
             self._set(request, replayed=True)
 
-    def _take_requests(self) -> Outcome | None:
+    def _take_requests(self) -> RunOutcome | None:
         now = time.monotonic()
         if now - self.polled < POLL_EVERY:
             return None
@@ -184,8 +188,8 @@ class _Loop:
                 stop = self._do(request)
         return stop
 
-    def _do(self, request: Request) -> Outcome | None:
-        """Do what is asked and record what came of it; an Outcome if the run is to stop."""
+    def _do(self, request: Request) -> RunOutcome | None:
+        """Do what is asked and record what came of it; an RunOutcome if the run is to stop."""
         if request.error is not None:
             self.recorder.control(self.step, request, request.error)
             return None
@@ -212,7 +216,7 @@ class _Loop:
             case "sample":
                 self._sample()
             case "stop":
-                return Outcome("stopped", f"{request.by or 'somebody'} asked for it at step {self.step}")
+                return RunOutcome("stopped", f"{request.by or 'somebody'} asked for it at step {self.step}")
         return None
 
     def _pause(self, paused: bool) -> None:
@@ -249,7 +253,7 @@ class _Loop:
                 self.saved_at = -1  # the checkpoint of this step does not know it
         self.recorder.control(self.step, request, error, before, value, replayed)
 
-    def refuse_the_rest(self, outcome: Outcome) -> None:
+    def refuse_the_rest(self, outcome: RunOutcome) -> None:
         """Answer what came too late, so that nobody waits for it."""
         try:
             for request in self.inbox.take():
@@ -296,3 +300,70 @@ def write_traceback(run: RunDirectory, error: BaseException) -> None:
     said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
     with contextlib.suppress(OSError), run.log_file() as log:
         log.write(said)
+
+
+# What it asks of the machine
+
+
+class Speed:
+    """Machine numbers about once a second, over a window of about ten; pauses and measurements are not counted."""
+
+    def __init__(self, facts: Mapping[str, Any], steps: int) -> None:
+        self.units = float(facts.get("units_per_step") or 0)
+        self.unit = str(facts.get("unit") or "tokens")
+        self.flops, self.peak = float(facts.get("flops_per_step") or 0), float(facts.get("peak_flops") or 0)
+        self.steps = steps
+        self.open_end = bool(facts.get("open_end"))  # `steps` is a bound: nobody knows how long it takes
+        self.spent_aside = 0.0
+        self.marks: deque[tuple[float, float, int]] = deque(maxlen=WINDOW + 1)  # (now, spent aside, step)
+        self.began_aside = 0.0
+
+    def begin(self, step: int) -> None:
+        """Start measuring afresh (after a pause)."""
+        self.marks.clear()
+        self.marks.append((time.monotonic(), self.spent_aside, step))
+
+    def aside(self) -> Speed:
+        """`with speed.aside():` what is done here is no training."""
+        return self
+
+    def __enter__(self) -> None:
+        self.began_aside = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.spent_aside += time.monotonic() - self.began_aside
+
+    def look(self, step: int) -> dict[str, float]:
+        """The machine row's values when a second has passed since the last, or the last step is done; else nothing.
+
+        share_of_peak = flops_per_step · steps/s / peak_flops;  seconds_left counts evaluations and samples in.
+        """
+        now = time.monotonic()
+        if now - self.marks[-1][0] < MACHINE_EVERY and step < self.steps:
+            return {}
+        then, aside, first = self.marks[0]
+        wall, done = now - then, step - first
+        training = wall - (self.spent_aside - aside)
+        self.marks.append((now, self.spent_aside, step))
+        values = memory()
+        if done > 0 and training > 0:
+            rate = done / training
+            values["steps_per_second"] = rate
+            if not self.open_end or step >= self.steps:
+                values["seconds_left"] = (self.steps - step) * wall / done
+            if self.units:
+                values[f"{self.unit}_per_second"] = self.units * rate
+            if self.flops and self.peak:
+                values["share_of_peak"] = self.flops * rate / self.peak
+        return values
+
+
+def memory() -> dict[str, float]:
+    """memory_mb: what the process holds; on a GPU the most it has held there, and the process is host_memory_mb."""
+    import psutil
+
+    host = psutil.Process().memory_info().rss / 1e6
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return {"memory_mb": torch.cuda.max_memory_allocated() / 1e6, "host_memory_mb": host}
+    return {"memory_mb": host}

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 from txlab.errors import LabError
 from txlab.experiments.loaded_model import ModelKind, Opened, Special
 from txlab.runs import checkpoints
-from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, state_of
+from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, state_of
 from txlab.runs.finding import find_run, is_run
-from txlab.runs.recovery import info_of
+from txlab.runs.frames import FrameIndex
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from txlab.engine.games.players import MaskPlayer
     from txlab.engine.interpret.sites import Model, Text
     from txlab.engine.tokenizers.tokenizer import Tokenizer
     from txlab.engine.transformer.weights import Loaded
     from txlab.engine.transformer.weights.generation_configs import Generation
     from txlab.experiments.schema import Scenario
+
 
 CONFIG = "config.json"
 
@@ -429,3 +431,19 @@ def special_of(
         )
     # GPT-2 has one special token, which stands between texts; only some tokenizers put one before each.
     return Special(end=found.get("end"), pad=found.get("pad"), around=around, names=names(tokenizer), ends=ends)
+
+
+def player_of_run(path: Path) -> MaskPlayer:
+    """Who plays as a run of self-play would by now (MATH G1): a frame is enough, so one may play against a run that
+    still learns, or one whose checkpoints are gone. LabError for a run of another kind, or without a frame."""
+    info = RunInfo.load(path)
+    if info.kind != "self-play":
+        kind = info.kind or "unknown"
+        raise LabError(f"{path.name} is a run of the kind {kind}; one that plays is of kind self-play")
+    frames = FrameIndex(RunDirectory(path).frames)
+    frames.refresh()
+    if not len(frames.steps):
+        raise LabError(f"{path.name} has no frame yet: it has not played")
+    from txlab.experiments.kinds.self_play import player_of
+
+    return player_of(frames.read(int(frames.steps[-1])))

@@ -8,36 +8,41 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib.metadata
 import os
 import platform
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
 
 from txlab.errors import LabError, RunFailed, one_line
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
-from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, new_info, user_name
+from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, new_info, read_heartbeat, user_name
 from txlab.runs.events import Row, each_row
 from txlab.runs.finding import create_run_directory
-from txlab.runs.lock import writing
-from txlab.runs.loop import Outcome, drive, write_traceback
+from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
-from txlab.runs.recovery import info_of
-from txlab.runs.signals import Signals
 
 if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
     from txlab.runs.scenario import LoadedScenario
 
+SILENT_FOR = 6.0  # seconds, three heartbeats: for so long a run that another host claims to compute is watched
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
 PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 
 
@@ -107,7 +112,7 @@ def execute(
     deleted), RunFailed is raised. Raises LabError when it cannot begin: no such
     checkpoint, another process that writes it, a wrong scenario.
     """
-    run = (run if isinstance(run, RunDirectory) else RunDirectory(run)).held()
+    run = RunDirectory.of(run).held()
     info_of(run)  # what is no run is refused before anything is made in it
     with writing(run), Signals() as signals:
         info = info_of(run)
@@ -159,7 +164,7 @@ def _compute(
     recorder: Recorder,
     signals: Signals,
     rewind_to: int | None,
-) -> Outcome:
+) -> RunOutcome:
     """Build the experiment, put it back to where it goes on, and drive it."""
     from txlab.runs.starting import read_start, start_of, told
 
@@ -180,7 +185,11 @@ def _compute(
             checkpoints.set_aside(run, bad)
         if checkpoint or newest is not None:
             came_from = step if newest is None else max(step, newest)
-            _rewind(run, recorder, step, came_from, rewind_to is not None)
+            reason = "there is no checkpoint; begun afresh" if step < 0 else f"resumed from checkpoint {step}"
+            if rewind_to is not None:
+                checkpoints.remove(run, [later for later in checkpoints.steps(run) if later > step])
+                reason = f"rewound to checkpoint {step}"
+            recorder.rewind(step, came_from, reason, explicit=rewind_to is not None)
         recorder.step = info.step = experiment.step_count
         recorder.row(
             "start",
@@ -191,7 +200,8 @@ def _compute(
         )
         facts = experiment.facts()
         info.facts, info.steps = dict(facts), experiment.steps
-        info.device = str(_compute_facts(facts).get("device", ""))
+        compute = facts.get("compute")
+        info.device = str(compute.get("device", "")) if isinstance(compute, Mapping) else ""
         if newest is None:  # what whoever starts it must know, e.g. that a world without an end is cut off
             for note in facts.get("notes", ()):
                 recorder.note(experiment.step_count, str(note))
@@ -199,7 +209,10 @@ def _compute(
     except LabError:
         raise
     except BaseException as error:
-        return _could_not_begin(run, error)
+        write_traceback(run, error)
+        if is_disk_full(error):
+            return RunOutcome("failed", f"no space left on the disk that holds {run.path}; the run had not begun")
+        return RunOutcome("failed", f"it could not begin: {type(error).__name__}: {one_line(error)}")
     return drive(
         experiment,
         recorder,
@@ -209,18 +222,6 @@ def _compute(
         pending=pending,
         val_loss=checkpoint.about.val_loss if checkpoint else None,
     )
-
-
-def _could_not_begin(run: RunDirectory, error: BaseException) -> Outcome:
-    write_traceback(run, error)
-    if is_disk_full(error):
-        return Outcome("failed", f"no space left on the disk that holds {run.path}; the run had not begun")
-    return Outcome("failed", f"it could not begin: {type(error).__name__}: {one_line(error)}")
-
-
-def _compute_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    compute = facts.get("compute", {})
-    return compute if isinstance(compute, Mapping) else {}
 
 
 def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Any:
@@ -238,13 +239,6 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
     if resolved != scenario:
         run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
     return kind.build(resolved)
-
-
-def _rewind(run: RunDirectory, recorder: Recorder, to: int, came_from: int, explicit: bool) -> None:
-    if explicit:
-        checkpoints.remove(run, [later for later in checkpoints.steps(run) if later > to])
-    reason = "there is no checkpoint; begun afresh" if to < 0 else f"resumed from checkpoint {to}"
-    recorder.rewind(to, came_from, f"rewound to checkpoint {to}" if explicit else reason, explicit)
 
 
 def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
@@ -290,12 +284,102 @@ def versions() -> dict[str, str]:
     return found
 
 
+# One writer
+
+
+@contextlib.contextmanager
+def writing(run: RunDirectory) -> Iterator[None]:
+    """Hold the run's lock, an flock, which the system releases however the process ends.
+
+    Notable: on one host this is certain, and on several as far as their file system carries locks from one to the other
+    (NFS does unless it is mounted with nolock or local_lock). Where it does not, two more things stand in the way: a
+    run that another host claims to compute is watched for some seconds first, and a process that meets the heartbeat of
+    another one in its run ends (see Recorder). Two that begin at the same moment may then compute side by side for
+    those seconds.
+
+    Raises LabError naming the process that has it, or what makes it no run of ours.
+    """
+    run.require_own()
+    try:
+        with run.folder() as top:
+            descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise LabError(f"{run.lock} cannot be opened: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = "another process"
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                said = orjson.loads(os.pread(descriptor, 1024, 0))
+                holder = f"process {said['pid']} on {said['host']}"
+            raise LabError(f"{run.path} is being written by {holder}") from None
+        require_silence(run)
+        with contextlib.suppress(OSError):  # who holds it is a courtesy; a full disk must not forbid the lock itself
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def require_silence(run: RunDirectory) -> None:
+    """Raise LabError if another host computes the run; one that claims to is watched for three heartbeats.
+
+    Its clock, or ours, may be wrong, so an old heartbeat proves nothing; that no new one comes does.
+    """
+    before = read_heartbeat(run)
+    try:
+        info = RunInfo.load(run)
+        host = info.host if info.status in ALIVE else ""
+    except LabError:
+        host = before["host"] if before else ""
+    if host in ("", socket.gethostname()):
+        return
+    end = time.monotonic() + SILENT_FOR
+    while time.monotonic() < end:
+        time.sleep(min(0.5, SILENT_FOR))
+        if (beat := read_heartbeat(run)) and beat != before:
+            raise LabError(f"{run.path} is being written by process {beat['pid']} on {host}: its heartbeat goes on")
+
+
+class Signals:
+    """While entered: `received` is the name of the first signal that came ("SIGTERM"), or None.
+
+    The loop reads it at a step boundary; nothing is raised into a computation. A signal that was ignored when the
+    process began stays ignored, so that `nohup` and shells without job control keep their meaning. Outside the main
+    thread, where Python allows no handlers, it watches nothing. Leaving restores what was there.
+    """
+
+    def __init__(self) -> None:
+        self.received: str | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = self.received or signal.Signals(number).name
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        self._before.clear()
+
+
+# A process of its own
+
+
 def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> int:
     """Execute a run in a process of its own that outlives terminal, session and parent; returns its pid.
 
     Requests left for an earlier process of this run are put away. Raises LabError if a process writes the run already.
     """
-    run = (run if isinstance(run, RunDirectory) else RunDirectory(run)).held()
+    run = RunDirectory.of(run).held()
     info_of(run)  # what is no run is refused before anything is made in it
     with writing(run):
         info = info_of(run)
@@ -326,9 +410,6 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
     # Collect it when it ends, should this process live longer: a zombie would look like a running one.
     threading.Thread(target=process.wait, name="txlab child", daemon=True).start()
     return process.pid
-
-
-EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -22,8 +22,8 @@ import orjson
 
 from txlab.errors import LabError, RunFailed, one_line
 from txlab.experiments.protocol import Frame, Metrics, Sample, State
+from txlab.files import write_whole
 from txlab.runs import checkpoints
-from txlab.runs.atomic import write_whole
 from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row

@@ -31,10 +31,9 @@ from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, new_info
 from txlab.runs.events import LARGEST_STEP
 from txlab.runs.finding import create_run_directory
-from txlab.runs.lock import writing
 from txlab.runs.loop import write_traceback
 from txlab.runs.origin import command_line, commit_of, program_folder
-from txlab.runs.process import begin
+from txlab.runs.process import begin, writing
 from txlab.runs.recorder import Recorder, on_a_device
 
 if TYPE_CHECKING:

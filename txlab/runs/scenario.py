@@ -1,7 +1,9 @@
 """Scenario files: found by name or path, changed by `--set`, checked, written back.
 
 Notable: whatever is wrong with a file becomes one sentence (file, line, key, given, allowed, nearest), and what it
-quotes is escaped, so that a hostile file can neither run code nor speak to the terminal.
+quotes is escaped, so that a hostile file can neither run code nor speak to the terminal. A relative path is relative to
+the folder of the file that contains it, or to the current folder when it comes from `--set`. A saved tokenizer is
+written down as its file, so that a detached or resumed run finds it from elsewhere.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from txlab.errors import LabError, nearest
+from txlab.experiments import tokenizer_store
 from txlab.experiments.kind import kind_named, kind_names
-from txlab.experiments.schema import CHAPTERS, Scenario
+from txlab.experiments.schema import CHAPTERS, Scenario, Start
 from txlab.files import open_regular
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
-from txlab.runs.scenario_paths import with_absolute_paths
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
 LARGEST_FILE = 256 * 1024
@@ -35,6 +37,8 @@ LARGEST_FILE = 256 * 1024
 # look-behind and the possessive quantifiers keep this search itself linear.
 DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
 NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are no TOML, yet clear enough
+
+NAMED_TEXTS = ("python-docs", "python-source", "-")
 
 Key = tuple[str, ...]
 
@@ -49,7 +53,7 @@ class LoadedScenario:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """A scenario of the catalogue."""
 
     name: str
@@ -69,13 +73,13 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
 
 
-def catalogue() -> list[Entry]:
+def catalogue() -> list[CatalogueEntry]:
     """The scenarios that come with txlab, by chapter of MATH.md, and then from the shortest to the longest; those of
     which nobody knows how long they take come last."""
-    entries = [Entry(name, path, load_scenario(str(path)).scenario) for name, path in shipped().items()]
+    entries = [CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in shipped().items()]
     chapters = list(CHAPTERS)
 
-    def place(entry: Entry) -> tuple[int, float]:
+    def place(entry: CatalogueEntry) -> tuple[int, float]:
         about = entry.scenario.about
         return chapters.index(about.chapter), about.minutes or math.inf
 
@@ -136,7 +140,9 @@ def read_text(path: Path, follow: bool = True) -> str:
     try:
         mode = path.stat(follow_symlinks=follow).st_mode
         if stat.S_ISDIR(mode):
-            raise LabError(f"{shown} is a folder; a scenario is a TOML file{inside(path)}")
+            own = path / "scenario.toml"
+            nested = f" (nearest: {escaped(str(own))})" if own.is_file() else ""
+            raise LabError(f"{shown} is a folder; a scenario is a TOML file{nested}")
         if not stat.S_ISREG(mode):  # a FIFO would keep us waiting for ever
             raise LabError(f"{shown} is not a regular file; a scenario is a TOML file")
         with os.fdopen(open_regular(path, follow=follow), "rb") as file:
@@ -283,10 +289,6 @@ def run_name(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:60] or "scenario"
 
 
-def inside(folder: Path) -> str:
-    return f" (nearest: {escaped(str(folder / 'scenario.toml'))})" if (folder / "scenario.toml").is_file() else ""
-
-
 def neighbour(path: Path) -> str:
     try:
         stems = [p.stem for p in islice(path.parent.glob("*.toml"), 1000)]
@@ -294,3 +296,93 @@ def neighbour(path: Path) -> str:
         return ""
     close = nearest(path.stem, stems)
     return escaped(close.replace(")", ".toml)")) if close else escaped(nearest(path.stem, shipped()))
+
+
+# Paths
+
+
+def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str]) -> Scenario:
+    """`data.text`, `data.tokenizer`, `start.run` and `world.file` as absolute paths that exist, unless they name
+    something other than a file.
+
+    said  the keys that the command line set
+    """
+
+    def base(*key: str) -> Path:
+        return Path.cwd() if key in said else path.resolve().parent
+
+    changes: dict[str, BaseModel] = {}
+    start, world = getattr(scenario, "start", None), getattr(scenario, "world", None)
+    if isinstance(start, Start) and start.run.startswith((".", "/", "~")):
+        run = existing(start.run, base("start", "run")) or start.run  # preparing it says what is wrong
+        changes["start"] = start.model_copy(update={"run": run})
+    if isinstance(world, BaseModel) and (file := getattr(world, "file", "")):
+        file = existing(file, base("world", "file")) or file  # reading it says what is wrong
+        changes["world"] = world.model_copy(update={"file": file})
+    data = getattr(scenario, "data", None)
+    if isinstance(data, BaseModel) and getattr(data, "source", "text") == "text":  # a generated task reads no file
+
+        def absolute(key: str, value: str) -> str:
+            name = re.split(r"\W", key)[0]
+            place = f"--set data.{key}" if ("data", name) in said else f"{escaped(str(path))}: data.{key}"
+            absolute_of = absolute_tokenizer if name == "tokenizer" else absolute_text
+            return absolute_of(value, base("data", name), f"{place} = {quoted(value)}")
+
+        mixture = getattr(data, "mixture", None) or []
+        found: dict[str, object] = {
+            name: absolute(name, value)
+            for name in ("text", "tokenizer")
+            if isinstance(value := getattr(data, name, None), str)
+            and not (name == "text" and mixture)  # one that no mixture reads need not be there
+        }
+        if mixture:
+            found["mixture"] = [
+                part.model_copy(update={"text": absolute(f"mixture[{number}].text", part.text)})
+                for number, part in enumerate(mixture)
+            ]
+        # What has not changed stays unsaid: whoever fills in the rest asks which keys a person gave.
+        if found := {name: value for name, value in found.items() if value != getattr(data, name)}:
+            changes["data"] = data.model_copy(update=found)
+    return scenario.model_copy(update=changes) if changes else scenario
+
+
+def absolute_text(text: str, base: Path, said: str) -> str:
+    """A corpus, `-`, or the absolute path of a file or folder; LabError begins with what was `said`."""
+    if text in NAMED_TEXTS:
+        return text
+    allowed = "allowed: python-docs, python-source, a file, a folder, or -"
+    if not text or "\0" in text:
+        raise LabError(f"{said} is not a path; {allowed}")
+    found = existing(text, base)
+    if found is None:
+        raise LabError(f"{said} is neither a corpus nor a file or folder{nearest(text, NAMED_TEXTS[:2])}; {allowed}")
+    return found
+
+
+def absolute_tokenizer(tokenizer: str, base: Path, said: str) -> str:
+    """A kind, or the absolute path of a saved tokenizer or of a file; LabError begins with what was `said`."""
+    always = dict.fromkeys([*tokenizer_store.KINDS, *tokenizer_store.BUILT_IN])
+    if tokenizer in always:
+        return tokenizer
+    saved = tokenizer_store.files_by_name()
+    found = existing(str(saved[tokenizer].absolute()) if tokenizer in saved else tokenizer, base)
+    if found is None:
+        names = f" ({', '.join(map(escaped, saved))})" if saved else ""
+        raise LabError(
+            f"{said} is neither a kind of tokenizer, nor a saved one, nor a file"
+            f"{escaped(nearest(tokenizer, [*always, *saved]))}; allowed: {', '.join(map(quoted, always))}, "
+            f"a saved tokenizer{names}, or a file"
+        )
+    return found
+
+
+def existing(given_path: str, base: Path) -> str | None:
+    """The absolute path that is meant from `base`, if something is there."""
+    if not given_path or "\0" in given_path:
+        return None
+    expanded = Path(given_path).expanduser() if given_path.startswith("~/") else Path(given_path)
+    found = os.path.abspath(base / expanded)  # noqa: PTH100 - keeps symbolic links as the person wrote them
+    try:
+        return found if Path(found).exists() else None
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return None

@@ -1,24 +1,30 @@
-"""Tensors in the safetensors format, written to and read from descriptors: those of checkpoints and of frames.
+"""Tensors in the safetensors format, written to and read from descriptors: those of checkpoints, and frames, each in a
+file of its own or many in a pack with the step before each name.
 
-Notable: the library takes a path, which may lead out of a run's directory; and what a header claims is checked here
-against the size of the file before a byte of its tensors is believed. Format: 8 bytes with the length of the header
-(little endian), the header (JSON: name → dtype, shape, data_offsets), the tensors one behind the other
-(github.com/huggingface/safetensors, README).
+Notable: the library takes a path, which may lead out of a run's directory; here what a header claims is checked against
+the size of the file before a byte of its tensors is believed, and one tensor of one frame is read with one pread.
+Format: 8 bytes with the length of the header (little endian), the header (JSON: name → dtype, shape, data_offsets), the
+tensors one behind the other (github.com/huggingface/safetensors, README).
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import orjson
 
-from txlab.runs.atomic import write_whole
-from txlab.runs.folder import Folder
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.files import OpenFolder, write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +48,16 @@ OF_TORCH = {
 }  # fmt: skip
 NAMES_OF_TORCH = {f"torch.{theirs}": name for name, theirs in OF_TORCH.items()}
 
-Place = tuple[str, list[int], int, int]  # type, shape, first byte in the file, byte after the last
+TensorPlace = tuple[str, list[int], int, int]  # type, shape, first byte in the file, byte after the last
+
+LARGEST_FRAME = 256 << 20  # bytes of its tensors
+MOST_FRAMES = 1024  # in one file; ours have 64
+STEP = re.compile(r"[0-9]{8,18}")
+SINGLE = re.compile(r"([0-9]{8,18})\.safetensors")
+PACK = re.compile(r"pack-([0-9]{8,18})-([0-9]{8,18})\.safetensors")
+ASIDE = re.compile(r"\.(pack-[0-9]{8,18}-)?[0-9]{8,18}\.safetensors\.[0-9]+\.[0-9]+")  # what a kill left half-written
+Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
+DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def encode_header(entries: Mapping[str, Any]) -> bytes:
@@ -52,52 +67,19 @@ def encode_header(entries: Mapping[str, Any]) -> bytes:
     return len(said).to_bytes(8, "little") + said
 
 
-def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, Place], int]:
-    """(metadata, where each tensor lies, bytes of the header).
+def laid_out(tensors: Named, entries: dict[str, Any]) -> tuple[bytes, list[memoryview], int]:
+    """The header of a file of these tensors, after other `entries`, their bytes in its order, and how many those are.
 
-    Raises ValueError, KeyError, TypeError or AttributeError for a header that lies.
+    The widest come first, so that each is aligned. Raises TypeError or KeyError for a tensor that cannot be stored.
     """
-    size = os.fstat(descriptor).st_size
-    length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
-    if not 2 <= length <= min(LARGEST_HEADER, size - 8):
-        raise ValueError("the header's length is wrong")
-    start = 8 + length
-    header = orjson.loads(os.pread(descriptor, length, 8))
-    if not isinstance(header, dict):
-        raise ValueError("the header is not an object")
-    metadata = header.pop("__metadata__", {})
-    places: dict[str, Place] = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        shape, kind = entry["shape"], entry["dtype"]
-        if SIZES[kind] * prod(shape) != end - begin or begin < 0 or start + end > size:
-            raise ValueError(f"{name} does not fit")
-        places[name] = (kind, shape, start + begin, start + end)
-    return metadata, places, length
-
-
-def save_tensors(folder: Folder, name: str, tensors: Named) -> tuple[int, int]:
-    """Write a file that is not there yet and wait until it is on the disk: (size, crc32). OSError as the disk says."""
-    flat = {key: _bytes_of(tensor) for key, tensor in tensors.items()}
-    order = sorted(flat, key=lambda key: (-SIZES[flat[key][0]], key))  # the widest first: each is aligned
-    entries, size = {}, 0
-    for key in order:
-        kind, shape, data = flat[key]
-        entries[key] = {"dtype": kind, "shape": shape, "data_offsets": [size, size + data.nbytes]}
+    flat = {name: _bytes_of(tensor) for name, tensor in tensors.items()}
+    order = sorted(flat, key=lambda name: (-SIZES[flat[name][0]], name))
+    size = 0
+    for name in order:
+        kind, shape, data = flat[name]
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [size, size + data.nbytes]}
         size += data.nbytes
-    head = encode_header(entries)
-    if len(head) > LARGEST_HEADER:
-        raise ValueError(f"{len(entries)} tensors are too many for one file")
-    descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    checksum = 0
-    try:
-        for piece in (memoryview(head), *(flat[key][2].data for key in order)):
-            checksum = zlib.crc32(piece, checksum)
-            write_whole(descriptor, piece)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return len(head) + size, checksum
+    return encode_header(entries), [flat[name][2].data for name in order], size
 
 
 def _bytes_of(tensor: Any) -> tuple[str, tuple[int, ...], np.ndarray[Any, Any]]:
@@ -111,6 +93,47 @@ def _bytes_of(tensor: Any) -> tuple[str, tuple[int, ...], np.ndarray[Any, Any]]:
     if kind is None:
         raise TypeError(f"a tensor of type {tensor.dtype} cannot be stored")
     return kind, tuple(tensor.shape), tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+
+
+def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, TensorPlace], int]:
+    """(metadata, where each tensor lies, bytes of the header).
+
+    Raises ValueError, KeyError, TypeError or AttributeError for a header that lies.
+    """
+    size = os.fstat(descriptor).st_size
+    length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
+    if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+        raise ValueError("the header's length is wrong")
+    start = 8 + length
+    header = orjson.loads(os.pread(descriptor, length, 8))
+    if not isinstance(header, dict):
+        raise ValueError("the header is not an object")
+    metadata = header.pop("__metadata__", {})
+    places: dict[str, TensorPlace] = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        shape, kind = entry["shape"], entry["dtype"]
+        if SIZES[kind] * prod(shape) != end - begin or begin < 0 or start + end > size:
+            raise ValueError(f"{name} does not fit")
+        places[name] = (kind, shape, start + begin, start + end)
+    return metadata, places, length
+
+
+def save_tensors(folder: OpenFolder, name: str, tensors: Named) -> tuple[int, int]:
+    """Write a file that is not there yet and wait until it is on the disk: (size, crc32). OSError as the disk says."""
+    head, pieces, size = laid_out(tensors, {})
+    if len(head) > LARGEST_HEADER:
+        raise ValueError(f"{len(tensors)} tensors are too many for one file")
+    descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    checksum = 0
+    try:
+        for piece in (memoryview(head), *pieces):
+            checksum = zlib.crc32(piece, checksum)
+            write_whole(descriptor, piece)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return len(head) + size, checksum
 
 
 def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[str, Any]:
@@ -134,8 +157,20 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
             kind, shape, begin, end = places[name]
             if begin != behind:
                 raise ValueError(f"{name} does not begin where the one before it ends")
-            found[name], data = _made(kind, shape, end - begin, as_torch)
-            _fill(file, data)
+            if as_torch:
+                import torch
+
+                tensor = torch.empty(shape, dtype=getattr(torch, OF_TORCH[kind]))  # aligned as torch's kernels want it
+                found[name], data = tensor, tensor.reshape(-1).view(torch.uint8).numpy()
+            else:
+                data = np.empty(end - begin, np.uint8)
+                found[name] = data.view(TYPES[kind]).reshape(shape)
+            rest = data.data
+            while rest:
+                taken = file.readinto(rest)
+                if not taken:
+                    raise ValueError("it became shorter while it was read")
+                rest = rest[taken:]
             crc = zlib.crc32(data.data, crc)
             behind = end
     if behind != size:
@@ -145,21 +180,159 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
     return found
 
 
-def _fill(file: Any, data: np.ndarray[Any, Any]) -> None:
-    rest = data.data
-    while rest:
-        taken = file.readinto(rest)
-        if not taken:
-            raise ValueError("it became shorter while it was read")
-        rest = rest[taken:]
+# Frames
 
 
-def _made(kind: str, shape: list[int], size: int, as_torch: bool) -> tuple[Any, np.ndarray[Any, Any]]:
-    """A tensor yet to be filled, and its bytes."""
-    if as_torch:
-        import torch
+def single_name(step: int) -> str:
+    return f"{step:08d}.safetensors"
 
-        tensor = torch.empty(shape, dtype=getattr(torch, OF_TORCH[kind]))  # aligned as torch's kernels want it
-        return tensor, tensor.reshape(-1).view(torch.uint8).numpy()
-    data = np.empty(size, np.uint8)
-    return data.view(TYPES[kind]).reshape(shape), data
+
+def pack_name(first: int, last: int) -> str:
+    return f"pack-{first:08d}-{last:08d}.safetensors"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The header of one file: for each step what was said about it and its tensors, name → place; its bytes."""
+
+    texts: Mapping[int, str]
+    tensors: Mapping[int, Mapping[str, TensorPlace]]
+    size: int
+
+
+def read_header(descriptor: int, single: int | None) -> Stored:
+    """Raises what DAMAGE names."""
+    metadata, places, size = read_places(descriptor)
+    if len(metadata) > MOST_FRAMES:
+        raise ValueError(f"it claims to hold {len(metadata)} frames")
+    texts = {int(key): str(text) for key, text in metadata.items() if STEP.fullmatch(key)}
+    tensors: dict[int, dict[str, TensorPlace]] = {step: {} for step in texts}
+    for key, place in places.items():
+        if single is None:
+            prefix, _, name = key.partition("/")
+            step = int(prefix)
+        else:
+            step, name = single, key
+        tensors.setdefault(step, {})[name] = place
+    return Stored(texts, {step: tensors[step] for step in texts}, size)
+
+
+def read_arrays(descriptor: int, places: Mapping[str, TensorPlace]) -> dict[str, np.ndarray[Any, Any]]:
+    """Tensors as NumPy arrays; bfloat16 (which NumPy lacks) widened to float32, without loss."""
+    if sum(end - begin for _, _, begin, end in places.values()) > LARGEST_FRAME:
+        raise ValueError(f"the tensors of a frame have more than {LARGEST_FRAME >> 20} MiB")
+    arrays = {}
+    for name, (kind, shape, begin, end) in places.items():
+        flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=TYPES[kind])
+        if kind == "BF16":
+            flat = (flat.astype(np.uint32) << 16).view(np.float32)
+        arrays[name] = flat.reshape(shape)
+    return arrays
+
+
+def steps_in(folder: OpenFolder, name: str) -> list[int]:
+    """The steps of the frames in a file, from its header alone; none if it is damaged."""
+    try:
+        with opened(folder, name) as (_, header):
+            return sorted(header.texts)
+    except DAMAGE:
+        return []
+
+
+@contextlib.contextmanager
+def opened(folder: OpenFolder, name: str) -> Iterator[tuple[int, Stored]]:
+    """The descriptor and the header of a file of frames; raises what DAMAGE names."""
+    single = SINGLE.fullmatch(name)
+    descriptor = folder.open(name)
+    try:
+        yield descriptor, read_header(descriptor, int(single[1]) if single else None)
+    finally:
+        os.close(descriptor)
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """The bytes of a file with one frame. LabError for one that no reader would take.
+
+    Tensors are fetched from where they are, bfloat16 as float32; what else a frame says goes into the file's metadata.
+    """
+    arrays = {}
+    for name, tensor in frame.tensors.items():
+        if not isinstance(tensor, np.ndarray) and hasattr(tensor, "detach"):
+            tensor = tensor.detach().cpu()
+            tensor = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+        arrays[name] = array = np.asarray(tensor)
+        if array.dtype.newbyteorder("<") not in NAMES:
+            raise LabError(f"the tensor {name} of a frame is of {array.dtype}; allowed: {', '.join(map(str, NAMES))}")
+    said = {
+        "tokens": {name: [_valid(label) for label in labels] for name, labels in frame.tokens.items()},
+        "texts": {name: _valid(text) for name, text in frame.texts.items()},
+        "facts": dict(frame.facts),
+    }
+    text = orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+    head, pieces, size = laid_out(arrays, {"__metadata__": {f"{frame.step:08d}": text}})
+    for has, most, what in ((size, LARGEST_FRAME, "tensors"), (len(head), LARGEST_HEADER, "texts and facts")):
+        if has > most:
+            raise LabError(f"the {what} of a frame have at most {most >> 20} MiB, not {has >> 20} MiB")
+    return b"".join([head, *pieces])
+
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class TooMuch(Exception):
+    """What the frames say would not fit into the header of one pack."""
+
+
+def write_pack(
+    folder: OpenFolder, pack: str, sources: Iterable[str], kept: Container[int] | None = None
+) -> tuple[list[int], int]:
+    """Put the frames of several files (all, or the steps kept) into one pack, atomically: (their steps, its bytes).
+
+    Tensors are copied as bytes, a stretch at a time, never decoded; a source that is damaged gives nothing. No pack is
+    written when there is no frame for it. Raises TooMuch.
+    """
+    metadata: dict[str, str] = {}
+    entries: dict[str, Any] = {}
+    stretches: list[tuple[int, int, int]] = []  # (descriptor, first byte, byte after the last), in the pack's order
+    size = 0
+    with contextlib.ExitStack() as stack:
+        for source in sources:
+            try:
+                descriptor, header = stack.enter_context(opened(folder, source))
+            except DAMAGE:
+                continue
+            for step, places in header.tensors.items():
+                prefix = f"{step:08d}"
+                if prefix in metadata or (kept is not None and step not in kept):
+                    continue
+                metadata[prefix] = header.texts[step]
+                for name, (kind, shape, begin, end) in sorted(places.items(), key=lambda entry: entry[1][2]):
+                    entries[f"{prefix}/{name}"] = {
+                        "dtype": kind,
+                        "shape": shape,
+                        "data_offsets": [size, size + end - begin],
+                    }
+                    size += end - begin
+                    if stretches and stretches[-1][0] == descriptor and stretches[-1][2] == begin:
+                        stretches[-1] = (descriptor, stretches[-1][1], end)
+                    else:
+                        stretches.append((descriptor, begin, end))
+        if not metadata:
+            return [], 0
+        head = encode_header({"__metadata__": metadata, **entries})
+        if len(head) > LARGEST_HEADER:
+            raise TooMuch
+        folder.write(pack, _pieces(head, stretches))
+    return sorted(int(prefix) for prefix in metadata), len(head) + size
+
+
+def _pieces(head: bytes, stretches: Iterable[tuple[int, int, int]]) -> Iterator[bytes]:
+    yield head
+    for descriptor, begin, end in stretches:
+        while begin < end:
+            piece = os.pread(descriptor, min(1 << 22, end - begin), begin)
+            if not piece:
+                raise OSError(errno.EIO, "a file of frames became shorter while it was read")
+            begin += len(piece)
+            yield piece

@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 
 from txlab.errors import LabError
+from txlab.files import OpenFolder
 from txlab.runs.directory import state_of
 from txlab.runs.finding import is_run
-from txlab.runs.folder import Folder
 from txlab.tui.run_summary import ENDED
 
 
@@ -26,7 +26,7 @@ def delete_run(path: Path, root: Path) -> None:
     if status not in (*ENDED, "lost", "created"):
         raise LabError(f"{path.name} is {status}: stop it first")
     try:
-        with Folder.at(root, follow=True) as runs:
+        with OpenFolder.at(root, follow=True) as runs:
             shutil.rmtree(path.resolve().name, dir_fd=runs.descriptor)
     except OSError as error:
         raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error

@@ -74,19 +74,19 @@ def control_entry(row: Row, me: str) -> Entry:
 def history(reader: RunReader) -> tuple[Entry, ...]:
     """The entries of the live branch in the order of time."""
     me = asker()
-    entries = [control_entry(row, me) for row in reader.controls]
-    for row in reader.checkpoints:
+    entries = [control_entry(row, me) for row in reader.rows("control")]
+    for row in reader.rows("checkpoint"):
         size = row.get("bytes")
         told = f" ({megabytes(size)})" if isinstance(size, (int, float)) else ""
         entries.append(
             Entry(row["time"], row["step"], f"checkpoint {count(row['step'])}{told}", "quiet", regular="checkpoint")
         )
-    entries += [Entry(row["time"], row["step"], text_of(row, "text")) for row in reader.notes]
+    entries += [Entry(row["time"], row["step"], text_of(row, "text")) for row in reader.rows("note")]
     entries += evaluations(reader)
-    for row in reader.rewinds:
+    for row in reader.rows("rewind"):
         back = f"went back to step {count(max(0, row['step']))}"
         entries.append(Entry(row["time"], row["step"], f"{back}: {text_of(row, 'reason')}".rstrip(": ")))
-    for row in reader.ends:
+    for row in reader.rows("end"):
         status, reason = text_of(row, "status"), text_of(row, "reason")
         level: Level = "bad" if status == "failed" else "plain"
         entries.append(Entry(row["time"], row["step"], f"{status}: {reason}".strip(": ") or "ended", level))

@@ -19,7 +19,7 @@ import numpy as np
 from txlab.drawing.formatting import count, number
 from txlab.drawing.text import visible
 from txlab.experiments.kind import Label, kind_of_run
-from txlab.runs.directory import State
+from txlab.runs.directory import RunState
 from txlab.runs.live_rows import Series
 from txlab.runs.primary_metric import UNSEEN, headline, validation_of
 from txlab.runs.reader import RunReader
@@ -86,7 +86,7 @@ class Snapshot:
     """All that the screen shows, as of one reading."""
 
     called: str
-    state: State
+    state: RunState
     title: str
     metric: str
     metrics: tuple[str, ...]
@@ -155,7 +155,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         samples_of(reader),
         history(reader),
         steps,
-        np.array([row["step"] for row in reader.checkpoints], np.int64),
+        np.array([row["step"] for row in reader.rows("checkpoint")], np.int64),
         step,
         state.steps,
         max(0.0, until - info.started) if info.started else 0.0,
@@ -200,7 +200,7 @@ def line(label: str, role: str, series: Series) -> Line:
 def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
     """step → (prompt, text) of the texts that the model wrote then, in order of the steps."""
     found: dict[int, list[tuple[str, str]]] = {}
-    for row in reader.samples:
+    for row in reader.rows("sample"):
         prompt, text = row.get("prompt"), row.get("text")
         if isinstance(text, str):
             found.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", text))

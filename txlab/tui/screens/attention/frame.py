@@ -256,7 +256,7 @@ def look(reader: RunReader, at: int | None, drawn: tuple[int, int] | None) -> Lo
         edge,
         info.steps,
         reader.state.status,
-        np.array([int(row["step"]) for row in reader.checkpoints], dtype=np.int64),
+        np.array([int(row["step"]) for row in reader.rows("checkpoint")], dtype=np.int64),
     )
     if not len(steps):
         return with_trouble(base, no_frames(reader))

@@ -25,7 +25,7 @@ from txlab.tui.screens.lab.rows import Item, Line, Rows
 from txlab.tui.theme import glyphs
 
 if TYPE_CHECKING:
-    from txlab.runs.scenario import Entry
+    from txlab.runs.scenario import CatalogueEntry
 
 
 class Filter(Input):
@@ -68,7 +68,7 @@ class CataloguePanel(Panel):
 
     def __init__(self) -> None:
         super().__init__(id="catalogue-panel")
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, CatalogueEntry] = {}
         self.rows = Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
         self.filter = Filter(placeholder="/ filter", id="filter", select_on_focus=False)
         self.in_use = True  # whether the keys work on this list
@@ -81,7 +81,7 @@ class CataloguePanel(Panel):
         self.run_worker(self.load, thread=True, group="catalogue", exit_on_error=False)
 
     @property
-    def chosen(self) -> Entry | None:
+    def chosen(self) -> CatalogueEntry | None:
         return self.entries.get(self.rows.key or "")
 
     def load(self) -> None:
@@ -91,7 +91,7 @@ class CataloguePanel(Panel):
         if not get_current_worker().is_cancelled:
             self.app.call_from_thread(self.show, entries)
 
-    def show(self, entries: list[Entry]) -> None:
+    def show(self, entries: list[CatalogueEntry]) -> None:
         self.entries = {entry.name: entry for entry in sorted(entries, key=place_of)}
         self.fill()
         self.post_message(self.Loaded())

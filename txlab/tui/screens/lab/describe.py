@@ -20,7 +20,7 @@ from txlab.tui.theme import glyphs
 from txlab.tui.widgets.plot import Furniture, margin, plot_lines
 
 if TYPE_CHECKING:
-    from txlab.runs.scenario import Entry
+    from txlab.runs.scenario import CatalogueEntry
 
 
 def paragraph(text: str, ascii: bool = False) -> str:
@@ -59,7 +59,7 @@ def formula_lines(equation: str, cells: int) -> list[str]:
     return [line for part in parts for line in hanging(part, cells, 4).split("\n")]
 
 
-def describe_scenario(entry: Entry, cells: int = 84, ascii: bool = False) -> Content:
+def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = False) -> Content:
     """Title, what it shows, the formulas, where they are from, what one will see, how long it takes; `cells` wide."""
     said = entry.scenario.about
     dot = glyphs(ascii).dot
@@ -182,7 +182,7 @@ def welcome() -> Content:
     )
 
 
-def place_of(entry: Entry) -> tuple[int, bool, float]:
+def place_of(entry: CatalogueEntry) -> tuple[int, bool, float]:
     """By chapter; what needs a GPU last; the quick ones first, those of unknown length after them."""
     said = entry.scenario.about
     return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")

@@ -19,13 +19,13 @@ from txlab.tui.screens.lab.describe import what_to_do
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
     from txlab.runs.reader import RunReader
-    from txlab.runs.scenario import Entry
+    from txlab.runs.scenario import CatalogueEntry
 
 LAST = 4  # steps whose values are shown before the end
 NAMES = 6  # metrics that are told
 
 
-def why_scenario(entry: Entry) -> Explanation | str:
+def why_scenario(entry: CatalogueEntry) -> Explanation | str:
     """Parameters and FLOPs from the shape."""
     from txlab.experiments.kind import explain_scenario
 
@@ -61,7 +61,7 @@ def in_words(reader: RunReader) -> str:
         lines += ["", f"Why: {run.reason}"]
     if told := last_values(reader):
         lines += ["", *told]
-    saved = [int(row["step"]) for row in reader.checkpoints]
+    saved = [int(row["step"]) for row in reader.rows("checkpoint")]
     if saved and run.status != "done":
         lines += ["", f"Its last checkpoint is that of step {count(saved[-1])}."]
     if advice := what_to_do(run):

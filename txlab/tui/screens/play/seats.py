@@ -137,7 +137,7 @@ def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path
 
 def seat_of_run(path: Path) -> Seat:
     """The player that a run has come to. LabError where it has none yet."""
-    from txlab.runs.players import player_of_run
+    from txlab.runs.models import player_of_run
 
     player = player_of_run(path)
     return Seat(f"run {path}", visible(f"run {path.name}"), player.name, player)
