@@ -17,7 +17,7 @@ import pytest
 
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
-from txlab.experiments.kinds.self_play.live import Training
+from txlab.experiments.tabular.training import Training
 
 Ask = Any
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import txlab.cli
-from txlab.experiments.kinds.control.schema import ControlScenario
+from txlab.experiments.kinds.control import ControlScenario
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
 

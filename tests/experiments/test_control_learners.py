@@ -19,9 +19,7 @@ from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric
-from txlab.experiments.kinds.control import KIND, build, resolve
-from txlab.experiments.kinds.control.experiment import ControlExperiment
-from txlab.experiments.kinds.control.schema import ControlScenario
+from txlab.experiments.kinds.control import KIND, ControlExperiment, ControlScenario, build, resolve
 from txlab.experiments.reference_numbers import control as reference
 from txlab.experiments.tabular.bands import band, growing
 from txlab.runs import checkpoints

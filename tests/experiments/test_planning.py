@@ -15,9 +15,7 @@ from txlab.engine.rl.dynamic_programming import backup, settled, sweeps
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
-from txlab.experiments.kinds.planning import KIND, build, resolve
-from txlab.experiments.kinds.planning.experiment import PlanningExperiment
-from txlab.experiments.kinds.planning.schema import PlanningScenario
+from txlab.experiments.kinds.planning import KIND, PlanningExperiment, PlanningScenario, build, resolve
 from txlab.experiments.reference_numbers.planning import FIGURES
 from txlab.experiments.tabular.world import WorldSection
 from txlab.runs import checkpoints
@@ -248,7 +246,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(
     program = (
         "import sys, numpy as np\n"
         "from txlab.experiments.kinds.planning import build\n"
-        "from txlab.experiments.kinds.planning.schema import PlanningScenario\n"
+        "from txlab.experiments.kinds.planning import PlanningScenario\n"
         "experiment = build(PlanningScenario.model_validate_json(sys.argv[1]))\n"
         "[experiment.step() for _ in range(int(sys.argv[3]))]\n"
         "state = experiment.state_dict()\n"
@@ -311,7 +309,7 @@ def test_the_scenarios_of_planning_settle_as_they_say() -> None:
 def test_the_schema_needs_no_torch_and_nothing_is_left_open() -> None:
     assert kind_named("planning").schema is PlanningScenario
     program = (
-        "import sys; import txlab.experiments.kinds.planning.experiment, txlab.experiments.tabular.frame_why;"
+        "import sys; import txlab.experiments.kinds.planning, txlab.experiments.tabular.kind;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

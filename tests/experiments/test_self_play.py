@@ -18,11 +18,18 @@ from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import Population
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
-from txlab.experiments.kinds.self_play import KIND, build, player_of, resolve
-from txlab.experiments.kinds.self_play.live import Training
-from txlab.experiments.kinds.self_play.schema import Learn, Look, SelfPlayScenario
+from txlab.experiments.kinds.self_play import (
+    KIND,
+    LearnSection,
+    PositionsSection,
+    SelfPlayScenario,
+    build,
+    player_of,
+    resolve,
+)
 from txlab.experiments.protocol import Frame
 from txlab.experiments.schema import Record
+from txlab.experiments.tabular.training import Training
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import read_rows
@@ -36,7 +43,7 @@ RANDOM, PERFECT = random_player(tictactoe).policy(), perfect_player(tictactoe).p
 
 def made(record: Record | None = None, **learn: Any) -> SelfPlayScenario:
     wanted = {"games": 500, "games_per_step": 50} | learn
-    return SelfPlayScenario(seed=3, learn=Learn(**wanted), record=record or Record())
+    return SelfPlayScenario(seed=3, learn=LearnSection(**wanted), record=record or Record())
 
 
 def alike(one: Any, other: Any) -> bool:
@@ -196,10 +203,10 @@ def test_a_run_killed_and_resumed_is_one_never_killed(tmp_path: Path) -> None:
 
 def test_a_scenario_says_what_is_wrong_with_it() -> None:
     for wrong, why in [
-        (lambda: Learn(rule="sarsa", exploring=True), "sarsa learns of every move anyway"),
-        (lambda: Learn(alpha=2.0), "less than or equal to 1"),
-        (lambda: Look(positions=["XX./.../..."]), "cannot come up"),
-        (lambda: Look(positions=["XXX/OO./..."]), "no move to show"),
+        (lambda: LearnSection(rule="sarsa", exploring=True), "sarsa learns of every move anyway"),
+        (lambda: LearnSection(alpha=2.0), "less than or equal to 1"),
+        (lambda: PositionsSection(positions=["XX./.../..."]), "cannot come up"),
+        (lambda: PositionsSection(positions=["XXX/OO./..."]), "no move to show"),
     ]:
         with pytest.raises(ValueError, match=why):
             wrong()

@@ -16,7 +16,7 @@ from txlab.drawing.tictactoe_words import hints
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solved
-from txlab.experiments.kinds.self_play.live import Training
+from txlab.experiments.tabular.training import Training
 from txlab.tui.screens.play import learning as play_learning
 from txlab.tui.screens.play.knobs import LearnDialog, Lesson
 from txlab.tui.screens.play.screen import PlayScreen

@@ -6,7 +6,7 @@ Notable: all agents play the same testbeds under the same chance, so that they d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -15,12 +15,11 @@ from pydantic import Field, model_validator
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.bandits import TITLES, Agents, Choice, Method, expected_maximum
 from txlab.errors import LabError
-from txlab.experiments.kind import Kind
-from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
+from txlab.experiments.protocol import Frame, NotFinite, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
 from txlab.experiments.tabular.bands import spread
-from txlab.experiments.tabular.compute import on_the_cpu
+from txlab.experiments.tabular.kind import TabularExperiment, TabularKind
 
 LETTERS = {"epsilon": "ε", "c": "c", "alpha": "α", "initial": "Q₁"}
 SETTINGS: dict[Method, tuple[str, ...]] = {
@@ -31,7 +30,7 @@ SETTINGS: dict[Method, tuple[str, ...]] = {
 MOST_NUMBERS = 400_000_000  # floats of all tables, 3.2 GB
 
 
-class Agent(Section):
+class AgentSection(Section):
     """One way to choose; `runs` of it play at once."""
 
     method: Method = Field("epsilon-greedy", description="how an arm is chosen, and what is learnt")
@@ -77,8 +76,8 @@ class Testbed(Section):
     )
 
 
-def agents() -> list[Agent]:
-    return [Agent(epsilon=0.0, label="greedy"), Agent(epsilon=0.01), Agent(epsilon=0.1)]
+def agents() -> list[AgentSection]:
+    return [AgentSection(epsilon=0.0, label="greedy"), AgentSection(epsilon=0.01), AgentSection(epsilon=0.1)]
 
 
 class BanditScenario(Scenario):
@@ -86,7 +85,7 @@ class BanditScenario(Scenario):
 
     kind: Literal["bandits"] = "bandits"
     testbed: Testbed = Field(default_factory=Testbed)
-    agents: list[Agent] = Field(default_factory=agents, min_length=1, max_length=12)
+    agents: list[AgentSection] = Field(default_factory=agents, min_length=1, max_length=12)
 
     @model_validator(mode="after")
     def agents_fit(self) -> Self:
@@ -126,8 +125,10 @@ class BanditScenario(Scenario):
         return rows
 
 
-class BanditExperiment:
+class BanditExperiment(TabularExperiment):
     """See protocol.Experiment; `table[i][j]`: agent i with power j, None where the setting cannot be (ε above 1)."""
+
+    fixed = "while agents are compared"
 
     def __init__(self, scenario: BanditScenario) -> None:
         self.scenario = scenario
@@ -139,7 +140,7 @@ class BanditExperiment:
         self.earned = np.zeros((len(self.table), len(self.table[0]), bed.runs))  # Σ of the rewards so far
         self.step_count = 0
 
-    def _new(self, agent: Agent, power: int | None) -> Agents | None:
+    def _new(self, agent: AgentSection, power: int | None) -> Agents | None:
         if power is not None:
             if agent.vary == "epsilon" and power > 0:
                 return None
@@ -188,12 +189,6 @@ class BanditExperiment:
         known = np.array([[group is not None for group in row] for row in self.table])
         return [int(place) for place in np.where(known, self.earned.mean(axis=-1), -np.inf).argmax(axis=1)]
 
-    def verify(self) -> None:
-        return
-
-    def evaluate(self) -> Mapping[str, float]:
-        return {}
-
     def frame(self) -> Frame:
         """Of the first run: arms/true (k), arms/learnt and arms/plays (agents, k). In a sweep: sweep/score (agents,
         powers) the mean reward of a play so far over the runs, and sweep/error its standard error."""
@@ -216,9 +211,6 @@ class BanditExperiment:
             }
         return Frame(self.step_count, tensors, facts=facts)
 
-    def samples(self) -> Sequence[Sample]:
-        return ()
-
     def facts(self) -> Mapping[str, Any]:
         groups = sum(group is not None for row in self.table for group in row)
         return {
@@ -228,14 +220,6 @@ class BanditExperiment:
             "headline": [f"reward/{agent.name}" for agent in self.scenario.agents],
             "compute": {"device": "cpu", "dtype": "float64"},
         }
-
-    # What a person may change
-
-    def adjustable(self) -> Mapping[str, Adjustable]:
-        return {}
-
-    def adjust(self, name: str, value: float) -> None:
-        raise LabError(f"{name!r} cannot be changed while agents are compared")
 
     # Being put back
 
@@ -269,59 +253,52 @@ EQUATIONS: dict[Method, str] = {
 }
 
 
-def explain_metric(
-    scenario: BanditScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
-) -> Explanation | None:
-    """Why a mean reward, or a share of optimal plays, is what it is, and what bounds it."""
-    family, _, label = name.partition("/")
-    agent = next((each for each in scenario.agents if each.name == label), None)
-    if agent is None or family not in ("reward", "optimal") or name not in values:
-        return None
-    bed, letter = scenario.testbed, {"epsilon-greedy": "epsilon", "ucb": "c", "gradient": "alpha"}[agent.method]
-    operands = [Operand("n", bed.runs, "runs, a testbed each"), Operand("k", bed.arms, "arms")]
-    if agent.vary != letter:
-        operands.append(Operand(LETTERS[letter], getattr(agent, letter), TITLES[agent.method]))
-    if agent.method != "gradient":
-        operands.append(Operand("step", agent.alpha or "1/N(A)", "constant" if agent.alpha else "sample averages"))
-    if family == "reward":
-        steps = [Step("R", "Σ Rᵢ / n", values[name], f"mean over the runs at play {step}")]
-        if not bed.drift:
-            most = bed.mean + expected_maximum(bed.arms)
-            steps.append(Step("at most", "mean + E max of k standard normal numbers", most, "by who knows the arms"))
-    else:
-        steps = [Step("share", "#(A is an arm of the highest value) / n", values[name], f"at play {step}")]
-        if agent.method == "epsilon-greedy" and agent.epsilon and agent.vary != "epsilon":
-            limit = 1 - agent.epsilon + agent.epsilon / bed.arms
-            steps.append(Step("in the end", "1 − ε + ε/k", limit, "once the best arm is known"))
-    return Explanation(
-        question=f"why {values[name]:.4g} for {label} at play {step}?",
-        equation=EQUATIONS[agent.method],
-        math="M5",
-        source="Sutton and Barto 2018, §2.2–2.8",
-        operands=operands,
-        steps=steps,
-        result=values[name],
-    )
-
-
-class BanditsKind(Kind):
+class BanditsKind(TabularKind):
     name = "bandits"
     title = "Bandits"
     schema = BanditScenario
 
-    def resolve(self, scenario: BanditScenario, say: Callable[[str], None] = lambda text: None) -> BanditScenario:
-        """The same scenario with [compute] as it is for NumPy. LabError for another device than the CPU."""
-        return scenario.model_copy(update={"compute": on_the_cpu(scenario.compute, "bandits")})
-
-    def build(self, scenario: BanditScenario) -> BanditExperiment:
-        return BanditExperiment(self.resolve(scenario))
+    def experiment(self, scenario: BanditScenario) -> BanditExperiment:
+        return BanditExperiment(scenario)
 
     def explain_metric(
         self, scenario: BanditScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        return explain_metric(scenario, name, step, values, facts)
+        """Why a mean reward, or a share of optimal plays, is what it is, and what bounds it."""
+        family, _, label = name.partition("/")
+        agent = next((each for each in scenario.agents if each.name == label), None)
+        if agent is None or family not in ("reward", "optimal") or name not in values:
+            return None
+        bed, letter = scenario.testbed, {"epsilon-greedy": "epsilon", "ucb": "c", "gradient": "alpha"}[agent.method]
+        operands = [Operand("n", bed.runs, "runs, a testbed each"), Operand("k", bed.arms, "arms")]
+        if agent.vary != letter:
+            operands.append(Operand(LETTERS[letter], getattr(agent, letter), TITLES[agent.method]))
+        if agent.method != "gradient":
+            operands.append(Operand("step", agent.alpha or "1/N(A)", "constant" if agent.alpha else "sample averages"))
+        if family == "reward":
+            steps = [Step("R", "Σ Rᵢ / n", values[name], f"mean over the runs at play {step}")]
+            if not bed.drift:
+                most = bed.mean + expected_maximum(bed.arms)
+                steps.append(
+                    Step("at most", "mean + E max of k standard normal numbers", most, "by who knows the arms")
+                )
+        else:
+            steps = [Step("share", "#(A is an arm of the highest value) / n", values[name], f"at play {step}")]
+            if agent.method == "epsilon-greedy" and agent.epsilon and agent.vary != "epsilon":
+                limit = 1 - agent.epsilon + agent.epsilon / bed.arms
+                steps.append(Step("in the end", "1 − ε + ε/k", limit, "once the best arm is known"))
+        return Explanation(
+            question=f"why {values[name]:.4g} for {label} at play {step}?",
+            equation=EQUATIONS[agent.method],
+            math="M5",
+            source="Sutton and Barto 2018, §2.2–2.8",
+            operands=operands,
+            steps=steps,
+            result=values[name],
+        )
 
 
 KIND = BanditsKind()
 resolve = KIND.resolve
 build = KIND.build
+explain_metric = KIND.explain_metric

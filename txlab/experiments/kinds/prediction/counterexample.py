@@ -7,7 +7,7 @@ the projected Bellman error, and both are recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from txlab.engine.rl.off_policy import (
     value_error,
 )
 from txlab.engine.rl.worlds import baird
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError
+from txlab.experiments.kinds.prediction import PredictionScenario
 from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of
-from txlab.experiments.kinds.prediction.schema import PredictionScenario
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.tabular.frames import facts_of
+from txlab.experiments.tabular.kind import TabularExperiment, world_facts
 from txlab.experiments.tabular.world import world_of
 
 SHOWN = (1, 7, 8)  # w₁ … w₆ are alike in the sweeps
@@ -43,7 +44,7 @@ def problem_of(scenario: PredictionScenario) -> OffPolicy:
     return off_policy(process, baird.features(), target, behaviour, weighting, process.discount)
 
 
-class CounterexampleExperiment:
+class CounterexampleExperiment(TabularExperiment):
     """See protocol.Experiment; `at`: the weights of each curve; `stands`: the state of those that live step by step."""
 
     def __init__(self, scenario: PredictionScenario) -> None:
@@ -85,12 +86,6 @@ class CounterexampleExperiment:
         self.step_count += 1
         return found
 
-    def verify(self) -> None:
-        return
-
-    def evaluate(self) -> Mapping[str, float]:
-        return {}
-
     def frame(self) -> Frame:
         """true/v (S) = 0; of each side i/v (S) and i/weights (D)."""
         tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
@@ -107,19 +102,8 @@ class CounterexampleExperiment:
         facts = facts_of(self.scenario.world.model_dump(), sides, states, updates=[self.step_count] * len(sides))
         return Frame(self.step_count, tensors, facts=facts | {"values": "w · x(s)"})
 
-    def samples(self) -> Sequence[Sample]:
-        return ()
-
     def facts(self) -> Mapping[str, Any]:
-        return {
-            "unit": "sweeps",
-            "units_per_step": 1,
-            "states": self.problem.process.size,
-            "world": self.world.title,
-            "notes": list(self.world.notes),
-            "headline": [f"rms/{curve.name}" for curve in self.curves],
-            "compute": {"device": "cpu", "dtype": "float64"},
-        }
+        return world_facts(self.world, "sweeps", [f"rms/{curve.name}" for curve in self.curves])
 
     # What a person may change
 
@@ -130,14 +114,11 @@ class CounterexampleExperiment:
         }
         return found | {"beta": Adjustable("beta", self.beta, 0.0, 1.0)}
 
-    def adjust(self, name: str, value: float) -> None:
-        known = self.adjustable()
-        if name not in known:
-            raise LabError(f"{name!r} cannot be changed{nearest(name, known)}; allowed: {', '.join(known)}")
+    def change(self, name: str, value: float) -> None:
         if name == "beta":
             self.beta = value
         else:
-            self.alpha[list(known).index(name)] = value
+            self.alpha[list(self.adjustable()).index(name)] = value
 
     # Being put back
 

@@ -2,31 +2,102 @@
 
 Notable: all settings learn from the same episodes, so they differ by what they do and not by their luck. What a run
 lives through is a function of its seed and of how far it came; a checkpoint has the weights, the errors summed up so
-far, and for each run two numbers. A setting whose values run away is kept: its error is then infinite.
+far, and for each run two numbers. A setting whose values run away is kept: its error is then infinite. A method is
+computed once with all its settings, those of the grid and those of the curves together; to a method without λ or n the
+grid has one row, which is repeated when the grid is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from txlab.engine.rl import features as kinds
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.features import Features
 from txlab.engine.rl.prediction import METHODS
-from txlab.engine.rl.prediction_sweep import PredictionSweep
+from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
-from txlab.experiments.kinds.prediction.schema import Curve, Method, PredictionScenario, depth_of
-from txlab.experiments.kinds.prediction.settings import check_size, features_of, learnt
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.kinds.prediction import CurveSection, Method, PredictionScenario, PredictSection, depth_of
+from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tabular.frames import facts_of, side_of
+from txlab.experiments.tabular.kind import TabularExperiment, world_facts
 from txlab.experiments.tabular.world import world_of
 
 if TYPE_CHECKING:
     from txlab.engine.rl.network import NetworkSweep
+
+
+MOST_BYTES = 4_000_000_000  # of weights, all methods together
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """pairs (K) of (λ or n, α); grid (Λ, A) int64: which of them stands at each place, None for one of curves alone."""
+
+    pairs: list[tuple[float, float]]
+    grid: np.ndarray | None
+
+    def settings(self, gamma: float) -> PredictionSettings:
+        depths, alphas = np.array(self.pairs).T
+        return PredictionSettings(alphas, depths, gamma)
+
+
+def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:
+    """method → its settings, those of the grid first."""
+    predict = scenario.predict
+    found: dict[Method, Learnt] = {}
+    for method in scenario.methods:
+        depths = getattr(predict, scenario.axis)
+        free = not depth_of(method)
+        pairs: dict[tuple[float, float], None] = {}
+        grid = None
+        if method in predict.methods:
+            rows_of = [0.0] if free else depths
+            pairs = dict.fromkeys((depth, alpha) for depth in rows_of for alpha in predict.alpha)
+            rows = np.arange(len(pairs)).reshape(len(rows_of), len(predict.alpha))
+            grid = np.repeat(rows, len(depths), axis=0) if free else rows
+        for curve in scenario.drawn():
+            if curve.method == method:
+                pairs[curve.depth, curve.alpha] = None
+        found[method] = Learnt(list(pairs), grid)
+    return found
+
+
+def features_of(predict: PredictSection, states: int) -> Features:
+    """The features of a world of so many states. LabError where they do not fit it, or one another."""
+    size = predict.size or max(1, round(states / 3))
+    if predict.features != "tabular" and size > states:
+        raise LabError(f"predict.size = {size} is more than the {states} states of the world")
+    match predict.features:
+        case "aggregated":
+            found = kinds.aggregated(states, size)
+        case "radial":
+            found = kinds.radial(states, size)
+        case "tiled":
+            found = kinds.tiled(states, size, predict.tilings)
+        case _:
+            found = kinds.tabular(states)
+    if "replacing" in predict.methods and predict.features == "radial":
+        raise LabError("replacing traces are for features of zeros and ones; radial ones are not")
+    return found
+
+
+def check_size(scenario: PredictionScenario, width: int) -> None:
+    """LabError where the weights would not fit into memory."""
+    settings = sum(len(each.pairs) for each in learnt(scenario).values())
+    wanted = 8 * scenario.predict.runs * settings * width
+    if wanted > MOST_BYTES:
+        raise LabError(
+            f"{scenario.predict.runs} runs of {settings} settings with {width} weights take {wanted / 1e9:.1f} GB; "
+            f"allowed: {MOST_BYTES / 1e9:.0f} GB, so fewer runs, λ or α"
+        )
 
 
 def seeds_of(seed: int, runs: int) -> np.ndarray:
@@ -38,11 +109,13 @@ def title_of(method: Method) -> str:
     return METHODS[method].title if method in METHODS else "TD(λ) with a network"
 
 
-class EpisodeExperiment:
+class EpisodeExperiment(TabularExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
     error, total   method → (M, K): RMS error of the last episode, and summed over the episodes so far
     """
+
+    fixed = "while settings are compared"
 
     def __init__(self, scenario: PredictionScenario) -> None:
         self.scenario = scenario
@@ -105,15 +178,12 @@ class EpisodeExperiment:
                 band[f"rms_high/{curve.name}"] = float(mean + error)
         return found | band  # the order is that of the lists on the screens
 
-    def verify(self) -> None:
-        return
-
     def scores(self, method: Method) -> tuple[np.ndarray, np.ndarray]:
         """(K), (K): the score of every setting, mean over the runs, and its standard error."""
         whole = self.scenario.predict.score == "mean" and self.step_count > 0
         return over_runs(self.total[method] / self.step_count if whole else self.error[method])
 
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[CurveSection]:
         """What is drawn: what the scenario says, else every method at its best setting so far, by its own name."""
         said = self.scenario.drawn()
         if said:
@@ -122,17 +192,14 @@ class EpisodeExperiment:
         for method, each in self.learnt.items():
             depth, alpha = each.pairs[int(self.scores(method)[0].argmin())]
             best: dict[str, Any] = {depth_of(method) or "lam": depth, "alpha": alpha}
-            found.append(Curve(method=method, label=method, **best))
+            found.append(CurveSection(method=method, label=method, **best))
         return found
 
-    def place(self, curve: Curve) -> int:
+    def place(self, curve: CurveSection) -> int:
         """Which of its method's settings it is."""
         return self.learnt[curve.method].pairs.index((curve.depth, curve.alpha))
 
     # Looking
-
-    def evaluate(self) -> Mapping[str, float]:
-        return {}
 
     def frame(self) -> Frame:
         """true/v; of each curve i/v, mean over the runs, and i/spread, their deviation; the grid as a sweep."""
@@ -167,28 +234,11 @@ class EpisodeExperiment:
             }
         return Frame(self.step_count, tensors, facts=facts)
 
-    def samples(self) -> Sequence[Sample]:
-        return ()
-
     def facts(self) -> Mapping[str, Any]:
         settings = sum(len(each.pairs) for each in self.learnt.values())
-        return {
-            "unit": "episodes",
-            "units_per_step": self.scenario.predict.runs * settings,
-            "states": self.process.size,
-            "world": self.world.title,
-            "notes": list(self.world.notes),
-            "settings": settings,
-            "runs": self.scenario.predict.runs,
-            "headline": [f"{'rms' if self.scenario.drawn() else 'score'}/{curve.name}" for curve in self.curves()],
-            "compute": {"device": "cpu", "dtype": "float64"},
-        }
-
-    def adjustable(self) -> Mapping[str, Adjustable]:
-        return {}
-
-    def adjust(self, name: str, value: float) -> None:
-        raise LabError(f"{name!r} cannot be changed: what is learnt here is a comparison of settings")
+        runs, what = self.scenario.predict.runs, "rms" if self.scenario.drawn() else "score"
+        headline = [f"{what}/{curve.name}" for curve in self.curves()]
+        return world_facts(self.world, "episodes", headline, runs * settings) | {"settings": settings, "runs": runs}
 
     # Being put back
 
@@ -222,7 +272,7 @@ def over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
-def curve_side(curve: Curve, gamma: float, title: str, **now: Any) -> dict[str, Any]:
+def curve_side(curve: CurveSection, gamma: float, title: str, **now: Any) -> dict[str, Any]:
     """What a frame says of one curve; `now` are the numbers that a person has turned since."""
     numbers: dict[str, Any] = {"alpha": curve.alpha, "lam": curve.lam, "label": curve.name}
     if depth_of(curve.method) == "n":

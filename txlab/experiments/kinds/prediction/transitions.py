@@ -6,7 +6,7 @@ it has been made, so the state shown is the one in which the agent now stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,18 @@ from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.prediction import Learned, OnlineTD, terms_of
 from txlab.engine.rl.prediction_sweep import rms_error
 from txlab.engine.rl.rollouts import Rollouts
-from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of, title_of
-from txlab.experiments.kinds.prediction.schema import KINDS, PredictionScenario
-from txlab.experiments.kinds.prediction.settings import features_of
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.errors import LabError
+from txlab.experiments.kinds.prediction import KINDS, PredictionScenario
+from txlab.experiments.kinds.prediction.episodes import curve_side, features_of, seeds_of, title_of
+from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.tabular.frames import facts_of, last_of
+from txlab.experiments.tabular.kind import TabularExperiment, world_facts
 from txlab.experiments.tabular.world import world_of
 
 BOUNDS = {"alpha": (0.0, 100.0), "lam": (0.0, 1.0)}
 
 
-class TransitionExperiment:
+class TransitionExperiment(TabularExperiment):
     """See protocol.Experiment.
 
     place     how many steps of the episode have been made      since   the state of `lives` before this episode
@@ -93,9 +93,6 @@ class TransitionExperiment:
         for learner in self.learners:
             learner.begin()
 
-    def verify(self) -> None:
-        return
-
     def values(self, side: int) -> np.ndarray:
         """(S)"""
         found: np.ndarray = np.where(
@@ -107,9 +104,6 @@ class TransitionExperiment:
         return float(rms_error(self.values(side)[None, :, None], self.true, self.counted)[0, 0])
 
     # Looking
-
-    def evaluate(self) -> Mapping[str, float]:
-        return {}
 
     def frame(self) -> Frame:
         """true/v; of each side i/v and i/trace (S): by how much of α δ its value moves, x(s) · e."""
@@ -151,19 +145,8 @@ class TransitionExperiment:
             learned=vars(update).copy(),
         )
 
-    def samples(self) -> Sequence[Sample]:
-        return ()
-
     def facts(self) -> Mapping[str, Any]:
-        return {
-            "unit": "steps",
-            "units_per_step": 1,
-            "states": self.process.size,
-            "world": self.world.title,
-            "notes": list(self.world.notes),
-            "headline": [f"rms/{curve.name}" for curve in self.curves],
-            "compute": {"device": "cpu", "dtype": "float64"},
-        }
+        return world_facts(self.world, "steps", [f"rms/{curve.name}" for curve in self.curves])
 
     # What a person may change
 
@@ -175,10 +158,7 @@ class TransitionExperiment:
                 found[f"lam/{curve.name}"] = Adjustable(f"lam/{curve.name}", learner.lam, *BOUNDS["lam"])
         return found
 
-    def adjust(self, name: str, value: float) -> None:
-        known = self.adjustable()
-        if name not in known:
-            raise LabError(f"{name!r} cannot be changed{nearest(name, known)}; allowed: {', '.join(known)}")
+    def change(self, name: str, value: float) -> None:
         what, _, label = name.partition("/")
         learner = self.learners[[curve.name for curve in self.curves].index(label)]
         if what == "alpha":

@@ -19,7 +19,7 @@ from txlab.drawing.formatting import count, share
 from txlab.drawing.text import formula
 from txlab.engine.games.game import SECOND
 from txlab.engine.games.players import MaskPlayer
-from txlab.experiments.kinds.self_play.live import Point, Training
+from txlab.experiments.tabular.training import Point, Training
 from txlab.tui.latest_task import Lane
 from txlab.tui.screens.play.knobs import Lesson
 from txlab.tui.screens.play.players import Seat

@@ -1,6 +1,6 @@
 """Learning by self-play while somebody looks on: a learner, its curves, and the player that it is by now (MATH G1).
 
-Notable: the curves are computed and not played (exact_match.py), at numbers of games that come ever further apart, so
+Notable: the curves are computed and not played (perfect_play.py), at numbers of games that come ever further apart, so
 that the first hundred games are seen and a hundred thousand cost no more than twenty points. `Training.run` is for a
 thread beside the screen: it gives way after every slice of a few milliseconds, and stops when it is told to.
 """
@@ -19,9 +19,6 @@ from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import Chances, both_seats
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.engine.games.self_play_why import explain
-
-GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
-"""The games that can be learnt here, by name."""
 
 SLICE = 200  # games: 2 ms, which is as long as a key may wait
 DENSER, DENSEST = 8, 64

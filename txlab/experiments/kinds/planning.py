@@ -1,18 +1,20 @@
-"""Dynamic programming as an Experiment: a step is one sweep, or one improvement of the policy (MATH M1, M2).
+"""The experiment "planning": dynamic programming in a world that is known, sweep by sweep (MATH M1, M2).
 
-Notable: sweeps and improvements are steps of their own, so that the time line of policy iteration shows values settling
-and then the arrows turning. `steps` is a bound that falls to where the run is as soon as there is nothing left to do.
-Nothing is random; what is computed next depends on the values, the policy and three numbers, all of which a checkpoint
-holds.
+Notable: a step is one sweep, or one improvement of the policy, so that the time line of policy iteration shows values
+settling and then the arrows turning. `steps` is a bound that falls to where the run is as soon as there is nothing left
+to do. Nothing is random; what is computed next depends on the values, the policy and three numbers, all of which a
+checkpoint holds. The change of a sweep bounds the error that is left, which no curve of it shows by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import (
     ROUNDING,
     UNSETTLED,
@@ -31,15 +33,75 @@ from txlab.engine.rl.dynamic_programming import (
 )
 from txlab.engine.rl.exact_values import check_values_exist
 from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.planning.schema import TITLES, PlanningScenario
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.protocol import Adjustable, Frame, State
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
 from txlab.experiments.tabular.frames import facts_of, side_of
-from txlab.experiments.tabular.world import world_of
+from txlab.experiments.tabular.kind import TabularExperiment, TabularKind, world_facts, world_row
+from txlab.experiments.tabular.world import WorldSection, world_of
+
+Method = Literal["evaluation", "value-iteration", "policy-iteration"]
+
+TITLES: dict[Method, str] = {
+    "evaluation": "policy evaluation",
+    "value-iteration": "value iteration",
+    "policy-iteration": "policy iteration",
+}
+
+
+class PlanSection(Section):
+    """How the values are computed (MATH M1, M2)."""
+
+    method: Method = Field("value-iteration", description="evaluation, value-iteration or policy-iteration")
+    sweep: Literal["synchronous", "in-place", "prioritised"] = Field(
+        "synchronous",
+        description="all states from the old values; one after another from the newest; or always the one next that "
+        "is furthest from its backup",
+    )
+    policy: str = Field(
+        "even",
+        min_length=1,
+        max_length=60,
+        description="what is evaluated, or what policy iteration begins with: even, optimal, or an action of the world",
+    )
+    epsilon: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0,
+        description="ε, the share of all choices that is left to chance; best is then the best ε-soft policy",
+    )
+    evaluation_sweeps: NonNegativeInt = Field(
+        0, description="sweeps between two improvements of policy iteration; 0 = until the tolerance is met"
+    )
+    tolerance: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        1e-6, description="it is done when a sweep changes no value by more than this"
+    )
+    sweeps: PositiveInt = Field(10_000, description="most sweeps; the run ends before where it is done before")
+
+
+class PlanningScenario(Scenario):
+    """Values and policies computed in a world whose probabilities and rewards are known."""
+
+    kind: Literal["planning"] = "planning"
+    world: WorldSection = Field(default_factory=lambda: WorldSection(name="gridworld"))
+    plan: PlanSection = Field(default_factory=PlanSection)
+
+    def length(self) -> int:
+        return self.plan.sweeps
+
+    def outline(self) -> list[tuple[str, str]]:
+        plan = self.plan
+        how = f"{TITLES[plan.method]}, {plan.sweep} sweeps"
+        if plan.method != "value-iteration":
+            how += f", {'of' if plan.method == 'evaluation' else 'from'} the policy “{plan.policy}”"
+        return [
+            world_row(self.world),
+            ("Plan", how + (f", ε = {plan.epsilon:g}" if plan.epsilon else "")),
+            ("Until", f"no value changes by more than {plan.tolerance:g}, at most {several(plan.sweeps, 'sweep')}"),
+        ]
+
 
 BOUNDS = {"gamma": (0.0, 1.0), "epsilon": (0.0, 1.0), "tolerance": (0.0, 1e6)}
 
 
-class PlanningExperiment:
+class PlanningExperiment(TabularExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
     v, policy   the values (S), and the policy (S, A) that is evaluated; value iteration has none
@@ -154,13 +216,7 @@ class PlanningExperiment:
             return best_policy(self.process, v, self.gamma, epsilon)
         return greedy(backup(self.process, v, self.gamma), epsilon, ROUNDING if self.searches else UNSETTLED)
 
-    def verify(self) -> None:
-        return
-
     # Looking
-
-    def evaluate(self) -> Mapping[str, float]:
-        return {}
 
     def frame(self) -> Frame:
         """0/v as it is, 0/q = backup(v), 0/policy the one that is evaluated, or else the one greedy to v, 0/path where
@@ -189,21 +245,11 @@ class PlanningExperiment:
         facts = facts_of(self.scenario.world.model_dump(), [side], updates=[self.step_count])
         return Frame(self.step_count, tensors, facts=facts | {"finished": self.finished})
 
-    def samples(self) -> Sequence[Sample]:
-        return ()
-
     def facts(self) -> Mapping[str, Any]:
-        return {
-            "unit": "sweeps",
-            "units_per_step": 1,
-            "states": self.process.size,
+        return world_facts(self.world, "sweeps", ["value_start", "delta"]) | {
             "actions": list(self.process.actions),
             "outcomes": len(self.process.next),
-            "world": self.world.title,
-            "notes": list(self.world.notes),
-            "headline": ["value_start", "delta"],
             "open_end": True,
-            "compute": {"device": "cpu", "dtype": "float64"},
         }
 
     # What a person may change
@@ -213,11 +259,8 @@ class PlanningExperiment:
         names = ["gamma", "tolerance", *(["epsilon"] if self.searches or self.improves else [])]
         return {name: Adjustable(name, self.numbers[name], *BOUNDS[name]) for name in names}
 
-    def adjust(self, name: str, value: float) -> None:
+    def change(self, name: str, value: float) -> None:
         """Go on from the values there are with another γ, ε or tolerance. LabError where values would be infinite."""
-        known = self.adjustable()
-        if name not in known:
-            raise LabError(f"{name!r} cannot be changed{nearest(name, known)}; allowed: {', '.join(known)}")
         wanted = self.numbers | {name: value}
         self.check(wanted["gamma"], wanted["epsilon"])
         if self.policy is not None:
@@ -251,3 +294,82 @@ class PlanningExperiment:
         self.numbers = {name: float(state["numbers"][name]) for name in self.numbers}
         self.step_count, self.improvements, self.since = state["step"], state["improvements"], state["since"]
         self.judged, self.finished = state["judged"], state["finished"]
+
+
+class PlanningKind(TabularKind):
+    name = "planning"
+    title = "Planning by dynamic programming"
+    schema = PlanningScenario
+    screen = "arena"
+
+    def experiment(self, scenario: PlanningScenario) -> PlanningExperiment:
+        return PlanningExperiment(scenario)
+
+    def explain_metric(
+        self, scenario: PlanningScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """Of delta, residual, value_start and changed."""
+        if name not in values:
+            return None
+        value = values[name]
+        if name == "delta":
+            return explain_change(scenario, step, values)
+        told = {
+            "residual": (
+                f"how far from the Bellman equation after step {step}?",
+                "residual = maxₛ |Σₐ π(a|s) Q(s,a) − V(s)|,  or with maxₐ Q(s,a) where the best choice is looked for",
+                "the largest change that one more sweep would make",
+            ),
+            "value_start": (
+                f"why {value:.4g} at the start?",
+                "value_start = Σₛ P(an episode begins in s) V(s)",
+                "the mean over the states in which an episode may begin",
+            ),
+            "changed": (
+                f"what changed in {value:.0f} states at step {step}?",
+                "π′(s) = argmaxₐ Q(s,a),  equals sharing;  changed = |{s : π′(s) ≠ π(s)}|",
+                (
+                    "of policy iteration the policy itself, improved with its own Q^π (Wang §6.1 writes V*, with which "
+                    "nothing would be left to improve: erratum of M2); else the one that goes where the values are best"
+                ),
+            ),
+        }.get(name)
+        if told is None:
+            return None
+        question, equation, note = told
+        return Explanation(
+            question, equation, "M1, M2", "Sutton and Barto 2018, §4.1–4.4", [Operand(name, value, note)], [], value
+        )
+
+
+def explain_change(scenario: PlanningScenario, step: int, values: Mapping[str, float]) -> Explanation:
+    delta, residual = values["delta"], values.get("residual")
+    gamma = values.get("gamma", world_of(scenario.world).process.discount)
+    tolerance = scenario.plan.tolerance
+    steps = [Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no")]
+    equation = "δ = maxₛ |V_new(s) − V_old(s)|"
+    nothing = "no value is further off than this"
+    if gamma < 1 and scenario.plan.sweep != "prioritised":
+        equation += ",  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ"
+        bound = gamma / (1 - gamma) * delta
+        steps.append(Step("error ≤", f"{gamma:g} / (1 − {gamma:g}) · {delta:.4g}", bound, nothing))
+    elif gamma < 1 and residual is not None:  # a sweep that left states out is no contraction: what it left counts
+        equation += ",  maxₛ |V_new(s) − V(s)| ≤ residual / (1 − γ)"
+        steps.append(Step("error ≤", f"{residual:.4g} / (1 − {gamma:g})", residual / (1 - gamma), nothing))
+    return Explanation(
+        question=f"what does a change of {delta:.4g} at step {step} say?",
+        equation=equation,
+        math="M1, M2",
+        source="Puterman 1994, theorem 6.3.3",
+        operands=[
+            Operand("δ", delta, "the largest change of a value in this sweep"),
+            Operand("γ", gamma, "discount" if gamma < 1 else "without discount a small change bounds nothing"),
+        ],
+        steps=steps,
+        result=delta,
+    )
+
+
+KIND = PlanningKind()
+resolve = KIND.resolve
+build = KIND.build

@@ -1,0 +1,499 @@
+"""The experiment "control": learners that steer, many seeds and many settings of each at once (MATH M5–M7).
+
+Notable: a step is one episode of every run, and runs do not wait for one another at every episode. They go on together
+for `together` episodes, and then all stand at the same one: on the cliff 500 episodes take 3.2 s in place of 5.4
+(scenarios/cliff.toml, one core). A metric is of its episode all the same; a frame is of the last episode that all have
+ended, which it names. Every setting has the same seeds, so that settings are compared under the same chance. No torch,
+unless the scenario asks for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import isfinite, sqrt
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.rl.dynamic_programming import likely_path
+from txlab.engine.rl.settings import TITLES, PolicyName, Rule, Settings, checked, numbers
+from txlab.engine.rl.sweeps import sweep_in
+from txlab.engine.rl.sweeps.greedy import policies
+from txlab.engine.rl.sweeps.rules import prefers
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame, State
+from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
+from txlab.experiments.tabular.bands import spread
+from txlab.experiments.tabular.frames import facts_of, learner_side
+from txlab.experiments.tabular.kind import TabularExperiment, TabularKind, world_facts, world_row
+from txlab.experiments.tabular.world import WorldSection, limited, world_of
+
+
+def steers(rule: Rule) -> Rule:
+    """All rules but those that choose no actions."""
+    if rule in ("td-lambda", "value-iteration"):
+        raise ValueError(f"{rule} does not steer; use kind = 'prediction' or 'planning'")
+    return rule
+
+
+Learning = Annotated[Rule, AfterValidator(steers)]
+
+Share = Annotated[float, Field(ge=0, le=1)]
+StepSize = Annotated[float, Field(gt=0, le=10)]
+Steps = Annotated[int, Field(ge=1, le=1000)]
+MOST_AGENTS = 1_000_000
+
+
+class LearnerSection(Section):
+    """One learner, as rl.settings.Settings; `runs` of it learn at once, each with a table of its own."""
+
+    rule: Learning = Field("q-learning", description="which update is made")
+    label: str = Field("", max_length=40, pattern=r"^[^/]*$", description="its name in the curves; empty = the rule")
+    alpha: StepSize = Field(0.5, description="α, the step size; REINFORCE: of the policy")
+    beta: StepSize = Field(0.1, description="step size of REINFORCE's baseline")
+    gamma: Share | None = Field(None, description="γ; left out = the world's own")
+    lam: Share = Field(0.9, description="λ of the rules with traces")
+    traces: Literal["accumulating", "replacing"] = Field("accumulating", description="how they grow")
+    n: Steps = Field(4, description="n of n-step SARSA")
+    planning: Annotated[int, Field(ge=0, le=1000)] = Field(5, description="Dyna-Q: updates from memory after each step")
+    policy: PolicyName = Field("epsilon-greedy", description="how actions are chosen")
+    epsilon: Share = Field(0.1, description="ε of ε-greedy")
+    temperature: Annotated[float, Field(gt=0, le=1e6)] = Field(1.0, description="τ of softmax over Q")
+    decay: Share = Field(1.0, description="ε, or τ, of episode n is its value · decayⁿ")
+    floor: Annotated[float, Field(ge=0, le=1e6)] = Field(0.0, description="below which ε, or τ, does not fall")
+    initial: Annotated[float, Field(ge=-1e6, le=1e6)] = Field(0.0, description="what every Q(s, a) is at first")
+
+    preferences: list[float] = Field(
+        default_factory=list, max_length=100, description="REINFORCE: of each action at first; none = initial for all"
+    )
+
+    @model_validator(mode="after")
+    def settings_are_possible(self) -> Self:
+        checked(self.settings())
+        return self
+
+    @model_validator(mode="after")
+    def preferences_are_reinforce_s(self) -> Self:
+        if self.preferences and not self.rule.startswith("reinforce"):
+            raise ValueError(f"preferences are of reinforce and reinforce-baseline; the rule is {self.rule}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what was not said: TOML has no None."""
+        return {key: value for key, value in serialize(self).items() if value is not None and value != []}
+
+    @property
+    def name(self) -> str:
+        return self.label or self.rule
+
+    def settings(self, **changes: float) -> Settings:
+        """What the engine is told; `changes` are those of one point of a sweep."""
+        told = {key: value for key, value in self if key not in ("label", "preferences")}
+        return Settings(**(told | changes))
+
+
+class ControlSection(Section):
+    """How much is run, and what is swept: every learner with every one of the values that are listed."""
+
+    runs: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="seeds of each learner")
+    episodes: PositiveInt = Field(500, description="episodes of each run")
+    together: PositiveInt = Field(
+        10,
+        le=1000,
+        description="episodes that a run may be ahead of the others; 1 = each waits for all after every episode",
+    )
+    score: PositiveInt = Field(100, description="how many of the last episodes a score is the mean return of")
+    alpha: list[StepSize] = Field(default_factory=list, max_length=64, description="values of α; none = as it is")
+    epsilon: list[Share] = Field(default_factory=list, max_length=64, description="values of ε")
+    lam: list[Share] = Field(default_factory=list, max_length=64, description="values of λ")
+    n: list[Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default_factory=list, max_length=64, description="values of n"
+    )
+
+    def axes(self) -> list[tuple[str, list[float]]]:
+        """What is swept, by name."""
+        return [(name, getattr(self, name)) for name in ("alpha", "epsilon", "lam", "n") if getattr(self, name)]
+
+    @model_validator(mode="after")
+    def values_differ(self) -> Self:
+        for name, values in self.axes():
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name} must not name a value twice; it is {values}")
+        return self
+
+
+def learners() -> list[LearnerSection]:
+    return [LearnerSection(rule="sarsa"), LearnerSection(rule="q-learning")]
+
+
+class ControlScenario(Scenario):
+    """Learners of a world, compared over many seeds."""
+
+    kind: Literal["control"] = "control"
+    world: WorldSection = Field(default_factory=lambda: WorldSection(name="cliff"))
+    learners: list[LearnerSection] = Field(default_factory=learners, min_length=1, max_length=8)
+    control: ControlSection = Field(default_factory=ControlSection)
+
+    @model_validator(mode="after")
+    def names_differ(self) -> Self:
+        names = [each.name for each in self.learners]
+        if len(set(names)) < len(names):
+            raise ValueError(f"learners need different labels; they are {', '.join(names)}")
+        if self.agents() > MOST_AGENTS:
+            most = grouped(MOST_AGENTS)
+            raise ValueError(f"learners × settings × runs are {grouped(self.agents())} agents; allowed: at most {most}")
+        return self
+
+    def agents(self) -> int:
+        points = 1
+        for _, values in self.control.axes():
+            points *= len(values)
+        return len(self.learners) * points * self.control.runs
+
+    def length(self) -> int:
+        return self.control.episodes
+
+    def outline(self) -> list[tuple[str, str]]:
+        control = self.control
+        rows = [world_row(self.world)]
+        rows += [("Learner", told(each, [name for name, _ in control.axes()])) for each in self.learners]
+        rows += [("Sweep", f"{LETTERS[name]} = {listed(values)}") for name, values in control.axes()]
+        return [*rows, ("Runs", f"{several(control.runs, 'seed')} of each, {several(control.episodes, 'episode')}")]
+
+
+LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "temperature": "τ", "beta": "β", "n": "n", "planning": "planning"}
+
+
+def listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def told(learner: LearnerSection, swept: Sequence[str]) -> str:
+    """A learner in one line, without what is swept."""
+    shown = [name for name in numbers(learner.rule, learner.policy) if name not in swept]
+    title = TITLES[learner.rule]
+    said = [f"{LETTERS[name]} = {getattr(learner, name):g}" for name in shown]
+    return ", ".join([f"{learner.label}: {title}" if learner.label else title, *said])
+
+
+MOST_BYTES = 8 << 30
+
+
+class ControlExperiment(TabularExperiment):
+    """See protocol.Experiment; in `scenario` nothing is "auto".
+
+    An agent has the number ((learner · points) + point) · runs + run; `points` are those of the sweep, 1 without one.
+    """
+
+    fixed = "while many runs are compared; the arena is for that"
+
+    def __init__(self, scenario: ControlScenario) -> None:
+        self.scenario = scenario
+        world = world_of(scenario.world, by_stepping=True)
+        self.world = limited(world)  # or a run whose agent goes in circles would never go on
+        self.process = self.world.process
+        self.walk = world.process.limit or self.process.size * self.process.choices  # longest greedy episode
+        control = scenario.control
+        self.runs = control.runs
+        self.axes = control.axes()
+        names = [name for name, _ in self.axes]
+        self.points = [
+            dict(zip(names, values, strict=True)) for values in product(*(values for _, values in self.axes))
+        ]
+        self.labels = [each.name for each in scenario.learners]
+        self.settings: list[list[Settings]] = [
+            [each.settings(**point) for point in self.points] for each in scenario.learners
+        ]
+        kept = min(control.score, control.episodes) + control.together  # episodes of which return and length are kept
+        bytes_needed = 16 * scenario.agents() * (self.process.size * self.process.choices + kept)
+        if bytes_needed > MOST_BYTES:
+            raise LabError(
+                f"{scenario.agents()} agents with {self.process.size} states and {self.process.choices} actions each, "
+                f"and {kept} episodes kept of each, need {bytes_needed >> 30} GB; "
+                "make control.runs, control.score or the sweep smaller"
+            )
+        self.seeds = [(scenario.seed * 1_000_003 + run) % (1 << 63) for run in range(self.runs)]
+        each_agent = [settings for row in self.settings for settings in row for _ in range(self.runs)]
+        seeds = self.seeds * (len(each_agent) // self.runs)
+        offset = self.offset(len(each_agent))
+        self.sweep = sweep_in(self.world, each_agent, seeds, scenario.compute.device, offset)
+        self.shape = (len(self.labels), len(self.points), self.runs)
+        self.step_count = 0
+        self.learnt = 0  # episodes that every run has ended
+        # What runs earned and took: of the last `score` episodes that have been reported, and of those learnt ahead.
+        self.returns = np.zeros((*self.shape, 0))
+        self.lengths = np.zeros((*self.shape, 0))
+
+    def offset(self, agents: int) -> np.ndarray | None:
+        """(agents, S, A): the preferences that learners have at first, where a scenario gives them."""
+        if not any(each.preferences for each in self.scenario.learners):
+            return None
+        found = np.zeros((len(self.labels), self.process.size, self.process.choices))
+        for i, each in enumerate(self.scenario.learners):
+            if each.preferences:
+                if len(each.preferences) != self.process.choices:
+                    raise LabError(
+                        f"learners: {each.name} has {len(each.preferences)} preferences; "
+                        f"this world has {self.process.choices} actions: {', '.join(self.process.actions)}"
+                    )
+                found[i] = each.preferences
+        return np.repeat(found, agents // len(found), axis=0)
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.control.episodes
+
+    # Learning
+
+    def step(self) -> Mapping[str, float]:
+        """The next episode of every run. Of each learner (in a sweep: in the setting that is best so far):
+
+        return/LABEL        mean over the runs of what the episode earned, under the policy that explores
+        return_low, return_high/LABEL   one standard error of that mean below and above it
+        length/LABEL        mean number of steps
+        left/LABEL          bias: share of runs that went left, which are the episodes of two steps
+        """
+        control = self.scenario.control
+        if self.step_count == self.learnt:
+            count = min(control.together, control.episodes - self.learnt)
+            returns, lengths = self.sweep.run_episodes(count)
+            self.learnt += count
+            keep = control.score - 1
+            old_returns, old_lengths = (x[..., x.shape[-1] - keep :] if keep < x.shape[-1] else x
+                                        for x in (self.returns, self.lengths))  # fmt: skip
+            self.returns = np.concatenate([old_returns, returns.reshape(*self.shape, count)], axis=-1)
+            self.lengths = np.concatenate([old_lengths, lengths.reshape(*self.shape, count)], axis=-1)
+        self.step_count += 1
+        now = self.returns.shape[-1] - 1 - (self.learnt - self.step_count)
+        found: dict[str, float] = {}
+        for i, (label, point) in enumerate(zip(self.labels, self.best(), strict=True)):
+            mean, low, high = spread(self.returns[i, point, :, now])
+            found[f"return/{label}"] = float(mean)
+            found[f"return_low/{label}"], found[f"return_high/{label}"] = float(low), float(high)
+            found[f"length/{label}"] = float(self.lengths[i, point, :, now].mean())
+            if self.world.name == "bias":
+                found[f"left/{label}"] = float((self.lengths[i, point, :, now] > 1).mean())
+        return found
+
+    def window(self) -> np.ndarray:
+        """(learners, points, runs): the mean return over the last `score` episodes up to this step."""
+        end = self.returns.shape[-1] - (self.learnt - self.step_count)
+        window: np.ndarray = self.returns[..., max(0, end - self.scenario.control.score) : end].mean(axis=-1)
+        return window
+
+    def best(self) -> list[int]:
+        """Of each learner, the point of the sweep with the highest score so far."""
+        if len(self.points) == 1:
+            return [0] * len(self.labels)
+        return [int(np.argmax(row)) for row in self.window().mean(axis=-1)]
+
+    def members(self, learner: int, point: int) -> np.ndarray:
+        """(runs) the numbers of the agents of one learner in one setting."""
+        first = (learner * len(self.points) + point) * self.runs
+        return np.arange(first, first + self.runs)
+
+    # Looking
+
+    def evaluate(self) -> Mapping[str, float]:
+        """greedy/LABEL: mean over the runs of what one episode earns when each acts greedily and learns nothing.
+
+        Ties are broken by chance. A walk that does not end is cut off where the world does that, or after as many steps
+        as there are pairs.
+        A learner of preferences has none: its policy is to choose by chance.
+        """
+        found = {}
+        for i, label in enumerate(self.labels):
+            if prefers(self.scenario.learners[i].rule):
+                continue
+            members = self.members(i, self.shown()[i])
+            found[f"greedy/{label}"] = float(self.sweep.greedy_returns(members, self.walk).mean())
+        return found
+
+    def shown(self) -> list[int]:
+        return self.best() if self.step_count else [0] * len(self.labels)
+
+    def frame(self) -> Frame:
+        """One side a learner, in its best setting: i/q the mean over the runs of their tables, i/v its maxima, i/policy
+        the mean of their policies, i/path where the likeliest action of that one leads. Of learners of preferences
+        i/preferences in place of i/q, and i/v is what visits have been followed by.
+
+        In a sweep: sweep/score (learners, …axes) the mean over the runs of a score, and sweep/error its standard error.
+        """
+        tensors: dict[str, np.ndarray] = {}
+        sides, states, updates = [], [], []
+        for i, (label, point) in enumerate(zip(self.labels, self.shown(), strict=True)):
+            members, settings = self.members(i, point), self.settings[i][point]
+            tables = self.sweep.q(members)
+            q = tables.mean(axis=0)
+            by: PolicyName = "softmax" if prefers(settings.rule) else settings.policy
+            policy = policies(self.process, tables, self.sweep.exploration[members], by).mean(axis=0)
+            best = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1))
+            v = self.sweep.w(members).mean(axis=0) if prefers(settings.rule) else best
+            tensors[f"{i}/preferences" if prefers(settings.rule) else f"{i}/q"] = q.astype(np.float32)
+            tensors[f"{i}/v"] = v.astype(np.float32)
+            tensors[f"{i}/policy"] = policy.astype(np.float32)
+            if self.world.environment is None:
+                tensors[f"{i}/path"] = likely_path(self.process, policy)
+            gamma = self.process.discount if settings.gamma is None else settings.gamma
+            heat = float(self.sweep.exploration[members[0]])
+            named = {"title": said} if (said := self.scenario.learners[i].label) else {}
+            sides.append({**learner_side(settings, gamma, heat, label=label), **named})
+            states.append(int(self.sweep.states[members[0]]))
+            updates.append(int(self.sweep.steps[members].mean()))
+        learnt = [self.learnt] * len(sides)
+        facts = facts_of(self.scenario.world.model_dump(), sides, states, learnt, updates)
+        facts["table"] = f"mean of {self.runs} runs" if self.runs > 1 else "of one run"
+        if self.axes:
+            window = self.window() if self.step_count else np.full(self.shape, np.nan)
+            shape = (len(self.labels), *(len(values) for _, values in self.axes))
+            mean, _, high = spread(np.moveaxis(window, -1, 0))
+            tensors["sweep/score"] = mean.reshape(shape)
+            tensors["sweep/error"] = (high - mean).reshape(shape)
+            last = min(self.scenario.control.score, max(self.step_count, 1))
+            facts["sweep"] = {
+                "axes": [["learner", self.labels], *([name, list(values)] for name, values in self.axes)],
+                "score": "return of the last episode" if last == 1 else f"mean return of the last {last} episodes",
+                "better": "high",
+            }
+        return Frame(self.step_count, tensors, facts=facts)
+
+    def facts(self) -> Mapping[str, Any]:
+        compute = {"device": self.scenario.compute.device, "dtype": "float64", "arrays": self.sweep.arrays.name}
+        headline = [f"{self.told_by()}/{label}" for label in self.labels]
+        return world_facts(self.world, "episodes", headline, len(self.sweep)) | {
+            "agents": len(self.sweep),
+            "actions": list(self.process.actions),
+            "band": "one standard error of the mean over the runs, below and above",
+            "compute": compute,
+        }
+
+    def told_by(self) -> str:
+        """The metric that says most: how long an episode took, where all that end earn the same and no more."""
+        if self.world.name == "bias":
+            return "left"
+        done, reward = self.process.done, self.process.reward
+        same = done.any() and not reward[~done].any() and np.ptp(reward[done]) == 0
+        return "length" if same else "return"
+
+    # Being put back
+
+    def state_dict(self) -> State:
+        return {
+            "step": self.step_count,
+            "learnt": self.learnt,
+            "returns": self.returns.copy(),
+            "lengths": self.lengths.copy(),
+            "sweep": self.sweep.state(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        returns = np.asarray(state["returns"])
+        if returns.shape[:3] != self.shape:
+            raise LabError(f"the checkpoint is of {returns.shape[:3]} learners, settings and runs, not {self.shape}")
+        self.sweep.load(state["sweep"])
+        self.step_count, self.learnt = int(state["step"]), int(state["learnt"])
+        self.returns, self.lengths = returns.astype(np.float64), np.asarray(state["lengths"]).astype(np.float64)
+
+
+def filled(q: np.ndarray) -> np.ndarray:
+    """(S, A) with zeros where a state has no action, so that a row has a maximum."""
+    return np.where(np.isnan(q).all(axis=1, keepdims=True), 0.0, q)
+
+
+class ControlKind(TabularKind):
+    name = "control"
+    title = "Control: learning to act"
+    schema = ControlScenario
+    any_device = True
+    units = {"return/": "return of an episode", "length/": "steps of an episode", "left/": "share that went left"}
+    screen = "arena"
+
+    def experiment(self, scenario: ControlScenario) -> ControlExperiment:
+        return ControlExperiment(scenario)
+
+    def explain_metric(
+        self, scenario: ControlScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """What a mean over the runs is made of, its error, and what it does not say."""
+        family, _, label = name.partition("/")
+        learner = next((each for each in scenario.learners if each.name == label), None)
+        if learner is None or name not in values or not isfinite(values[name]):
+            return None
+        if family in ("return", "return_low", "return_high"):
+            return of_return(scenario, learner, family, step, values)
+        told = {
+            "length": ("L̄ = Σ Lᵢ / n", "how many steps episode {step} took on average"),
+            "left": (
+                "share = #(runs that went left) / n",
+                "an episode of two steps went left, one of one step went right",
+            ),
+            "greedy": ("Ḡ = Σ Gᵢ / n", "one episode of each run without exploring and without learning"),
+        }
+        if family not in told:
+            return None
+        equation, note = told[family]
+        operands = [*about(scenario, learner), Operand("n", scenario.control.runs, "runs, a seed each")]
+        steps = [Step(name, "", values[name], note.format(step=step))]
+        on_line = values.get(f"return/{label}")
+        if family == "greedy" and on_line is not None:
+            steps.append(Step("while exploring", f"return/{label}", on_line, "another thing: there the stumbles count"))
+        return Explanation(
+            question=f"why {values[name]:.4g} for {label} at episode {step}?",
+            equation=equation,
+            math="M5, M6",
+            source="Sutton and Barto 2018, §6.5",
+            operands=operands,
+            steps=steps,
+            result=values[name],
+        )
+
+
+def of_return(
+    scenario: ControlScenario, learner: LearnerSection, family: str, step: int, values: Mapping[str, float]
+) -> Explanation:
+    """The mean return of an episode, or an edge of its band."""
+    label, runs = learner.name, scenario.control.runs
+    mean = values.get(f"return/{label}", values[f"{family}/{label}"])
+    high = values.get(f"return_high/{label}", mean)
+    error = high - mean
+    sign = {"return": "", "return_low": " − s/√n", "return_high": " + s/√n"}[family]
+    steps = [
+        Step("Ḡ", "Σ Gᵢ / n", mean, "while exploring: not what the greedy policy earns"),
+        Step("s", "√(Σ (Gᵢ − Ḡ)² / (n − 1))", error * sqrt(runs), "how far one run lies from the next"),
+        Step("s/√n", f"{error * sqrt(runs):.4g} / √{runs}", error, "standard error of the mean"),
+    ]
+    if sign:
+        steps.append(
+            Step(f"Ḡ{sign}", f"{mean:.4g}{sign[:2]} {error:.4g}", values[f"{family}/{label}"], "edge of the band")
+        )
+    return Explanation(
+        question=f"why {values[f'{family}/{label}']:.4g} for {label} in episode {step}?",
+        equation=f"Ḡ{sign},  Gᵢ = Σ r of run i",
+        math="M3, M5, M6",
+        source="Sutton and Barto 2018, §6.5",
+        operands=[*about(scenario, learner), Operand("n", runs, "runs, a seed each")],
+        steps=steps,
+        result=values[f"{family}/{label}"],
+    )
+
+
+def about(scenario: ControlScenario, learner: LearnerSection) -> list[Operand]:
+    """The numbers of a learner that are not swept."""
+    swept = [name for name, _ in scenario.control.axes()]
+    title = TITLES[learner.rule]
+    return [
+        Operand(
+            LETTERS[name], getattr(learner, name), title + (", at first" if name in ("epsilon", "temperature") else "")
+        )
+        for name in numbers(learner.rule, learner.policy)
+        if name not in swept
+    ]
+
+
+KIND = ControlKind()
+resolve = KIND.resolve
+build = KIND.build

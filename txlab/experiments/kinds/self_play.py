@@ -1,0 +1,448 @@
+"""The experiment "self-play": a table that learns a game by playing both sides of it (MATH G1).
+
+Notable: a step is a block of games, and an evaluation plays none: the chances of the greedy player against a random and
+a perfect one follow from the table and the graph of the game (engine/games/perfect_play.py), so its curves have no
+noise but that of learning. A frame keeps the table and not the updates that filled it: the last update of a cell is
+known to a learner that is alive, and that one is asked for it (engine/games/self_play_why.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.games import tictactoe
+from txlab.engine.games.game import Game, Position
+from txlab.engine.games.graph import GameGraph, compiled
+from txlab.engine.games.learner import OF_POSITIONS, TITLES, Rule, SelfPlaySettings
+from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances, solved, verdict
+from txlab.engine.games.players import MaskPlayer, perfect_player, random_player, table_player
+from txlab.engine.games.population import Population, first_table
+from txlab.errors import LabError
+from txlab.experiments.protocol import Adjustable, Frame, State
+from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
+from txlab.experiments.tabular.kind import TabularExperiment, TabularKind
+
+GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
+"""The games that can be learnt here, by name."""
+
+SEATS = ("first", "second")
+MOST_GAMES_A_STEP = 10_000_000
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class GameSection(Section):
+    """Which game is played."""
+
+    name: Literal["tictactoe"] = Field("tictactoe", description="tictactoe")
+
+
+class LearnSection(Section):
+    """How it is learnt: one table for both sides, told from the first player's view (MATH G1)."""
+
+    rule: Rule = Field("td", description="td, td-lambda: values of positions; q-learning, sarsa: values of moves")
+    alpha: Share = Field(0.1, description="α, the step size")
+    epsilon: Share = Field(0.1, description="ε, the share of moves made at random")
+    decay: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="ε of game n is ε · decayⁿ")
+    floor: Share = Field(0.0, description="ε falls no lower than this")
+    lam: Share = Field(0.8, description="λ of td-lambda")
+    initial: Annotated[float, Field(ge=-1, le=1)] = Field(0.0, description="every value before anything is learnt")
+    exploring: bool = Field(False, description="td, td-lambda: whether moves made at random teach as well")
+    games: PositiveInt = Field(100_000, description="games in all, of each learner")
+    games_per_step: PositiveInt = Field(1000, le=1_000_000, description="games from one row of the log to the next")
+    seeds: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="learners that differ in their chance alone")
+
+    @model_validator(mode="after")
+    def exploring_is_of_positions(self) -> Self:
+        if self.exploring and self.rule not in OF_POSITIONS:
+            raise ValueError(f"exploring is for {' and '.join(OF_POSITIONS)}; {self.rule} learns of every move anyway")
+        return self
+
+    @model_validator(mode="after")
+    def a_step_is_over_soon(self) -> Self:
+        """Between two steps a run can be stopped and looked at; a million games take a second or ten."""
+        if self.seeds * self.games_per_step > MOST_GAMES_A_STEP:
+            most, given = grouped(MOST_GAMES_A_STEP), grouped(self.seeds * self.games_per_step)
+            raise ValueError(f"seeds × games_per_step are {given} games a step; allowed: at most {most}")
+        return self
+
+    def settings(self) -> SelfPlaySettings:
+        """As the engine takes them."""
+        names = ("rule", "alpha", "epsilon", "decay", "floor", "lam", "initial", "exploring")
+        return SelfPlaySettings(**{name: getattr(self, name) for name in names})
+
+
+class PositionsSection(Section):
+    """What a frame shows beside the nine first moves."""
+
+    positions: Annotated[list[str], Field(max_length=32)] = Field(
+        ["X../.../...", "X../.O./..X", ".../.X./..."],
+        description="positions whose moves are shown with their values, as X../.O./..X",
+    )
+
+    @model_validator(mode="after")
+    def positions_can_come_up(self) -> Self:
+        for text in self.positions:
+            try:
+                position = tictactoe.read(text)
+            except LabError as error:
+                raise ValueError(f"positions: {error}") from error
+            if tictactoe.outcome(position) is not None:
+                raise ValueError(f"positions: in {text!r} the game has ended, so there is no move to show")
+        return self
+
+
+class SelfPlayScenario(Scenario):
+    """A table that learns a game by playing both sides of it."""
+
+    kind: Literal["self-play"] = "self-play"
+    game: GameSection = Field(default_factory=GameSection)
+    learn: LearnSection = Field(default_factory=LearnSection)
+    look: PositionsSection = Field(default_factory=PositionsSection)
+
+    def length(self) -> int:
+        return -(-self.learn.games // self.learn.games_per_step)
+
+    def outline(self) -> list[tuple[str, str]]:
+        learn = self.learn
+        title = f"TD(λ), λ = {learn.lam:g}" if learn.rule == "td-lambda" else TITLES[learn.rule]
+        of = "after-states" if learn.rule in OF_POSITIONS else "moves"
+        numbers = f"α = {learn.alpha:g}, ε = {learn.epsilon:g}"
+        if learn.decay < 1:
+            numbers += f" · {learn.decay:g}ⁿ" + (f", at least {learn.floor:g}" if learn.floor else "")
+        learners = "one learner" if learn.seeds == 1 else f"{several(learn.seeds, 'learner')}, a seed and a table each"
+        return [
+            ("Game", tictactoe.TITLE),
+            ("Learner", f"{title} on {of}, {numbers}; {learners}"),
+            (
+                "Training",
+                f"{several(learn.games, 'game')} against itself, then exactly against random and perfect play",
+            ),
+        ]
+
+
+class SelfPlayExperiment(TabularExperiment):
+    """See protocol.Experiment; in `scenario` nothing is "auto"."""
+
+    def __init__(self, scenario: SelfPlayScenario) -> None:
+        self.scenario = scenario
+        self.game = GAMES[scenario.game.name]
+        self.graph = compiled(self.game)
+        learn = scenario.learn
+        seeds = [(scenario.seed + k) % 2**63 for k in range(learn.seeds)]
+        self.population = Population(self.graph, learn.settings(), seeds)
+        self.random, self.perfect = random_player(self.game).policy(), perfect_player(self.game).policy()
+        self.step_count = 0
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.length()
+
+    # Learning
+
+    def step(self) -> Mapping[str, float]:
+        """A block of games against itself.
+
+        epsilon                             ε of the last of them
+        self_won, self_drawn, self_lost     shares of these games, the first player's view
+        """
+        learn, population = self.scenario.learn, self.population
+        before = population.results
+        population.run(min(learn.games_per_step, learn.games - population.games))
+        self.step_count += 1
+        drawn, won, lost = ((population.results - before) / (population.results - before).sum()).tolist()
+        epsilon = population.settings.epsilon_of(population.games - 1)
+        return {"epsilon": epsilon, "self_won": won, "self_drawn": drawn, "self_lost": lost}
+
+    # Looking
+
+    def evaluate(self) -> Mapping[str, float]:
+        """What the greedy player of the table would do, exactly; of several learners the mean.
+
+        won_first, drawn_first, lost_first, won_second, …   against a player that moves at random
+        lost_to_perfect_first, lost_to_perfect_second       against the perfect one (who never loses: the rest is drawn)
+        unbeaten                                            share of the learners that cannot lose from either seat
+        won_first_low, won_first_high, …                    of several: one standard error of the mean to either side
+        """
+        found: dict[str, list[float]] = {}
+        unbeaten = []
+        for row in range(self.population.size):
+            policy = self.player(row).policy()
+            for seat, chance in zip(SEATS, both_seats(self.graph, policy, self.random), strict=True):
+                for name, value in asdict(chance).items():
+                    found.setdefault(f"{name}_{seat}", []).append(value)
+            against = both_seats(self.graph, policy, self.perfect)
+            for seat, chance in zip(SEATS, against, strict=True):
+                found.setdefault(f"lost_to_perfect_{seat}", []).append(chance.lost)
+            unbeaten.append(float(all(chance.lost == 0 for chance in against)))
+        values = {name: float(np.mean(each)) for name, each in found.items()}
+        values["unbeaten"] = float(np.mean(unbeaten))
+        if self.population.size > 1:
+            for name in ("won_first", "won_second"):
+                error = float(np.std(found[name], ddof=1)) / self.population.size**0.5
+                values[f"{name}_low"], values[f"{name}_high"] = values[name] - error, values[name] + error
+        return values
+
+    def player(self, row: int = 0) -> MaskPlayer:
+        """The greedy player of one table as it is now."""
+        return named_player(self.graph, self.population.settings, self.population.values(row), self.population.games)
+
+    def frame(self) -> Frame:
+        """The table of the first learner, and what it sees in some positions.
+
+        values     (cells) float64: V of every position, or Q of every move, of the graph; the first player's view
+        openings   (moves) float32: what it sees of each first move            tokens "openings": what they are called
+        shown      (positions, moves) float32, NaN where no move: what it sees there, the view of who is to move; tokens
+        """
+        population, settings = self.population, self.population.settings
+        player = self.player()
+        shown = [self.game.read(text) for text in self.scenario.look.positions]
+        return Frame(
+            self.step_count,
+            {
+                "values": population.values(),
+                "openings": self.seen(player, self.game.start()),
+                "shown": np.array([self.seen(player, each) for each in shown]).reshape(-1, len(self.game.MOVES)),
+            },
+            tokens={"openings": self.game.MOVES, "shown": tuple(self.game.text(each) for each in shown)},
+            facts={
+                "game": self.game.NAME,
+                "settings": asdict(settings),
+                "title": settings.title,
+                "of": "positions" if settings.rule in OF_POSITIONS else "moves",
+                "games": population.games,
+                "learners": population.size,
+            },
+        )
+
+    def seen(self, player: MaskPlayer, position: Position) -> np.ndarray:
+        """(moves) float32: the values of the moves there, NaN where there is none."""
+        found = np.full(len(self.game.MOVES), np.nan, dtype=np.float32)
+        for move, value in player.values(position).items():
+            found[move] = value
+        return found
+
+    def facts(self) -> Mapping[str, Any]:
+        learn = self.scenario.learn
+        return {
+            "parameters": len(self.population.values()),
+            "unit": "games",
+            "units_per_step": learn.games_per_step * learn.seeds,
+            "game": self.game.TITLE,
+            "positions": self.graph.size,
+            "headline": ["won_first", "won_second", "lost_to_perfect_first", "lost_to_perfect_second"],
+            "compute": {"device": "cpu", "dtype": "float64"},
+        }
+
+    # What a person may change
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        settings = self.population.settings
+        names = ["alpha", "epsilon", *(["lam"] if settings.rule == "td-lambda" else [])]
+        return {name: Adjustable(name, getattr(settings, name), 0.0, 1.0) for name in names}
+
+    def change(self, name: str, value: float) -> None:
+        self.population.set(**{name: value})
+
+    # Being put back
+
+    def state_dict(self) -> State:
+        return {
+            "step": self.step_count,
+            "game": self.game.NAME,
+            "settings": asdict(self.population.settings),
+            "games": self.population.games,
+            "population": self.population.state(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        settings = settings_of(state)
+        mine = self.population.settings
+        if (state["game"], settings.rule) != (self.game.NAME, mine.rule):
+            raise LabError(
+                f"the checkpoint is of {settings.rule} at {state['game']}, not of {mine.rule} at {self.game.NAME}"
+            )
+        numbers = {key: value for key, value in asdict(settings).items() if key not in ("rule", "initial")}
+        self.population.load(state["population"])
+        self.population.set(**numbers)
+        self.step_count = int(state["step"])
+
+
+def settings_of(kept: Mapping[str, Any]) -> SelfPlaySettings:
+    """What a frame's facts, or a state, say of the learner."""
+    return SelfPlaySettings(**kept["settings"])
+
+
+def named_player(graph: GameGraph, settings: SelfPlaySettings, table: np.ndarray, games: int) -> MaskPlayer:
+    return table_player(graph, table, f"{settings.title}, {grouped(games)} games")
+
+
+def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
+    """Who plays by a frame, or by a state. LabError where what is kept has no table of a game that is known here."""
+    told = kept.facts if isinstance(kept, Frame) else kept
+    if "settings" not in told or told.get("game") not in GAMES:
+        raise LabError(f"this is no record of self-play at a game that is known here: {', '.join(GAMES)}")
+    graph, settings = compiled(GAMES[str(told["game"])]), settings_of(told)
+    if isinstance(kept, Frame):
+        if "values" not in kept.tensors:
+            raise LabError("this frame was recorded without its table of values, so nobody can play by it")
+        table = np.asarray(kept.tensors["values"], dtype=np.float64)
+    else:
+        table = first_table(graph, settings, kept["population"])
+    cells = graph.size if settings.rule in OF_POSITIONS else len(graph.move)
+    if table.shape != (cells,):
+        raise LabError(f"a table of {settings.rule} at {told['game']} has {cells} values; this one has {table.size}")
+    return named_player(graph, settings, table, int(told["games"]))
+
+
+class SelfPlayKind(TabularKind):
+    name = "self-play"
+    title = "Self-play of a board game"
+    schema = SelfPlayScenario
+    units = {f"{how}_{seat}": "share of games" for how in ("won", "drawn", "lost", "lost_to_perfect") for seat in SEATS}
+
+    def experiment(self, scenario: SelfPlayScenario) -> SelfPlayExperiment:
+        return SelfPlayExperiment(scenario)
+
+    def explain_metric(
+        self, scenario: SelfPlayScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """What a share of games is a sum of, beside perfect play; and which ε a step had."""
+        if name not in values:
+            return None
+        if name == "epsilon":
+            return explain_epsilon(scenario, step, values[name])
+        result, _, seat = name.partition("_")
+        if result in ("won", "drawn", "lost") and seat in SEATS:
+            return explain_against_random(scenario, name, values)
+        if name.removeprefix("lost_to_perfect_") in SEATS:
+            return explain_against_perfect(scenario, name, values)
+        return None
+
+    def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+        """Why a move in a frame has the value it has; index is (move,) of "openings", (position, move) of "shown".
+
+        LabError for another tensor, or where there is no such move.
+        """
+        if tensor not in ("openings", "shown") or tensor not in frame.tensors:
+            raise LabError(f"{tensor} has no explanation; allowed: openings, shown")
+        player = player_of(frame)
+        game, of_positions = GAMES[str(frame.facts["game"])], frame.facts["of"] == "positions"
+        position = game.start() if tensor == "openings" else game.read(frame.tokens["shown"][int(index[0])])
+        move, named = int(index[-1]), game.text(position)
+        values = player.values(position)
+        if move not in values:
+            raise LabError(f"there is no move {move} in {named}")
+        solution, first = solved(game), game.mover(position) > 0
+        after, mover = game.after(position, move), game.SIGNS[0 if first else 1]
+        best, label = max(values.values()), game.MOVES[move]
+        letters = "V(s·a)" if of_positions else "Q(s,a)"
+        return Explanation(
+            question=f"why {values[move]:+.4f} for {label} in {named}, {mover}'s view?",
+            equation=f"value(a) = {'' if first else '−'}{letters},  the table being told from {game.SIGNS[0]}'s view",
+            math="G1",
+            source=f"{frame.facts['title']}, {frame.facts['games']} games against itself",
+            operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
+            steps=[
+                Step(letters, "as it stands in the table", values[move] if first else -values[move]),
+                Step(
+                    "behind the best", f"{best:.4f} − ({values[move]:.4f})", best - values[move], "0: it may be played"
+                ),
+                Step("perfect play", "exhaustive search", verdict(solution, after), f"after {label}"),
+            ],
+            result=values[move],
+            labels=[game.MOVES[each] for each in values],
+            asked=list(values).index(move),
+        )
+
+
+@cache
+def bounds(name: str) -> tuple[tuple[Chances, Chances], tuple[Chances, Chances]]:
+    """Against a player that moves at random, from either seat: (the perfect player, the best response to it)."""
+    game = GAMES[name]
+    graph, random = compiled(game), random_player(game).policy()
+    first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]
+    best = chances(graph, first, random), chances(graph, random, second).turned()
+    return both_seats(graph, perfect_player(game).policy(), random), best
+
+
+def judged(scenario: SelfPlayScenario) -> str:
+    """Whose chances they are."""
+    learners = scenario.learn.seeds
+    return "of the greedy player of the table" if learners == 1 else f"mean of {several(learners, 'learner')}"
+
+
+def explain_against_random(scenario: SelfPlayScenario, name: str, values: Mapping[str, float]) -> Explanation:
+    result, _, seat = name.partition("_")
+    perfect, best = (each[SEATS.index(seat)] for each in bounds(scenario.game.name))
+    three = [values.get(f"{each}_{seat}", float("nan")) for each in ("won", "drawn", "lost")]
+    return Explanation(
+        question=f"why {result} {values[name]:.4f} against a random player, sitting {seat}?",
+        equation=f"{result} = Σ reach(s) over the positions that ended so;  reach(s·a) = Σ reach(s) π(a|s)",
+        math="G1",
+        source="computed from the table and all positions; nothing was played",
+        operands=[
+            Operand("won, drawn, lost", three, judged(scenario)),
+            Operand("π(a|s)", "the greedy move, or 1 / the number of moves", "the learner's turn, or the other's"),
+        ],
+        steps=[
+            Step("all", "won + drawn + lost", sum(three)),
+            Step("E[r]", "won − lost", three[0] - three[2]),
+            Step("perfect", f"{result}, evenly among moves that keep the value", getattr(perfect, result)),
+            Step("best", f"{result} by the best response to random", getattr(best, result), "sets traps"),
+        ],
+        result=values[name],
+        labels=("won", "drawn", "lost"),
+        asked=("won", "drawn", "lost").index(result),
+    )
+
+
+def explain_against_perfect(scenario: SelfPlayScenario, name: str, values: Mapping[str, float]) -> Explanation:
+    seat, lost = name.removeprefix("lost_to_perfect_"), values[name]
+    return Explanation(
+        question=f"why is {lost:.4g} of the games lost to the perfect player, sitting {seat}?",
+        equation="lost = Σ reach(s) over the positions that it has won;  reach(s·a) = Σ reach(s) π(a|s)",
+        math="G1",
+        source="computed from the table and all positions; nothing was played",
+        operands=[Operand("lost", lost, judged(scenario))],
+        steps=[
+            Step("drawn", "1 − lost, for nobody wins against it", 1 - lost),
+            Step(
+                "in 1000 games", "1000 · lost", 1000 * lost, "0 = it cannot lose, whatever the perfect player chooses"
+            ),
+        ],
+        result=lost,
+    )
+
+
+def explain_epsilon(scenario: SelfPlayScenario, step: int, value: float) -> Explanation:
+    learn = scenario.learn
+    games = min(step * learn.games_per_step, learn.games)
+    expected = learn.settings().epsilon_of(max(games - 1, 0))
+    turned = abs(value - expected) > 1e-9
+    return Explanation(
+        question=f"why ε = {value:.4g} after {grouped(games)} games?",
+        equation="ε of game n = max(ε · decayⁿ, floor)",
+        math="M5",
+        source="[learn] of the scenario",
+        operands=[
+            Operand("ε", learn.epsilon, "changed while it ran" if turned else "learn.epsilon"),
+            Operand("decay", learn.decay, "learn.decay"),
+            Operand("floor", learn.floor, "learn.floor"),
+            Operand("n", max(games - 1, 0), "the last game of this step, the first being 0"),
+        ],
+        steps=[Step("ε of game n", "as it was used" if turned else "max(ε · decayⁿ, floor)", value)],
+        result=value,
+    )
+
+
+KIND = SelfPlayKind()
+resolve = KIND.resolve
+build = KIND.build
