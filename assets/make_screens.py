@@ -117,7 +117,7 @@ async def draw(root: Path, folder: Path) -> None:
 async def attention_on(app: TxlabApp, pilot: Pilot[None], run: Path) -> AttentionScreen:
     app.look_at(run, "attention")
     await until(
-        pilot, lambda: isinstance(app.screen, AttentionScreen) and app.current_run == run and app.screen.attention
+        pilot, lambda: isinstance(app.screen, AttentionScreen) and app.current_run == run and app.screen.recorded
     )
     assert isinstance(app.screen, AttentionScreen)
     return app.screen
@@ -134,11 +134,11 @@ async def choose(pilot: Pilot[None], screen: AttentionScreen, layer: int, head: 
 
 async def draw_translation(app: TxlabApp, pilot: Pilot[None], run: Path, folder: Path) -> None:
     screen = await attention_on(app, pilot, run)
-    while screen.site != "cross":
+    while screen.patterns.site != "cross":
         await pilot.press("a")
         await pilot.pause(0.2)
-    assert screen.attention is not None
-    patterns = screen.attention.parts["cross"].pattern.astype(np.float32)  # (L, H, T, S)
+    assert screen.recorded is not None
+    patterns = screen.recorded.patterns["cross"].astype(np.float32)  # (L, H, T, S)
     sharpness = patterns.max(-1).mean(-1)  # (L, H)
     layer, head = np.unravel_index(int(sharpness.argmax()), sharpness.shape)
     await choose(pilot, screen, int(layer), int(head), patterns.shape[2] // 3)
@@ -147,16 +147,16 @@ async def draw_translation(app: TxlabApp, pilot: Pilot[None], run: Path, folder:
 
 async def draw_copying(app: TxlabApp, pilot: Pilot[None], run: Path, folder: Path) -> None:
     screen = await attention_on(app, pilot, run)
-    assert screen.attention is not None
-    (layer, head), *_ = strongest(screen.attention.scores("self"), "induction", 1) or [(0, 0)]
-    weights = screen.attention.parts["self"].pattern[layer, head].astype(np.float32)
+    assert screen.recorded is not None
+    (layer, head), *_ = strongest(screen.recorded.scores["self"], "induction", 1) or [(0, 0)]
+    weights = screen.recorded.patterns["self"][layer, head].astype(np.float32)
     await choose(pilot, screen, layer, head, on_the_diagonal(weights))
     await pilot.press("w")
     await until(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
     save(app, folder, "why")
     await pilot.press("escape")
     await pilot.press("x")
-    await until(pilot, lambda: screen.following.kl is not None)
+    await until(pilot, lambda: screen.patterns.next_tokens.kl is not None)
     save(app, folder, "copying")
     await pilot.press("escape")
 

@@ -56,10 +56,10 @@ class Beat:
 
 
 def settled(screen: AttentionScreen) -> bool:
-    pattern = screen.pattern
+    pattern = screen.patterns.pattern
     shape, (top, left) = pattern.plan(), pattern.origin
     known = pattern.window.holds((top, top + shape.rows), (left, left + shape.columns))
-    return known and screen.looking.idle and not screen._dirty_widgets and not pattern._repaint_required
+    return known and screen.patterns.reading.idle and not screen._dirty_widgets and not pattern._repaint_required
 
 
 async def until(true: object, longest: float = 120.0) -> float:
@@ -102,13 +102,13 @@ async def show(app: TxlabApp, pilot: Pilot[None], beat: Beat, options: argparse.
     assert isinstance(screen, AttentionScreen)
     beat.longest()
     begun = time.perf_counter()
-    screen.do(Task("random"))
-    await until(lambda: screen.bench is not None and settled(screen))
+    screen.model.do(Task("random"))
+    await until(lambda: screen.model.live is not None and settled(screen))
     print(f"opened and painted        {time.perf_counter() - begun:6.2f} s   {beat.longest()}")
-    await until(lambda: screen.heading.idle)
+    await until(lambda: screen.patterns.forming.idle)
     heads = options.layers * options.heads
     print(f"all {heads} heads small, scores {time.perf_counter() - begun:6.2f} s   {beat.longest()}")
-    pattern = screen.pattern
+    pattern = screen.patterns.pattern
     walks = {
         "cursor up": [(-1, 0)] * 200,
         "cursor left and up": [(0, -1), (-1, 0)] * 100,
@@ -132,9 +132,9 @@ async def show(app: TxlabApp, pilot: Pilot[None], beat: Beat, options: argparse.
     times = []
     for key in "lljjhhkk" * 3:
         started = time.perf_counter()
-        before = screen.looking.generation
-        screen.action_head(*{"l": (0, 1), "h": (0, -1), "j": (1, 0), "k": (-1, 0)}[key])
-        await until(lambda before=before: screen.looking.generation != before and settled(screen))
+        before = screen.patterns.reading.generation
+        screen.patterns.action_head(*{"l": (0, 1), "h": (0, -1), "j": (1, 0), "k": (-1, 0)}[key])
+        await until(lambda before=before: screen.patterns.reading.generation != before and settled(screen))
         times.append(time.perf_counter() - started)
     print(f"another head         {len(times) / sum(times):6.0f} pictures/s   {beat.longest()}")
 

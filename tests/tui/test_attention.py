@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from txlab.experiments.protocol import Frame
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.attention.frame import attention_of
+from txlab.tui.screens.attention.recorded import attention_of
 from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.screens.attention.source import strongest
 from txlab.tui.settings import Settings
@@ -39,7 +39,7 @@ async def opened(pilot: Pilot, step: int | None = None) -> AttentionScreen:  # t
         await pilot.pause(0.02)
         screen = pilot.app.screen
         if isinstance(screen, AttentionScreen):
-            seen = screen.attention
+            seen = screen.recorded
             if (seen is not None and step in (None, seen.step)) or (step is None and screen.has_class("-empty")):
                 break
     await pilot.pause()
@@ -71,7 +71,7 @@ async def test_the_newest_frame_is_seen_with_its_labels_and_numbers(tmp_path: Pa
             await pilot.press("down")
         await pilot.press("right", "l", "j")
         await pilot.pause()
-        assert screen.chosen == (1, 1)
+        assert screen.patterns.heads.chosen == (1, 1)
         pattern = screen.query_one(Heatmap)
         expected = FRAMES[-1].tensors["attention/pattern"][1, 1, 6, 1]
         assert pattern.cursor == (6, 1)
@@ -91,15 +91,15 @@ async def test_the_time_line_shows_the_frame_of_each_step(tmp_path: Path) -> Non
     async with app.run_test(size=(120, 30)) as pilot:
         screen = await opened(pilot, 400)
         await pilot.press("left_square_bracket", "left_square_bracket")
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 320)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 320)
         shown = screen.query_one(Heatmap).values
         assert np.array_equal(shown, FRAMES[8].tensors["attention/pattern"][0, 0].astype(np.float32))
         assert "gpt-docs @ 320" in text_of(app)
         assert "frame 9 of 11" in text_of(app)
         await pilot.press("left_curly_bracket")
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 0)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 0)
         await pilot.press("right_curly_bracket")
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 400)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 400)
         assert screen.query_one(TimeLine).live
 
 
@@ -112,7 +112,7 @@ async def test_scrubbing_ends_at_the_frame_that_was_asked_for_last(tmp_path: Pat
             line.earlier()
             await asyncio.sleep(0)
         assert line.step == 390
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 390)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 390)
 
 
 async def test_a_growing_run_is_followed_and_a_rewound_one_too(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ async def test_a_growing_run_is_followed_and_a_rewound_one_too(tmp_path: Path) -
         screen = await opened(pilot, 80)
         writer = FrameWriter(RunDirectory(run).frames, 1e9)
         writer.write(FRAMES[3])
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 120)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 120)
         writer.rewind(40)
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 40)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 40)
 
 
 async def test_the_cursor_begins_where_the_last_token_looks_most_and_is_the_persons_from_then_on(
@@ -143,12 +143,12 @@ async def test_the_cursor_begins_where_the_last_token_looks_most_and_is_the_pers
         assert "next after" in text_of(app)
         await pilot.press("up", "l", "left_square_bracket")
         cursor = heatmap.cursor
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step < 400)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step < 400)
         assert heatmap.cursor == cursor
         assert cursor[0] == last - 1
         other = make_run(tmp_path, "other", frames=FRAMES[:2])
         app.current_run = other
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == FRAMES[1].step)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == FRAMES[1].step)
         assert heatmap.cursor[0] == last
 
 
@@ -235,7 +235,7 @@ async def test_panels_fold_away_and_g_brings_the_heads(tmp_path: Path, columns: 
         assert "heads" in visible()
         await pilot.press("right")
         if columns < 100:
-            assert screen.chosen == (0, 1)
+            assert screen.patterns.heads.chosen == (0, 1)
 
 
 async def test_a_run_without_frames_says_how_to_record_them(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_a_run_without_frames_says_how_to_record_them(tmp_path: Path) -> N
         assert "txlab run bare --set record.frame_every=10" in text_of(app)
         await pilot.press("w", "f", "n", "h", "j", "left_square_bracket", "left_curly_bracket", "up", "right")
         await pilot.pause()
-        assert screen.attention is None
+        assert screen.recorded is None
 
 
 async def test_no_run_at_all_is_said(tmp_path: Path) -> None:
@@ -322,10 +322,10 @@ async def test_a_picture_of_screen_and_head_is_saved(tmp_path: Path, monkeypatch
 def test_the_words_of_the_fixture_have_a_pattern_each() -> None:
     found = attention_of(FRAMES[0])
     assert found is not None
-    assert found.shape("self") == (4, 4)
-    whole = found.parts["self"].pattern
+    assert (found.sites["self"].layers, found.sites["self"].heads) == (4, 4)
+    whole = found.patterns["self"]
     assert whole.shape[2:] == (len(WORDS), len(WORDS))
     assert np.allclose(whole.astype(np.float64).sum(-1), 1, atol=5e-3)
-    assert strongest(found.scores("self"), "previous", 3)[0] == tuple(
-        int(i) for i in np.unravel_index(np.nanargmax(found.scores("self")["previous"]), (4, 4))
+    assert strongest(found.scores["self"], "previous", 3)[0] == tuple(
+        int(i) for i in np.unravel_index(np.nanargmax(found.scores["self"]["previous"]), (4, 4))
     )

@@ -24,10 +24,10 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameWriter
 from txlab.tui.app import TxlabApp
 from txlab.tui.latest_task import Lane
-from txlab.tui.screens.attention.bench import BenchSource, Task, Workbench
-from txlab.tui.screens.attention.frame import attention_of
+from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench
+from txlab.tui.screens.attention.recorded import attention_of
 from txlab.tui.screens.attention.screen import AttentionScreen
-from txlab.tui.screens.attention.source import Wish, sight
+from txlab.tui.screens.attention.source import Cell, WindowRequest, read_window
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.thumbnails import Thumbnails
@@ -38,8 +38,14 @@ TEXT = "the cat sees"
 
 
 def idle(screen: AttentionScreen) -> bool:
-    lanes = (screen.working, screen.looking, screen.heading, screen.asking, screen.opening, screen.beside)
-    return all(lane.idle for lane in lanes)
+    return all(lane.idle for lane in tasks_of(screen))
+
+
+def tasks_of(screen: AttentionScreen) -> tuple[Lane, ...]:
+    """All that the screen may be waiting for."""
+    model, patterns = screen.model, screen.patterns
+    asking = screen.side.asking
+    return model.working, model.opening_second, patterns.reading, patterns.forming, patterns.reading_second, asking
 
 
 def told(app: TxlabApp, words: str) -> bool:
@@ -60,9 +66,9 @@ async def typed(pilot: Pilot, key: str, *texts: str) -> None:  # type: ignore[ty
 
 async def on_bench(pilot: Pilot, text: str = TEXT) -> AttentionScreen:  # type: ignore[type-arg]
     screen = await opened(pilot)
-    await until(pilot, lambda: screen.attention is not None)
+    await until(pilot, lambda: screen.recorded is not None)
     await typed(pilot, "t", text)
-    await until(pilot, lambda: screen.bench is not None and idle(screen))
+    await until(pilot, lambda: screen.model.live is not None and idle(screen))
     await pilot.pause()
     return screen
 
@@ -123,7 +129,7 @@ async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_n
         screen = await on_bench(pilot)
         plain, patterns = by_hand(tiny_run, TEXT)
         assert "checkpoint 12" in text_of(app)
-        heatmap = screen.pattern
+        heatmap = screen.patterns.pattern
         last = len(heatmap.rows) - 1
         assert heatmap.rows == tuple(TEXT)
         assert heatmap.cursor == (last, int(patterns[0][0, last].argmax()))
@@ -134,12 +140,12 @@ async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_n
         bars = screen.query_one("#next", Bars)
         assert bars.bars[0][1] == pytest.approx(plain[last].max(), abs=1e-5)
         await pilot.press("x")
-        await until(pilot, lambda: screen.bench is not None and screen.bench.interventions and idle(screen))
+        await until(pilot, lambda: screen.model.live is not None and screen.model.live.edits and idle(screen))
         await pilot.pause()
         off, _ = by_hand(tiny_run, TEXT, off=(0, 1))
         kl = float((plain[last] * np.log(plain[last] / off[last])).sum())
         assert kl > 0.0005
-        assert screen.following.kl == pytest.approx(kl, rel=1e-3)
+        assert screen.patterns.next_tokens.kl == pytest.approx(kl, rel=1e-3)
         shown = dict(zip([token for token, _ in bars.bars], zip(bars.before, bars.bars, strict=True), strict=True))
         best = chr(int(plain[last].argmax()))
         assert shown[best][0] == pytest.approx(plain[last].max(), rel=1e-3)
@@ -149,27 +155,27 @@ async def test_a_typed_text_is_seen_and_a_head_switched_off_changes_what_comes_n
         assert "KL " in text
         assert size[0] < 100 or screen.query_one(Thumbnails).notes[0][1] == "off"
         await pilot.press("x")
-        await until(pilot, lambda: screen.bench is not None and not screen.bench.interventions and idle(screen))
-        assert screen.following.kl is None
+        await until(pilot, lambda: screen.model.live is not None and not screen.model.live.edits and idle(screen))
+        assert screen.patterns.next_tokens.kl is None
 
 
 async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back(tiny_run: Path) -> None:
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await on_bench(pilot)
-        heatmap = screen.pattern
+        heatmap = screen.patterns.pattern
         heatmap.move_to(5, 2)
         await until(pilot, lambda: idle(screen))
         row = heatmap.values[5].copy()
         await pilot.press("m")
-        await until(pilot, lambda: screen.bench is not None and screen.bench.interventions and idle(screen))
+        await until(pilot, lambda: screen.model.live is not None and screen.model.live.edits and idle(screen))
         await pilot.pause()
         cut = np.where(np.arange(len(row)) == 2, 0, row)
         assert np.allclose(heatmap.values[5], cut / cut.sum(), atol=1e-5)
         assert "×" in text_of(app)
         heatmap.move_to(3, 9)  # what the mask forbids may be allowed
         await pilot.press("m")
-        await until(pilot, lambda: len(screen.bench.interventions) == 2 and idle(screen))  # type: ignore[union-attr]
+        await until(pilot, lambda: len(screen.model.live.edits) == 2 and idle(screen))  # type: ignore[union-attr]
         await pilot.pause()
         assert heatmap.weight > 0
         await typed(pilot, "b", "feed")
@@ -180,7 +186,7 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
         for name, value in (("name", "embed.weight"), ("index", "3, 1"), ("value", "2.5")):
             app.screen.query_one(f"#{name}", Input).value = value
         await pilot.press("enter")
-        await until(pilot, lambda: len(screen.bench.interventions) == 6 and idle(screen))  # type: ignore[union-attr]
+        await until(pilot, lambda: len(screen.model.live.edits) == 6 and idle(screen))  # type: ignore[union-attr]
         await pilot.pause()
         text = text_of(app)
         for said in (
@@ -195,12 +201,12 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
         assert "embed.weight[3,1] = 2.5" in text
         assert told(app, "the edit acts in both")  # the table is the unembedding too
         await pilot.press("delete")
-        await until(pilot, lambda: len(screen.bench.interventions) == 5 and idle(screen))  # type: ignore[union-attr]
+        await until(pilot, lambda: len(screen.model.live.edits) == 5 and idle(screen))  # type: ignore[union-attr]
         assert "embed.weight[" not in text_of(app)
         await pilot.press("0")
-        await until(pilot, lambda: not screen.bench.interventions and idle(screen))  # type: ignore[union-attr]
+        await until(pilot, lambda: not screen.model.live.edits and idle(screen))  # type: ignore[union-attr]
         plain, _ = by_hand(tiny_run, TEXT)
-        assert screen.following.candidates[0].probability == pytest.approx(plain[3].max(), abs=1e-5)
+        assert screen.patterns.next_tokens.candidates[0].probability == pytest.approx(plain[3].max(), abs=1e-5)
 
 
 async def test_tabs_and_views_are_answered_and_explained(tiny_run: Path) -> None:
@@ -219,14 +225,14 @@ async def test_tabs_and_views_are_answered_and_explained(tiny_run: Path) -> None
             await pilot.press("escape")
             return panel.explanation
 
-        assert (await why()).result == pytest.approx(screen.pattern.weight, abs=1e-4)
-        screen.choose_tab("lens")
-        await until(pilot, lambda: len(screen.side.rows) == 3 and idle(screen))
-        assert float(screen.side.rows[0][2]) == pytest.approx(plain[last].max(), abs=0.006)
+        assert (await why()).result == pytest.approx(screen.patterns.pattern.weight, abs=1e-4)
+        screen.side.choose_tab("lens")
+        await until(pilot, lambda: len(screen.side.table.rows) == 3 and idle(screen))
+        assert float(screen.side.table.rows[0][2]) == pytest.approx(plain[last].max(), abs=0.006)
         screen.query_one("#rows").focus()
         assert (await why()).result == pytest.approx(plain[last].max(), abs=1e-4)
-        screen.choose_tab("direct")
-        await until(pilot, lambda: len(screen.side.rows) > 4 and idle(screen))
+        screen.side.choose_tab("direct")
+        await until(pilot, lambda: len(screen.side.table.rows) > 4 and idle(screen))
         assert (await why()).math.startswith("T")
         screen.query_one("#next").focus()
         assert (await why()).result == pytest.approx(plain[last].max(), abs=1e-4)
@@ -234,16 +240,16 @@ async def test_tabs_and_views_are_answered_and_explained(tiny_run: Path) -> None
         await pilot.press("v")
         await until(pilot, lambda: idle(screen))
         await pilot.pause()
-        assert np.allclose(screen.pattern.values, patterns[0].mean(0), atol=1e-5)
-        assert (await why()).result == pytest.approx(screen.pattern.weight, abs=1e-4)
+        assert np.allclose(screen.patterns.pattern.values, patterns[0].mean(0), atol=1e-5)
+        assert (await why()).result == pytest.approx(screen.patterns.pattern.weight, abs=1e-4)
         await pilot.press("v")
         await until(pilot, lambda: idle(screen))
         await pilot.pause()
         rolled = np.eye(len(TEXT))
         for layer in patterns:
             rolled = (layer.mean(0) + np.eye(len(TEXT))) / 2 @ rolled
-        assert np.allclose(screen.pattern.values, rolled, atol=1e-5)
-        assert (await why()).result == pytest.approx(screen.pattern.weight, abs=1e-4)
+        assert np.allclose(screen.patterns.pattern.values, rolled, atol=1e-5)
+        assert (await why()).result == pytest.approx(screen.patterns.pattern.weight, abs=1e-4)
 
 
 async def test_the_checkpoint_is_that_of_the_frame_or_before_and_the_time_line_goes_on_from_there(
@@ -252,26 +258,28 @@ async def test_the_checkpoint_is_that_of_the_frame_or_before_and_the_time_line_g
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.attention is not None)
+        await until(pilot, lambda: screen.recorded is not None)
         line = screen.query_one(TimeLine)
         line.first()
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step < 6)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step < 6)
         await pilot.press("x")
         await until(pilot, lambda: idle(screen) and told(app, "the first is at 6"))
-        assert screen.bench is None
+        assert screen.model.live is None
         for _ in range(4):
             line.later()
-        await until(pilot, lambda: screen.attention is not None and 6 <= screen.attention.step < 12)
+        await until(pilot, lambda: screen.recorded is not None and 6 <= screen.recorded.step < 12)
         await typed(pilot, "t", TEXT)
-        await until(pilot, lambda: screen.bench is not None and idle(screen))
-        assert screen.bench is not None
-        assert screen.bench.opened.step == 6
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        assert screen.model.live is not None
+        assert screen.model.live.opened.step == 6
         assert line.step == 6
         await pilot.press("right_square_bracket")
-        await until(pilot, lambda: screen.bench is not None and screen.bench.opened.step == 12 and idle(screen))
-        assert screen.pattern.rows == tuple(TEXT)
+        await until(
+            pilot, lambda: screen.model.live is not None and screen.model.live.opened.step == 12 and idle(screen)
+        )
+        assert screen.patterns.pattern.rows == tuple(TEXT)
         await pilot.press("escape")
-        await until(pilot, lambda: screen.bench is None and len(line.steps) > 3)
+        await until(pilot, lambda: screen.model.live is None and len(line.steps) > 3)
         assert "checkpoint" not in text_of(app).splitlines()[2]
 
 
@@ -280,7 +288,7 @@ async def test_two_texts_stand_side_by_side_under_one_cursor(tiny_run: Path) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await on_bench(pilot)
         await typed(pilot, "c", "another", "the bird sings")
-        await until(pilot, lambda: screen.second_sight is not None and idle(screen))
+        await until(pilot, lambda: screen.patterns.second_window is not None and idle(screen))
         await pilot.pause()
         first, other, between = (screen.query_one(f"#{name}", Heatmap) for name in ("pattern", "other", "difference"))
         assert other.rows == tuple("the bird sings")
@@ -310,7 +318,7 @@ async def test_hostile_texts_are_read_and_shown_as_text(tiny_run: Path, ascii: b
         assert not ascii or text.isascii(), {c for c in text if not c.isascii()}
         await typed(pilot, "t", "much too long a text for a context of sixteen")
         await until(pilot, lambda: idle(screen) and told(app, "reads at most 16"))
-        assert screen.pattern.rows[0] == "["  # what was there stays
+        assert screen.patterns.pattern.rows[0] == "["  # what was there stays
 
 
 async def test_a_folder_of_others_is_opened_by_its_name(tmp_path: Path) -> None:
@@ -330,23 +338,23 @@ async def test_a_folder_of_others_is_opened_by_its_name(tmp_path: Path) -> None:
         await typed_into(pilot, "small")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
-        await until(pilot, lambda: screen.bench is not None and idle(screen))
-        assert screen.bench is not None
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        assert screen.model.live is not None
         await typed(pilot, "t", "5 6 7", "1 8")
-        await until(pilot, lambda: screen.bench.text.ids[:3] == (5, 6, 7) and idle(screen))  # type: ignore[union-attr]
+        await until(pilot, lambda: screen.model.live.text.ids[:3] == (5, 6, 7) and idle(screen))  # type: ignore[union-attr]
         await pilot.press("a", "a", "j")
         await until(pilot, lambda: idle(screen))
         await pilot.pause()
-        assert (screen.site, screen.chosen) == ("cross", (1, 0))
-        ids = screen.bench.text
+        assert (screen.patterns.site, screen.patterns.heads.chosen) == ("cross", (1, 0))
+        ids = screen.model.live.text
         kept: dict[str, torch.Tensor] = {}
         from txlab.engine.transformer.hooks import Hooks
 
         hooks = Hooks({"decoder.blocks.1.cross.pattern": lambda name, value: kept.update({name: value})})
         with torch.no_grad():
-            screen.bench.opened.model(torch.tensor([ids.ids]), torch.tensor([ids.target]), hooks=hooks)
+            screen.model.live.opened.model(torch.tensor([ids.ids]), torch.tensor([ids.target]), hooks=hooks)
         expected = kept["decoder.blocks.1.cross.pattern"][0, 0].numpy()
-        assert np.allclose(screen.pattern.values, expected, atol=1e-5)
+        assert np.allclose(screen.patterns.pattern.values, expected, atol=1e-5)
         assert not screen.query_one(TimeLine).visible
 
 
@@ -386,27 +394,27 @@ async def test_a_translators_frames_have_three_kinds_of_attention(tmp_path: Path
         screen = await opened(pilot, 9)
         seen = {}
         for _ in range(3):
-            seen[screen.site] = (screen.pattern.rows, screen.pattern.columns)
-            layer, head = screen.chosen
-            expected = frame.tensors[f"{screen.site}/pattern"][layer, head].astype(np.float32)
-            assert np.allclose(screen.pattern.values, expected)
+            seen[screen.patterns.site] = (screen.patterns.pattern.rows, screen.patterns.pattern.columns)
+            layer, head = screen.patterns.heads.chosen
+            expected = frame.tensors[f"{screen.patterns.site}/pattern"][layer, head].astype(np.float32)
+            assert np.allclose(screen.patterns.pattern.values, expected)
             await pilot.press("a")
             await pilot.pause()
         source, target = tuple(frame.tokens["source"]), tuple(frame.tokens["target"])
         assert seen == {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
         found = attention_of(frame)
         assert found is not None
-        assert [found.mask(site) for site in found.sites] == ["none", "causal", "none"]
+        assert [site.mask for site in found.sites.values()] == ["none", "causal", "none"]
         assert found.texts == ("".join(source), "".join(target))
         given = attention_of(
             Frame(9, frame.tensors, frame.tokens, {"source": "a dog", "target": "ein Hund"}, frame.facts)
         )
         assert given is not None
         assert given.texts == ("a dog", "ein Hund")
-        assert found.following("cross", 1).after == " a"
-        assert found.following("encoder", 0).after == " dog"
+        assert found.next_tokens("cross", 1).after == " a"
+        assert found.next_tokens("encoder", 0).after == " dog"
         await pilot.press("a", "a")
-        screen.pattern.move_to(1, 2)
+        screen.patterns.pattern.move_to(1, 2)
         await pilot.press("w")
         panel = app.screen.query_one(WhyPanel)
         await until(pilot, lambda: panel.explanation is not None)
@@ -418,13 +426,14 @@ async def test_a_translators_frames_have_three_kinds_of_attention(tmp_path: Path
 def test_a_window_and_its_blanks_are_cut_from_the_whole() -> None:
     found = attention_of(attention_frame(40))
     assert found is not None
-    whole = found.parts["self"].pattern[1, 2].astype(np.float32)
-    seen = sight(found, Wish("self", "pattern", 1, 2, (3, 7), (2, 9), 5, without_first=False, place=True))
+    whole = found.patterns["self"][1, 2].astype(np.float32)
+    cell = Cell("self", 1, 2, 5, 0)
+    seen = read_window(found, WindowRequest(cell, "pattern", (3, 7), (2, 9), without_first=False, place=True))
     assert np.array_equal(seen.values, whole[3:7, 2:9])
     assert seen.column == int(whole[5, :6].argmax())
     rows, columns = np.indices((4, 7))
     assert np.array_equal(seen.blank, columns + 2 > rows + 3)
-    without = sight(found, Wish("self", "pattern", 1, 2, (3, 7), (2, 9), 5, without_first=True))
+    without = read_window(found, WindowRequest(cell, "pattern", (3, 7), (2, 9), without_first=True))
     assert without.sums is not None
     assert np.allclose(without.sums, 1 - whole[3:7, 0], atol=1e-3)
 
@@ -438,7 +447,7 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
     app, gate = app_on(run, tmp_path), threading.Event()
 
     class Slow(Workbench):
-        def see(self, task: Task) -> BenchSource:
+        def read(self, task: Task) -> LiveAttention:
             gate.wait(20)
             raise LabError("no such model")
 
@@ -446,18 +455,18 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
         await pilot.press("4")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
-        screen.workbench, screen.wanted_site = Slow(), known
-        screen.do(Task("nowhere"))
+        screen.model.workbench, screen.patterns.wanted_site = Slow(), known
+        screen.model.do(Task("nowhere"))
         writer = FrameWriter(RunDirectory(run).frames, 1e9)
         for step in (10, 20):
             writer.write(attention_frame(step))
-        await until(pilot, lambda: screen.attention is not None and screen.attention.step == 20)
+        await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 20)
         await pilot.press("l")  # keys work on what is seen
         gate.set()
         await until(pilot, lambda: idle(screen) and told(app, "no such model"))
         await pilot.pause()
         assert app._exception is None
-        assert (screen.site, screen.job, screen.chosen) == ("self", None, (0, 1))
+        assert (screen.patterns.site, screen.model.wanted, screen.patterns.heads.chosen) == ("self", None, (0, 1))
         assert not screen.has_class("-empty")
         assert "head 1.2" in text_of(app)
         line = screen.query_one(TimeLine)
@@ -491,7 +500,7 @@ async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
 
 
 def test_the_screen_and_its_bench_are_imported_without_torch() -> None:
-    modules = "txlab.tui.screens.attention.screen, txlab.tui.screens.attention.models"
+    modules = "txlab.tui.screens.attention.screen, txlab.tui.screens.attention.model_panel"
     code = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
@@ -514,17 +523,17 @@ async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Pa
         await typed_into(pilot, "small")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
-        await until(pilot, lambda: screen.bench is not None and idle(screen))
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
         await typed(pilot, "t", "the cat", "sat on")
-        await until(pilot, lambda: bool(screen.bench.text.segments) and idle(screen))  # type: ignore[union-attr]
-        assert screen.bench is not None
-        assert screen.bench.text.ids == (2, 5, 6, 3, 7, 8, 3)
-        assert screen.bench.text.segments == (0, 0, 0, 0, 1, 1, 1)
-        assert screen.bench.texts == ("the cat", "sat on")
+        await until(pilot, lambda: bool(screen.model.live.text.segments) and idle(screen))  # type: ignore[union-attr]
+        assert screen.model.live is not None
+        assert screen.model.live.text.ids == (2, 5, 6, 3, 7, 8, 3)
+        assert screen.model.live.text.segments == (0, 0, 0, 0, 1, 1, 1)
+        assert screen.model.live.texts == ("the cat", "sat on")
         assert '"the cat" + "sat on"' in text_of(app)  # and no arrow: nothing is translated
         await typed(pilot, "t", "the mat", "")
-        await until(pilot, lambda: screen.bench.text.ids == (2, 5, 9, 3) and idle(screen))  # type: ignore[union-attr]
-        assert screen.bench.text.segments == ()
+        await until(pilot, lambda: screen.model.live.text.ids == (2, 5, 9, 3) and idle(screen))  # type: ignore[union-attr]
+        assert screen.model.live.text.segments == ()
 
 
 async def test_each_head_of_a_llama_is_shown_with_its_own_pattern(tmp_path: Path) -> None:
@@ -550,19 +559,19 @@ async def test_each_head_of_a_llama_is_shown_with_its_own_pattern(tmp_path: Path
         await typed_into(pilot, "small")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
-        await until(pilot, lambda: screen.bench is not None and idle(screen))
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
         await typed(pilot, "t", "5 6 7 8 9")
-        await until(pilot, lambda: len(screen.bench.text.ids) == 5 and idle(screen))  # type: ignore[union-attr]
-        assert screen.bench is not None
-        assert screen.bench.shape("self") == (1, 4)
+        await until(pilot, lambda: len(screen.model.live.text.ids) == 5 and idle(screen))  # type: ignore[union-attr]
+        assert screen.model.live is not None
+        assert (screen.model.live.sites["self"].layers, screen.model.live.sites["self"].heads) == (1, 4)
         hooks, kept = keeping("*.pattern")
         with torch.no_grad():
-            screen.bench.opened.model(torch.tensor([[5, 6, 7, 8, 9]]), hooks=hooks)
+            screen.model.live.opened.model(torch.tensor([[5, 6, 7, 8, 9]]), hooks=hooks)
         (pattern,) = kept.values()
         for head in range(4):
             if head:
                 await pilot.press("l")
-            await until(pilot, lambda head=head: screen.chosen == (0, head) and idle(screen))
+            await until(pilot, lambda head=head: screen.patterns.heads.chosen == (0, head) and idle(screen))
             await pilot.pause()
-            shown = np.nan_to_num(screen.pattern.values)
+            shown = np.nan_to_num(screen.patterns.pattern.values)
             assert np.allclose(shown, pattern[0, head].numpy(), atol=1e-5)

@@ -11,7 +11,7 @@ from test_attention import app_on, opened, until
 from test_attention_bench import idle, on_bench, translator_frame
 
 from txlab.engine.interpret import circuits as engine
-from txlab.tui.screens.attention.side import TABS
+from txlab.tui.screens.attention.tables import TABS
 from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
@@ -21,15 +21,15 @@ async def test_the_circuits_of_the_chosen_head_are_shown_and_explained(tiny_run:
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=size) as pilot:
         screen = await on_bench(pilot)
-        assert screen.bench is not None
-        model = screen.bench.opened.model
-        screen.choose_tab("circuits")
-        await until(pilot, lambda: len(screen.side.rows) > 3 and idle(screen))
+        assert screen.model.live is not None
+        model = screen.model.live.opened.model
+        screen.side.choose_tab("circuits")
+        await until(pilot, lambda: len(screen.side.table.rows) > 3 and idle(screen))
         await pilot.press("j", "l")
-        await until(pilot, lambda: screen.side.columns[0].title == "of 2.2" and idle(screen))
+        await until(pilot, lambda: screen.side.table.columns[0].title == "of 2.2" and idle(screen))
         await pilot.pause()
         scores = engine.copying_scores(model, "self")
-        rows = screen.side.rows
+        rows = screen.side.table.rows
         assert rows[0][0] == "copying"
         assert float(rows[0][1].replace("−", "-")) == pytest.approx(float(scores[1, 1]), abs=0.006)
         found = engine.composition(model)
@@ -68,14 +68,14 @@ async def test_circuits_are_computed_once_for_a_checkpoint(tiny_run: Path, monke
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await on_bench(pilot)
-        screen.choose_tab("circuits")
-        await until(pilot, lambda: len(screen.side.rows) > 3 and idle(screen))
+        screen.side.choose_tab("circuits")
+        await until(pilot, lambda: len(screen.side.table.rows) > 3 and idle(screen))
         before = len(asked)
         assert before == 4
         await pilot.press("x")  # another pass of the same checkpoint
-        await until(pilot, lambda: screen.bench is not None and bool(screen.bench.interventions) and idle(screen))
+        await until(pilot, lambda: screen.model.live is not None and bool(screen.model.live.edits) and idle(screen))
         await pilot.press("l")
-        await until(pilot, lambda: screen.side.columns[0].title == "of 1.2" and idle(screen))
+        await until(pilot, lambda: screen.side.table.columns[0].title == "of 1.2" and idle(screen))
         assert len(asked) == before
 
 
@@ -85,7 +85,7 @@ async def test_every_tab_can_be_seen_and_clicked_where_it_is_narrow(tiny_run: Pa
         screen = await opened(pilot)
         line = screen.query_one(TabLine)
         for name in TABS:
-            screen.choose_tab(name)
+            screen.side.choose_tab(name)
             await pilot.pause()
             line.render_line(0)
             assert name in [place[2] for place in line.places]
@@ -99,13 +99,13 @@ async def test_where_no_score_is_known_rows_and_columns_are_said(tmp_path: Path,
     app = app_on(make_frames(tmp_path, "translate", [translator_frame()]), tmp_path)
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot, 9)
-        await until(pilot, lambda: screen.attention is not None)
+        await until(pilot, lambda: screen.recorded is not None)
         for _ in range(3):
-            if screen.site == "cross":
+            if screen.patterns.site == "cross":
                 break
             await pilot.press("a")
             await pilot.pause()
-        assert screen.site == "cross"
+        assert screen.patterns.site == "cross"
         await pilot.pause()
         text = " ".join(text_of(app).split())
         assert "induction" not in text

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from play_screen import opened
 from recorded import HOSTILE, app_on, append_rows, make_run
+from test_attention_bench import tasks_of
 from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
@@ -200,8 +201,8 @@ async def test_random_keys_on_a_model_break_nothing(
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
         for done in range(0, BENCH_EVENTS, BATCH):
-            if screen.job is None:
-                screen.do(Task(str(tiny_run), None, choice.choice(["the cat", "[/x]日本", "a mouse eats th"])))
+            if screen.model.wanted is None:
+                screen.model.do(Task(str(tiny_run), None, choice.choice(["the cat", "[/x]日本", "a mouse eats th"])))
             for _ in range(BATCH):
                 if choice.random() < 0.1:
                     x, y = (choice.randrange(edge) for edge in app.size)
@@ -221,7 +222,7 @@ async def test_random_keys_on_a_model_break_nothing(
                 break
             await pilot.press("escape")
         assert len(app.screen_stack) == 1
-        lanes = (screen.working, screen.looking, screen.heading, screen.asking, screen.opening, screen.beside)
+        lanes = tasks_of(screen)
         for _ in range(600):
             if all(lane.idle for lane in lanes):
                 break

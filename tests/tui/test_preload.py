@@ -61,10 +61,10 @@ async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: "attention" in app._screen_stacks)
         await settle(pilot)
-        assert not app._screen_stacks["attention"][0].visible_now
-        assert app._screen_stacks["train"][0].query_one(RunPanel).visible_now
+        for name, seen in {"attention": False, "train": True}.items():
+            assert app._screen_stacks[name][0].query_one(RunPanel).visible_now == seen
         await pilot.press("4")
-        await settle(pilot, lambda: app.screen.visible_now)
+        await settle(pilot, lambda: app.screen.query_one(RunPanel).visible_now)
 
 
 @pytest.mark.parametrize("moment", range(0, 40, 4))

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from textual import on
 from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
+from textual.worker import Worker
 
 from txlab.drawing.text import visible
 
@@ -41,6 +43,13 @@ class Panel(Widget, can_focus=False):
 
     def unseen(self) -> None:
         """Its screen has gone behind another one."""
+
+    @on(Worker.StateChanged)
+    def pass_on_failed_worker(self, event: Worker.StateChanged) -> None:
+        """Messages of workers do not bubble, and it is the screen that reports what one has failed with."""
+        report = getattr(self.screen, "report_failed_worker", None)
+        if report is not None:
+            report(event)
 
     def tell(self, sentence: str, severity: SeverityLevel = "information") -> None:
         """One line on the screen; `sentence` is data, never markup."""

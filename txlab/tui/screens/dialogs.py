@@ -116,7 +116,10 @@ class AskValue(Dialog[str]):
 
 
 class Choose(Dialog[str]):
-    """One of several, with a filter; `choices` are (value, what is said about it, chosen already)."""
+    """One of several, with a filter; `choices` are (value, what is said about it, chosen already).
+
+    free   what was typed is an answer too, where it is none of them
+    """
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -126,9 +129,9 @@ class Choose(Dialog[str]):
     ]
     ROWS = 12
 
-    def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]]) -> None:
+    def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: bool = False) -> None:
         super().__init__()
-        self.title_text, self.choices = title, list(choices)
+        self.title_text, self.choices, self.free = title, list(choices), free
         self.found = self.choices
         self.index = 0
 
@@ -172,18 +175,30 @@ class Choose(Dialog[str]):
             Content.assemble(*parts) if parts else Content.styled("nothing of that name", "$quiet")
         )
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        words = event.value.lower().split()
+    def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:
+        """Further choices have been found meanwhile."""
+        if self.is_attached:
+            self.choices += choices
+            self.filter()
+
+    def filter(self) -> None:
+        words = self.query_one(Input).value.lower().split()
         self.found = [row for row in self.choices if all(word in f"{row[0]} {row[1]}".lower() for word in words)]
-        self.index = 0
         self.draw()
+
+    def on_input_changed(self) -> None:
+        self.index = 0
+        self.filter()
 
     def action_move(self, by: int) -> None:
         self.index += by
         self.draw()
 
     def on_input_submitted(self) -> None:
-        self.dismiss(self.found[self.index][0] if self.found else None)
+        typed = self.query_one(Input).value.strip() if self.free else None
+        answer = self.found[self.index][0] if self.found else typed
+        if answer != "":
+            self.dismiss(answer)
 
     def action_leave(self) -> None:
         self.dismiss(None)

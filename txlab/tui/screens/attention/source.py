@@ -1,18 +1,20 @@
-"""What the Attention screen asks of whatever it draws, and the piece of it that is drawn now.
+"""What the Attention screen draws: the attention of one model on one text, recorded or just computed.
 
-Notable: a recorded frame and a model that one pokes at answer the same questions, so there is one screen and one
-drawing. Nobody ever hands over L × H × T² numbers: a pattern is asked for by the rows and columns that are seen and
-some around them, all heads at once only as small pictures.
+Notable: a recorded frame (recorded.py) is a pass through a model that was stored, the bench (bench.py) has one that was
+just made. Both answer the same questions, so there is one screen and one drawing. L × H × T² numbers are never handed
+over: a pattern is asked for by the rows and columns that are seen and some around them, all heads at once only as
+small pictures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from txlab.drawing.formatting import share
 from txlab.engine.explain import Explanation
 
 View = Literal["pattern", "average", "rollout"]
@@ -25,15 +27,39 @@ VIEW_WORDS = {
 SCORES = ("induction", "previous")
 # What a model's predictions are to the token at which they stand: a frame's fact "predicts".
 LEADS = {"next": "next after", "place": "in the place of", "class": "classes, by"}
-WORTH_A_NOTE = 0.3  # a head with a lower score is not called after it
+WORTH_A_NOTE = 0.3  # a head with a lower score is not labelled with it
 THUMB = 24  # rows and columns that a small picture has at most
 
 Span = tuple[int, int]  # from, to
+Edit = Mapping[str, Any]
+"""An intervention as JSON (engine/interpret/interventions.py), so that keys are answered before torch is imported."""
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """One kind of attention: its size, the tokens that look (`rows`) and those that are looked at (`columns`)."""
+
+    layers: int
+    heads: int
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    mask: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One weight: row and column of a head of a site, all counted from 0."""
+
+    site: str
+    layer: int
+    head: int
+    row: int
+    column: int
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token that may come next: as it is, its probability, and what it was before anything was switched."""
+    """A token that may come next: as it is, its probability, and what it was before the edits."""
 
     token: str
     probability: float
@@ -41,8 +67,8 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Following:
-    """What comes next after the token `after`; `kl` (nats) is by how much what is switched changed it.
+class NextTokens:
+    """What comes next after the token `after`; `kl` (nats) is by how much the edits changed it.
     `lead`: what the candidates are to that token; most often they come next after it."""
 
     after: str = ""
@@ -52,143 +78,159 @@ class Following:
 
 
 class AttentionSource(Protocol):
-    """`name` as it is shown; `sites` are the kinds of attention: "self", or "encoder", "decoder", "cross"."""
+    """Where patterns, scores, next tokens and explanations come from."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def sites(self) -> tuple[str, ...]: ...
+    def name(self) -> str:
+        """As it is shown: the run with its step, or the model."""
+        ...
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is read, as a person would type it; of a translator source and target."""
+        """What the model reads, as a person would type it; of a translator source and target."""
         ...
 
-    def instant(self, view: View) -> bool:
-        """Whether the answers lie ready: else they are asked for in a thread."""
+    @property
+    def sites(self) -> Mapping[str, AttentionSite]:
+        """The kinds of attention by name: "self", or "encoder", "decoder", "cross"."""
         ...
 
-    def shape(self, site: str) -> tuple[int, int]:
-        """Layers and heads."""
+    @property
+    def scores(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """site → name of a score → (L, H), NaN where it is undefined or not known yet."""
         ...
 
-    def rows(self, site: str) -> tuple[str, ...]:
-        """The tokens that look, as they are."""
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The interventions under which it was computed."""
         ...
 
-    def columns(self, site: str) -> tuple[str, ...]:
-        """The tokens that are looked at."""
-        ...
-
-    def mask(self, site: str) -> str: ...
-
-    def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
-        """(r, c) weights of a window; a rollout is through all layers."""
+    @property
+    def stored(self) -> bool:
+        """Whether all but a rollout is in memory; else it is asked for in a thread, and heads are formed by layers."""
         ...
 
     def thumbnails(self, site: str) -> np.ndarray:
         """(L, H, ≤ THUMB, ≤ THUMB), pooled by the maximum."""
         ...
 
-    def scores(self, site: str) -> Mapping[str, np.ndarray]:
-        """name → (L, H), NaN = undefined."""
+    def form_layer(self, site: str, layer: int) -> None:
+        """Compute the thumbnails and scores of one layer, where they are not stored."""
         ...
 
-    def marks(self, site: str, layer: int, head: int) -> Mapping[tuple[int, int], str]:
-        """Edges that a person cut (×) or opened (+)."""
+    def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
+        """(r, c) weights of a window; a rollout is through all layers."""
         ...
 
-    def following(self, site: str, row: int) -> Following: ...
+    def next_tokens(self, site: str, row: int) -> NextTokens: ...
 
-    def explain_cell(self, view: View, site: str, layer: int, head: int, row: int, column: int) -> Explanation: ...
+    def explain_cell(self, view: View, cell: Cell) -> Explanation: ...
 
     def explain_next(self, site: str, row: int, rank: int) -> Explanation: ...
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the screen wants to see: `cell` is the cursor; `place`: find where the cursor may begin in its row."""
+class WindowRequest:
+    """The part of a pattern around the cursor's `cell`; `place`: find the strongest column of its row."""
 
-    site: str
+    cell: Cell
     view: View
-    layer: int
-    head: int
     rows: Span
     columns: Span
-    row: int
     without_first: bool = False
     place: bool = False
 
 
 @dataclass(frozen=True)
-class Sight:
-    """An answer to a wish: the window of the chosen head, what is blank in it, and what comes next after the row."""
+class PatternWindow:
+    """The answer: `values` and what is `blank` in them, both (r, c), and what comes next after the cursor's row.
 
-    wish: Wish
+    sums    of whole rows without their first column, where that is left out
+    marks   {(row, column): sign} of edges that are cut (×) or allowed (+)
+    column  the strongest of the cursor's row, where that was asked for
+    """
+
+    request: WindowRequest
     values: np.ndarray
     blank: np.ndarray
     sums: np.ndarray | None = None
     marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    following: Following = field(default_factory=Following)
+    next_tokens: NextTokens = field(default_factory=NextTokens)
     column: int | None = None
 
     @property
     def at(self) -> tuple[int, int]:
-        return self.wish.rows[0], self.wish.columns[0]
+        return self.request.rows[0], self.request.columns[0]
 
 
-def sight(source: AttentionSource, wish: Wish) -> Sight:
-    """Ask a source for all that is drawn of a wish."""
-    site, view, layer, head = wish.site, wish.view, wish.layer, wish.head
-    all_columns = (0, len(source.columns(site)))
-    marks = source.marks(site, layer, head) if view == "pattern" else {}
-    sums = None
-    if wish.without_first:
-        # Whole rows, since what is summed may lie outside of what is seen.
-        band = source.pattern(view, site, layer, head, wish.rows, all_columns)
-        values = band[:, wish.columns[0] : wish.columns[1]]
-        sums = band[:, 1:].astype(np.float32).sum(-1)
+def read_window(source: AttentionSource, request: WindowRequest) -> PatternWindow:
+    """Ask a source for all that is drawn of a request."""
+    cell, view = request.cell, request.view
+    site = source.sites[cell.site]
+    everything = (0, len(site.columns))
+
+    def weights(rows: Span, columns: Span) -> np.ndarray:
+        return np.asarray(source.pattern(view, cell.site, cell.layer, cell.head, rows, columns), np.float32)
+
+    marks = edge_marks(source.edits, cell) if view == "pattern" else {}
+    sums = column = None
+    if request.without_first:  # whole rows, since what is summed may lie outside of what is seen
+        whole = weights(request.rows, everything)
+        values, sums = whole[:, slice(*request.columns)], whole[:, 1:].sum(-1)
     else:
-        values = source.pattern(view, site, layer, head, wish.rows, wish.columns)
-    column = None
-    if wish.place and all_columns[1]:
-        row = np.array(source.pattern(view, site, layer, head, (wish.row, wish.row + 1), all_columns)[0], np.float32)
-        if source.mask(site) == "causal":
-            row[wish.row + 1 :] = -1
+        values = weights(request.rows, request.columns)
+    if request.place and site.columns:
+        row = weights((cell.row, cell.row + 1), everything)[0].copy()
+        if site.mask == "causal":
+            row[cell.row + 1 :] = -1
         column = int(np.nan_to_num(row, nan=-1).argmax())
-    return Sight(
-        wish,
-        np.asarray(values, np.float32),
-        blank(source.mask(site), wish, marks),
-        sums,
-        marks,
-        source.following(site, wish.row),
-        column,
-    )
+    hidden = blank(site.mask, request, marks)
+    return PatternWindow(request, values, hidden, sums, marks, source.next_tokens(cell.site, cell.row), column)
 
 
-def blank(mask: str, wish: Wish, marks: Mapping[tuple[int, int], str]) -> np.ndarray:
+def blank(mask: str, request: WindowRequest, marks: Mapping[tuple[int, int], str]) -> np.ndarray:
     """(r, c): what may not be looked at, and the first column where it is left out."""
-    rows, columns = np.arange(*wish.rows), np.arange(*wish.columns)
+    rows, columns = np.arange(*request.rows), np.arange(*request.columns)
     hidden: np.ndarray = np.zeros((len(rows), len(columns)), dtype=bool)
     if mask == "causal":
         hidden |= columns[None] > rows[:, None]
         for row, column in marks:  # a later token that a person lets be looked at
             if row in rows and column in columns:
-                hidden[row - wish.rows[0], column - wish.columns[0]] = False
-    if wish.without_first:
+                hidden[row - request.rows[0], column - request.columns[0]] = False
+    if request.without_first:
         hidden[:, columns == 0] = True
     return hidden
 
 
-def note(scores: Mapping[str, np.ndarray], layer: int, head: int) -> str:
-    """What a head is called after: `i.91` induction, `p.85` previous token, whichever is stronger; '' below .3."""
-    from txlab.drawing.formatting import share
+def edge_marks(edits: tuple[Edit, ...], cell: Cell) -> dict[tuple[int, int], str]:
+    """Edges of the cell's head that a person cut (×) or allowed (+)."""
+    head = {"kind": "edge", "site": cell.site, "layer": cell.layer, "head": cell.head}
+    return {(edit["row"], edit["column"]): "+" if edit["allowed"] else "×" for edit in edits if concerns(edit, head)}
 
-    known = [(float(scores[name][layer, head]), name[0]) for name in SCORES if name in scores]
-    best, letter = max(((score, letter) for score, letter in known if np.isfinite(score)), default=(0.0, ""))
-    return f"{letter}{share(best)}" if best >= WORTH_A_NOTE else ""
+
+def concerns(edit: Edit, what: Edit) -> bool:
+    """Whether an edit is about what `what` names."""
+    return all(edit.get(key) == value for key, value in what.items())
+
+
+def head_notes(source: AttentionSource, site: str) -> list[list[str]]:
+    """(L, H): what stands under each head: off or its factor where it is scaled, else its strongest score, `i.91` for
+    induction, `p.85` for previous token; nothing below .3."""
+    scores, size = source.scores.get(site, {}), source.sites[site]
+    scaled = {
+        (edit["layer"], edit["head"]): f"×{edit['factor']:g}" if edit["factor"] else "off"
+        for edit in source.edits
+        if concerns(edit, {"kind": "scale-head", "site": site})
+    }
+
+    def note(layer: int, head: int) -> str:
+        known = [(float(scores[name][layer, head]), name[0]) for name in SCORES if name in scores]
+        best, letter = max(((score, letter) for score, letter in known if np.isfinite(score)), default=(0.0, ""))
+        return f"{letter}{share(best)}" if best >= WORTH_A_NOTE else ""
+
+    return [
+        [scaled.get((layer, head)) or note(layer, head) for head in range(size.heads)] for layer in range(size.layers)
+    ]
 
 
 def strongest(scores: Mapping[str, np.ndarray], name: str, count: int) -> list[tuple[int, int]]:
@@ -198,13 +240,3 @@ def strongest(scores: Mapping[str, np.ndarray], name: str, count: int) -> list[t
     flat = np.nan_to_num(scores[name], nan=-1.0).ravel()
     order = [int(index) for index in np.argsort(-flat, kind="stable")[:count] if flat[index] >= 0]
     return [divmod(index, scores[name].shape[1]) for index in order]
-
-
-def thumbs(patterns: np.ndarray) -> np.ndarray:
-    """(..., T, S) → (..., ≤ THUMB, ≤ THUMB) by the maximum over blocks; what is small enough stays as it is."""
-    for axis in (-2, -1):
-        length = patterns.shape[axis]
-        if length > THUMB:
-            edges = np.linspace(0, length, THUMB + 1).astype(np.int64)[:-1]
-            patterns = np.maximum.reduceat(patterns, edges, axis=axis)
-    return patterns

@@ -1,0 +1,407 @@
+"""The model behind the patterns: which text it reads, another model, its edits, and what it is compared with.
+
+Notable: a key only changes the *task* (which model reads what, with which edits); a thread does it, newest task first,
+and the screen changes when it is done. A task is one question with one answer, so it goes through a LatestTask and not
+through a Session, which would go on stepping. Looking at the frames of a run, the first such key opens the run's model
+at its newest checkpoint at or before the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, Protocol
+
+from textual.binding import Binding
+
+from txlab.drawing.text import fit, formula
+from txlab.tui.latest_task import Lane
+from txlab.tui.panel import Panel
+from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
+from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
+from txlab.tui.screens.attention.source import AttentionSource, Cell, Edit, concerns
+from txlab.tui.screens.dialogs import AskValue, Choose
+
+SCALE = 0.25  # how much + and − change the factor of a head
+A_TEXT, UNEDITED = "another text", "without the edits"
+NO_MODEL = "no model is open: o opens one, or choose a run in the Lab (1)"
+
+
+class ModelViewer(Protocol):
+    """The screen of a ModelPanel."""
+
+    @property
+    def source(self) -> AttentionSource | None: ...
+
+    @property
+    def cell(self) -> Cell: ...
+
+    @property
+    def comparing(self) -> bool: ...
+
+    @property
+    def chosen_edit(self) -> int | None:
+        """The edit under the cursor of their list."""
+
+    def recorded_task(self) -> Task | None:
+        """Opens the model of the run and frame that are looked at; None without a run."""
+
+    def recorded_checkpoints(self) -> tuple[int, ...]:
+        """Steps of the checkpoints of the run that is looked at."""
+
+    def begun(self, what: str) -> None:
+        """The model is at work on another "text", another "model", or "edits"."""
+
+    def model_read(self, same_text: bool) -> None:
+        """`live` is another; whether it is the same model with the same text."""
+
+    def model_left(self, sentence: str = "") -> None:
+        """No model is open any more, or yet: with a sentence, since it could not be."""
+
+    def compare(self, second: AttentionSource | None) -> None: ...
+
+
+class ModelPanel(Panel):
+    """`wanted` is what the model is to read (None: one looks at frames), `live` the newest answer."""
+
+    KEYS: ClassVar = (
+        Binding("t", "text", "text", id="attention.text"),
+        Binding("x", "switch_head", "head off", id="attention.switch-head"),
+        Binding("m", "edge", "edge", id="attention.edge"),
+        Binding("c", "compare", "compare", id="attention.compare"),
+        Binding("0", "reset", "reset", id="attention.reset"),
+        Binding("escape", "leave", "recording", id="attention.leave-bench", key_display="esc"),
+        Binding("o", "open", "open", id="attention.open"),
+        Binding("b", "block", "block", id="attention.block"),
+        Binding("p", "patch", "patch", id="attention.patch"),
+        Binding("e", "weight", "weight", id="attention.weight"),
+        Binding("E", "errata", "errata", id="attention.errata"),
+        Binding("plus,equals_sign", "scale(1)", "scale head", id="attention.scale-up", key_display="+ -"),
+        Binding("minus", "scale(-1)", "scale head down", id="attention.scale-down", show=False),
+        Binding("delete,backspace", "remove", "take back", id="attention.remove", key_display="del"),
+    )
+    DEFAULT_CSS = "ModelPanel { display: none; }"
+
+    def __init__(self, viewer: ModelViewer) -> None:
+        super().__init__()
+        self.viewer = viewer
+        self.workbench, self.second_workbench = Workbench(), Workbench()
+        self.wanted: Task | None = None
+        self.live: LiveAttention | None = None
+        self.working = Lane(self, "model", self.failed)
+        self.opening_second = Lane(self, "second model", lambda sentence: self.tell(sentence, "error"))
+
+    # The task, and what comes of it.
+
+    def base(self) -> Task | None:
+        """The task as it stands, or that of the run and frame that are looked at; without either it is said."""
+        task = self.wanted or self.viewer.recorded_task()
+        if task is None:
+            self.tell(NO_MODEL)
+        return task
+
+    def do(self, task: Task, what: str = "text") -> None:
+        """Want this of the model from now on; `what` of it is new."""
+        self.wanted = task
+        self.viewer.begun(what)
+        self.working.want(lambda _: self.workbench.read(task), self.done)
+
+    def done(self, live: LiveAttention) -> None:
+        if self.wanted is None:
+            return
+        old, self.live = self.live, live
+        # What was not said is now known: the model's own example.
+        if self.wanted == live.task and live.task.source is None:
+            self.wanted = replace(live.task, source=example_text(live.opened), target=live.opened.example_target)
+        for remark in live.remarks:
+            if old is None or remark not in old.remarks:
+                self.tell(remark)
+        if old is not None:
+            live.begin_like(old)
+        self.viewer.model_read(old is not None and old.opened is live.opened and old.text == live.text)
+
+    def failed(self, sentence: str) -> None:
+        """Back to the task before, whose picture is still there, or to the frames."""
+        self.tell(sentence, "error")
+        self.wanted = self.live.task if self.live is not None else None
+        self.viewer.model_left(sentence)
+
+    def forget(self) -> None:
+        """No model any more."""
+        self.wanted = self.live = None
+        self.working.forget()
+        self.opening_second.forget()
+
+    def leave(self) -> None:
+        """Back to what was recorded."""
+        if self.wanted is not None:
+            self.wanted = self.live = None
+            self.working.forget()
+            self.viewer.model_left()
+
+    def with_model(self, then: Callable[[LiveAttention], Any]) -> None:
+        """Do something with the open model; opened first where one looks at frames."""
+        if self.live is not None:
+            then(self.live)
+            return
+        task = self.base()
+        if task is not None:
+            self.wanted = task
+
+            def opened(live: LiveAttention) -> None:
+                self.done(live)
+                then(live)
+
+            self.working.want(lambda _: self.workbench.read(task), opened)
+
+    # A text, a model.
+
+    def action_text(self) -> None:
+        """Type what the model reads; of a translator the source, then the target, of BERT a second text, if any."""
+        task, source = self.base(), self.viewer.source
+        if task is None:
+            return
+        translates = source is not None and "cross" in source.sites
+
+        def ask_target(text: str | None) -> None:
+            if text is None:
+                return
+            if translates:
+                title, about = "The target, as far as it is written", "The decoder reads it and predicts on."
+            elif self.live is not None and self.live.opened.reads_pairs:
+                about = "Behind the first, with what separates a pair; nothing = one text alone."
+                title = "A second text"
+            else:
+                self.do(replace(task, source=text, target=None))
+                return
+            self.app.push_screen(
+                AskValue(title, about, task.target or ""),
+                lambda target: self.do(replace(task, source=text, target=target)) if target is not None else None,
+            )
+
+        about = "Enter reads it with the model. The edits stay where they can."
+        self.app.push_screen(AskValue("A text for the model", about, one_line(task.source or "")), ask_target)
+
+    def action_open(self) -> None:
+        """Another model by its name: a run, a checkpoint, a folder with weights."""
+        root = self.app.root  # type: ignore[attr-defined]
+
+        def opened(name: str | None) -> None:
+            if name == RECORDING:
+                self.leave()
+            elif name is not None:
+                text = self.wanted.source if self.wanted is not None else None
+                self.do(Task(name, None, text, root=root), "model")
+
+        frames = self.viewer.recorded_task()
+        recorded = self.wanted is not None and frames is not None and frames.source is not None
+        dialog = open_dialog(recorded)
+        self.app.push_screen(dialog, opened)
+        self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+
+    def action_leave(self) -> None:
+        if self.wanted is None and self.viewer.comparing:
+            self.viewer.compare(None)
+        self.leave()
+
+    # Edits.
+
+    def edit(self, change: Callable[[tuple[Edit, ...]], tuple[Edit, ...]], **other: Any) -> None:
+        task = self.base()
+        if task is not None:
+            self.do(replace(task, edits=change(task.edits), **other), "edits")
+
+    def toggle(self, what: Edit, value: Edit) -> None:
+        """Make the edit that `what` names, with `value` in it; take it back if it is there."""
+        self.edit(lambda edits: put(edits, what, None if find(edits, what) else value))
+
+    def looking(self, what: str) -> bool:
+        """Whether there is anything to edit; else it is said."""
+        if self.viewer.source is None:
+            self.tell(f"There is no {what} here yet.")
+        return self.viewer.source is not None
+
+    def action_switch_head(self) -> None:
+        """The chosen head off; again: back on."""
+        self.scale_head(lambda factor: 0.0 if factor == 1.0 else 1.0)
+
+    def action_scale(self, by: int) -> None:
+        """What the chosen head adds, counted a quarter more or less."""
+        self.scale_head(lambda factor: factor + by * SCALE)
+
+    def scale_head(self, change: Callable[[float], float]) -> None:
+        if not self.looking("head"):
+            return
+        cell = self.viewer.cell
+        head = {"kind": "scale-head", "site": cell.site, "layer": cell.layer, "head": cell.head}
+
+        def changed(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+            known = find(edits, head)
+            factor = change(known["factor"] if known is not None else 1.0)
+            return put(edits, head, {"factor": factor} if factor != 1.0 else None)
+
+        self.edit(changed)
+
+    def action_edge(self) -> None:
+        """Cut the edge under the cursor in the chosen head, or allow it where the mask forbids it; again: as it was."""
+        source, cell = self.viewer.source, self.viewer.cell
+        if source is not None and self.looking("edge"):
+            forbidden = source.sites[cell.site].mask == "causal" and cell.column > cell.row
+            self.toggle({"kind": "edge", **asdict(cell)}, {"allowed": forbidden})
+
+    def action_block(self) -> None:
+        """Choose which branch of the chosen layer is switched off, or back on."""
+        if not self.looking("block"):
+            return
+        cell, edits = self.viewer.cell, self.wanted.edits if self.wanted is not None else ()
+        site = cell.site if cell.site != "cross" else "decoder"
+        branches = {
+            part: {"kind": "scale-block", "site": site, "layer": cell.layer, "part": part}
+            for part in ("attention", *(["cross"] if site == "decoder" else []), "feed_forward")
+        }
+        rows = [
+            (part, "is off: enter switches it back on" if find(edits, branch) else "", find(edits, branch) is not None)
+            for part, branch in branches.items()
+        ]
+        self.app.push_screen(
+            Choose(f"Switch off in block {cell.layer + 1}", rows),
+            lambda part: self.toggle(branches[part], {"factor": 0.0}) if part in branches else None,
+        )
+
+    def action_weight(self) -> None:
+        def changed(edit: Edit | None) -> None:
+            if edit is not None:
+                self.edit(lambda edits: (*edits, edit))
+
+        if self.looking("model"):
+            self.with_model(lambda live: self.app.push_screen(EditWeightScreen(live.opened), changed))
+
+    def action_errata(self) -> None:
+        """Read the model as one of the lecture texts writes it wrongly."""
+
+        def choose(live: LiveAttention) -> None:
+            from txlab.engine.transformer.variants import VARIANTS, unfit
+
+            edits = self.wanted.edits if self.wanted is not None else ()
+            ascii, rows = bool(getattr(self.app, "ascii", False)), []
+            for name, variant in VARIANTS.items():
+                why_not = unfit(name, live.opened.model)
+                about = f"not here: {why_not}" if why_not else f"{variant.math}  {variant.says}"
+                about = fit(formula(about, ascii), 40, ellipsis="~" if ascii else "…")
+                rows.append((name, about, find(edits, {"kind": "erratum", "name": name}) is not None))
+            self.app.push_screen(
+                Choose("Read it as written (errata)", rows),
+                lambda name: self.toggle({"kind": "erratum", "name": name}, {}) if name is not None else None,
+            )
+
+        self.with_model(choose)
+
+    def action_patch(self) -> None:
+        """Give a position what a second text has there: which text, which place."""
+        cell = self.viewer.cell
+        layer, name = cell.layer + 1, f"{cell.layer + 1}.{cell.head + 1}"
+
+        def place(live: LiveAttention, second: str) -> None:
+            site = live.cache.sites[cell.site]
+            block, attention = site.block(cell.layer), site.at(cell.layer)
+            places = {
+                f"what enters block {layer}": (f"{block}.enter", None),
+                f"what head {name} says": (f"{attention}.heads", cell.head),
+                f"what attention {layer} adds": (f"{attention}.out", None),
+                f"what feed-forward {layer} adds": (f"{block}.feed_forward.out", None),
+                f"what leaves block {layer}": (f"{block}.leave", None),
+            }
+
+            def chosen(what: str | None) -> None:
+                if what in places:
+                    where, head = places[what]
+                    patch = {"kind": "patch", "place": where, "position": cell.row, "from_position": None, "head": head}
+                    self.edit(lambda edits: (*edits, patch), second=second)
+
+            rows = [(what, where, False) for what, (where, _) in places.items()]
+            self.app.push_screen(Choose(f"Patch position {cell.row} from the second text", rows), chosen)
+
+        def ask(live: LiveAttention) -> None:
+            start = live.task.second or live.task.source or ""
+            about = "The row of the cursor gets what this text has at the same position."
+            self.app.push_screen(
+                AskValue("A second text to patch from", about, one_line(start)),
+                lambda second: place(live, second) if second else None,
+            )
+
+        self.with_model(ask)
+
+    def action_reset(self) -> None:
+        """No edits any more."""
+        if self.wanted is not None and self.wanted.edits:
+            self.do(replace(self.wanted, edits=()))
+
+    def action_remove(self) -> None:
+        """Take back the edit under the cursor of the list, or the newest."""
+        if self.wanted is not None and self.wanted.edits:
+            chosen = self.viewer.chosen_edit
+            at = chosen if chosen is not None else len(self.wanted.edits) - 1
+            self.do(replace(self.wanted, edits=(*self.wanted.edits[:at], *self.wanted.edits[at + 1 :])))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that would do nothing are not offered."""
+        if action in ("reset", "remove"):
+            return self.wanted is not None and bool(self.wanted.edits)
+        return action != "leave" or self.wanted is not None or self.viewer.comparing
+
+    # A second source beside the first.
+
+    def action_compare(self) -> None:
+        """Choose what is put beside it; while something is, take it away again."""
+        if self.viewer.comparing:
+            self.viewer.compare(None)
+            return
+        task = self.wanted or self.viewer.recorded_task()
+        if task is None or self.viewer.source is None:
+            self.tell("There is nothing here yet to compare.")
+            return
+        opened = self.live.opened if self.live is not None else None
+        steps = opened.steps if opened is not None else self.viewer.recorded_checkpoints()
+        here = opened.step if opened is not None else None
+        if task.at is None and here is not None:
+            task = replace(task, at=here)
+        offered = {A_TEXT: ("read by the same model", task)}
+        if task.edits:
+            offered[UNEDITED] = ("the same text and model", replace(task, edits=()))
+        for step in sorted(steps, reverse=True):
+            if step != here:
+                offered[f"checkpoint {step}"] = ("the same text", replace(task, at=step))
+
+        def beside(second: Task) -> None:
+            self.opening_second.want(lambda _: self.second_workbench.read(second), self.viewer.compare)
+
+        def chosen(what: str | None) -> None:
+            if what == A_TEXT:
+                self.app.push_screen(
+                    AskValue("A second text", "Its pattern stands beside the first.", one_line(task.source or "")),
+                    lambda text: beside(replace(task, source=text)) if text else None,
+                )
+            elif what is not None:
+                beside(offered[what][1])
+
+        choices = [(name, about, False) for name, (about, _) in offered.items()]
+        self.app.push_screen(Choose("Put beside it", choices), chosen)
+
+
+def find(edits: tuple[Edit, ...], what: Edit) -> Edit | None:
+    """The edit that is about what `what` names."""
+    return next((edit for edit in edits if concerns(edit, what)), None)
+
+
+def put(edits: tuple[Edit, ...], what: Edit, value: Edit | None) -> tuple[Edit, ...]:
+    """With `value` for what `what` names, in its old place or at the end; None takes it out."""
+    made = () if value is None else ({**what, **value},)
+    for at, edit in enumerate(edits):
+        if concerns(edit, what):
+            return (*edits[:at], *made, *edits[at + 1 :])
+    return (*edits, *made)
+
+
+def one_line(text: str) -> str:
+    """A text in the one line of a dialog."""
+    return text.replace("\n", " ")

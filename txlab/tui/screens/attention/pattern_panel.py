@@ -1,0 +1,363 @@
+"""The patterns: every head small, the chosen one large under a cursor, and beside it a second one with the difference.
+
+Notable: what is in memory is drawn at once; what a model has to be asked for comes from a thread, newest request first,
+and what is on the screen stays until the answer is there. A second source is asked for the same window as the first;
+cells that only one of them has are blank in the difference, which is drawn by its size with its sign in the cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.widget import Widget
+
+from txlab.drawing.formatting import share
+from txlab.drawing.text import visible
+from txlab.engine.explain import Explanation
+from txlab.tui.latest_task import Lane
+from txlab.tui.panel import Panel
+from txlab.tui.screens.attention.source import (
+    SCORES,
+    VIEW_WORDS,
+    VIEWS,
+    AttentionSource,
+    Cell,
+    NextTokens,
+    PatternWindow,
+    View,
+    WindowRequest,
+    head_notes,
+    read_window,
+)
+from txlab.tui.theme import plain_signs
+from txlab.tui.widgets.heatmap import Heatmap
+from txlab.tui.widgets.terminal import is_ascii, is_dark
+from txlab.tui.widgets.thumbnails import Thumbnails
+
+
+class PatternViewer(Protocol):
+    """The screen of a PatternPanel."""
+
+    def looked_at(self, change: str) -> None:
+        """What is shown has changed: "cell", "head", "scores" (of more heads), or "window" (what was asked for)."""
+
+
+class PatternPanel(Panel):
+    """Shows an AttentionSource; `beside` is what stands at the right of the patterns."""
+
+    KEYS: ClassVar = (
+        Binding("h", "head(0, -1)", "head", id="attention.previous-head", key_display="h l"),
+        Binding("l", "head(0, 1)", "next head", id="attention.next-head", show=False),
+        Binding("j", "head(1, 0)", "layer", id="attention.next-layer", key_display="j k"),
+        Binding("k", "head(-1, 0)", "layer above", id="attention.previous-layer", show=False),
+        Binding("a", "site", "site", id="attention.site"),
+        Binding("v", "view", "view", id="attention.view"),
+        Binding("f", "first", "first token", id="attention.first-token"),
+        Binding("n", "numbers", "numbers", id="attention.numbers"),
+    )
+
+    def __init__(self, viewer: PatternViewer, beside: Widget) -> None:
+        super().__init__(id="panels")
+        self.viewer, self.beside = viewer, beside
+        self.heads = Thumbnails(id="heads")
+        self.pattern, self.other, self.difference = (Heatmap(id=name) for name in ("pattern", "other", "difference"))
+        self.source: AttentionSource | None = None
+        self.second: AttentionSource | None = None  # what the first is compared with
+        self.second_window: PatternWindow | None = None
+        self.next_tokens = NextTokens()
+        self.wanted_site = ""
+        self.view: View = VIEWS[0]
+        self.without_first = False
+        self.placed = False  # whether the cursor has been put somewhere in what is looked at
+        self.placing = False  # whether the next answer says where
+        self.reading, self.forming, self.reading_second = (
+            Lane(self, name, lambda sentence: self.tell(sentence, "error")) for name in ("window", "heads", "second")
+        )
+
+    def compose(self) -> ComposeResult:
+        yield from (self.heads, self.pattern, self.other, self.difference, self.beside)
+
+    @property
+    def site(self) -> str:
+        """The kind of attention that is looked at: the one that was chosen, where the source has it, else its first."""
+        if self.source is None or self.wanted_site in self.source.sites:
+            return self.wanted_site
+        return next(iter(self.source.sites))
+
+    @property
+    def cell(self) -> Cell:
+        """What is under the cursor."""
+        return Cell(self.site, *self.heads.chosen, *self.pattern.cursor)
+
+    # A source comes.
+
+    def show(self, source: AttentionSource) -> None:
+        """Look at a source, which may be the one that is shown, or the same with other edits."""
+        self.source = source
+        site = source.sites[self.site]
+        self.show_heads()
+        self.pattern.expect(site.rows, site.columns)
+        if not self.placed:
+            self.placed = self.placing = True
+            self.pattern.move_to(len(site.rows) - 1, 0)
+        self.want_window()
+        self.want_heads()
+
+    def forget(self) -> None:
+        """Something else will be looked at: nothing that was asked of the old source is wanted any more."""
+        for lane in (self.reading, self.forming):
+            lane.forget()
+        self.placed, self.next_tokens, self.view = False, NextTokens(), VIEWS[0]
+
+    def show_heads(self) -> None:
+        if self.source is not None:
+            self.heads.set_patterns(self.source.thumbnails(self.site), head_notes(self.source, self.site))
+
+    def want_heads(self) -> None:
+        """A model forms every head once, layer by layer, and each is shown as it comes."""
+        source, site = self.source, self.site
+        if source is None or source.stored:
+            self.forming.forget()
+            return
+
+        def work(lane: Lane) -> None:
+            for layer in range(source.sites[site].layers):
+                if lane.late:
+                    return
+                source.form_layer(site, layer)
+                lane.say(self.layer_formed, source)
+
+        self.forming.want(work, lambda _: None)
+
+    def layer_formed(self, source: AttentionSource) -> None:
+        if source is self.source:
+            self.show_heads()
+            self.viewer.looked_at("scores")
+
+    # The window that is seen.
+
+    def want_window(self) -> None:
+        source = self.source
+        if source is None:
+            return
+        request = WindowRequest(self.cell, self.view, *self.pattern.wanted, self.without_first, self.placing)
+        if self.instant:
+            self.reading.forget()
+            self.show_window(source, read_window(source, request))
+        else:
+            self.reading.want(lambda _: read_window(source, request), lambda found: self.show_window(source, found))
+
+    @property
+    def instant(self) -> bool:
+        """Whether the answers are in memory; a rollout is computed in any case."""
+        return self.source is not None and self.source.stored and self.view != "rollout"
+
+    def show_window(self, source: AttentionSource, found: PatternWindow) -> None:
+        cell = found.request.cell
+        if source is not self.source or cell.site != self.site:
+            return
+        draw(self.pattern, source, found)
+        self.next_tokens = found.next_tokens
+        if found.column is not None and self.placing:
+            self.placing = False
+            if self.pattern.cursor == (cell.row, 0):  # else the person was faster
+                self.pattern.move_to(cell.row, found.column)
+        self.pattern.ask()
+        self.viewer.looked_at("window")
+        self.want_second(found)
+
+    @on(Heatmap.Wanted, "#pattern")
+    def another_window(self) -> None:
+        self.want_window()
+
+    @on(Heatmap.CursorMoved, "#pattern")
+    def cursor_moved(self) -> None:
+        if self.source is None:
+            return
+        if self.instant:
+            self.next_tokens = self.source.next_tokens(self.site, self.pattern.cursor[0])
+        else:
+            self.want_window()
+        if self.second is not None:
+            self.follow_first()
+        self.viewer.looked_at("cell")
+
+    @on(Thumbnails.Selected)
+    def head_chosen(self) -> None:
+        self.want_window()
+        self.viewer.looked_at("head")
+
+    # A second source beside the first.
+
+    def compare(self, second: AttentionSource | None) -> None:
+        """Put a second source beside the first; None takes it away."""
+        self.second = second
+        self.screen.set_class(second is not None, "-comparing")
+        if second is not None:
+            self.call_after_refresh(self.want_window)
+        else:
+            self.second_window = None
+            self.reading_second.forget()
+
+    def want_second(self, first: PatternWindow) -> None:
+        """The second source's part of what is drawn of the first."""
+        second, request = self.second, first.request
+        if second is None or request.cell.site not in second.sites:
+            return
+        site = second.sites[request.cell.site]
+        many_rows, many_columns = len(site.rows), len(site.columns)
+        cell = replace(
+            request.cell,
+            layer=min(request.cell.layer, site.layers - 1),
+            head=min(request.cell.head, site.heads - 1),
+            row=min(request.cell.row, many_rows - 1),
+        )
+        rows = min(request.rows[0], many_rows), min(request.rows[1], many_rows)
+        columns = min(request.columns[0], many_columns), min(request.columns[1], many_columns)
+        if rows[0] < rows[1] and columns[0] < columns[1]:
+            same = replace(request, cell=cell, rows=rows, columns=columns, place=False)
+            self.reading_second.want(
+                lambda _: read_window(second, same), lambda found: self.show_second(second, first, found)
+            )
+
+    def show_second(self, second: AttentionSource, first: PatternWindow, found: PatternWindow) -> None:
+        source, name = self.source, found.request.cell.site
+        if source is None or second is not self.second or name not in source.sites:
+            return
+        draw(self.other, second, found)
+        high, wide = (min(a, b) for a, b in zip(first.values.shape, found.values.shape, strict=True))
+        difference = found.values[:high, :wide] - first.values[:high, :wide]
+        hidden = first.blank[:high, :wide] & found.blank[:high, :wide]
+        one, two = source.sites[name], second.sites[name]
+        rows, columns = pairs(one.rows, two.rows), pairs(one.columns, two.columns)
+        self.difference.set_values(difference, rows, columns, hidden, at=first.at, signed=True)
+        self.second_window = found
+        self.follow_first()
+        self.viewer.looked_at("window")
+
+    def follow_first(self) -> None:
+        """One cursor for all three."""
+        for heatmap in (self.other, self.difference):
+            heatmap.move_to(*self.pattern.cursor)
+
+    @on(Heatmap.CursorMoved, "#other, #difference")
+    def first_follows(self, event: Heatmap.CursorMoved) -> None:
+        if self.second is not None and event.heatmap.has_focus:
+            self.pattern.move_to(event.row, event.column)
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One kind of attention leaves no choice."""
+        return action != "site" or (self.source is not None and len(self.source.sites) > 1)
+
+    def action_head(self, down: int, right: int) -> None:
+        if down:
+            self.heads.choose(self.heads.chosen[0] + down, self.heads.chosen[1])
+        else:
+            self.heads.next_head(right)
+
+    def action_site(self) -> None:
+        if self.source is not None and len(self.source.sites) > 1:
+            names = list(self.source.sites)
+            self.wanted_site = names[(names.index(self.site) + 1) % len(names)]
+            self.placed = False
+            self.show(self.source)
+            self.viewer.looked_at("site")
+
+    def action_view(self) -> None:
+        self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+        self.want_window()
+        self.viewer.looked_at("window")
+
+    def action_first(self) -> None:
+        """Leave out the first token, where heads rest that have nothing to look at; the weights stay as they are."""
+        self.without_first = not self.without_first
+        self.want_window()
+        self.viewer.looked_at("window")
+
+    def action_numbers(self) -> None:
+        for heatmap in (self.pattern, self.other, self.difference):
+            heatmap.numbers = not heatmap.numbers
+
+    def question(self) -> Callable[[], Explanation] | None:
+        """What `w` asks about: the weight under the cursor."""
+        source, view, cell = self.source, self.view, self.cell
+        if self.second is not None and self.other.has_focus and cell.site in self.second.sites:
+            row, column = self.other.cursor
+            source, cell = self.second, replace(cell, row=row, column=column)
+        return None if source is None else lambda: source.explain_cell(view, cell)
+
+    # What is said and saved of it.
+
+    def words(self) -> tuple[str, str, str, str]:
+        """For the line above: texts, names, mask and view, head; comparing, the weights under the one cursor."""
+        source, second, ascii = self.source, self.second, is_ascii(self)
+        if source is None:
+            return "", "", "", ""
+        cell, dot = self.cell, " - " if ascii else " · "
+        head = f"head {cell.layer + 1}.{cell.head + 1}"
+        if second is not None:
+            texts = " | ".join(dict.fromkeys(quoted(each, ascii) for each in (source, second)))
+            names = " | ".join(dict.fromkeys([source.name, second.name]))
+            weights = [heatmap.weight for heatmap in (self.pattern, self.other, self.difference)]
+            first, other, between = (share(weight) if np.isfinite(weight) else "-" for weight in weights)
+            said = plain_signs(f"{head}   {first} | {other}  differ by {between}", ascii)
+            return texts, visible(names, ascii), "", said
+        scores = source.scores.get(cell.site, {})
+        known = [(name, float(scores[name][cell.layer, cell.head])) for name in SCORES if name in scores]
+        said = dot.join([head, *(f"{name} {share(score)}" for name, score in known if np.isfinite(score))])
+        kind = "" if len(source.sites) == 1 else cell.site
+        view = VIEW_WORDS[self.view] + (", first token left out" if self.without_first else "")
+        mask = dot.join(part for part in (kind, visible(source.sites[cell.site].mask, ascii), view) if part)
+        return quoted(source, ascii), visible(source.name, ascii), mask, said
+
+    def save_picture(self, path: Path) -> None:
+        """The chosen head as PNG and SVG, drawn in a thread."""
+        source, view, cell = self.source, self.view, self.cell
+        if source is None:
+            return
+        theme, site = "dark" if is_dark(self) else "light", source.sites[cell.site]
+
+        def save() -> None:
+            from txlab.drawing.picture import draw_attention
+
+            everything = (0, len(site.rows)), (0, len(site.columns))
+            weights = source.pattern(view, cell.site, cell.layer, cell.head, *everything)
+            kind = "" if len(source.sites) == 1 else f"{cell.site} "
+            for where in (path, path.with_name(f"{path.stem}-head.svg")):
+                draw_attention(
+                    weights,
+                    where,
+                    queries=site.rows,
+                    keys=site.columns,
+                    title=f"{source.name}, {kind}head {cell.layer + 1}.{cell.head + 1}",
+                    causal=site.mask == "causal",
+                    theme=theme,  # type: ignore[arg-type]
+                )
+            self.app.call_from_thread(self.tell, f"picture saved: {path}")
+
+        self.run_worker(save, thread=True, group="picture", exit_on_error=False)
+
+
+def draw(heatmap: Heatmap, source: AttentionSource, found: PatternWindow) -> None:
+    site = source.sites[found.request.cell.site]
+    heatmap.set_values(found.values, site.rows, site.columns, found.blank, found.sums, at=found.at, marks=found.marks)
+
+
+def quoted(source: AttentionSource, ascii: bool) -> str:
+    """The text; of a translator what becomes what, of a pair both."""
+    between = (" -> " if ascii else " → ") if "cross" in source.sites else " + "
+    return between.join(f'"{visible(text, ascii)}"' for text in source.texts)
+
+
+def pairs(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels of what both have: one where they agree, both where they do not."""
+    return tuple(a if a == b else f"{a}|{b}" for a, b in zip(first, second, strict=False))

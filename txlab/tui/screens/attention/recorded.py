@@ -1,0 +1,268 @@
+"""A recorded frame as a source of the Attention screen: patterns, labels, scores and next tokens, read in a thread.
+
+Notable: any program may record frames (three lines in somebody else's loop), so nothing about them is taken for
+granted: patterns of fewer dimensions are those of one layer or head, and what does not fit together is left out. Only
+the tensors that are drawn are read; queries and keys wait until somebody asks why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from txlab.drawing.formatting import count
+from txlab.engine.explain import Explanation
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.runs.reader import RunReader
+from txlab.tui.run_summary import scenario_name
+from txlab.tui.screens.attention.source import (
+    LEADS,
+    SCORES,
+    THUMB,
+    AttentionSite,
+    Candidate,
+    Cell,
+    NextTokens,
+    Span,
+    View,
+)
+
+# Site of a model → the prefix of its tensors in a frame, and the names of the tokens of its rows and columns.
+FRAME_NAMES = {
+    "self": ("attention", "probe", "probe"),
+    "encoder": ("encoder", "source", "source"),
+    "decoder": ("decoder", "target", "target"),
+    "cross": ("cross", "target", "source"),
+}
+DRAWN = (
+    "next/probability",
+    *(f"{prefix}/{name}" for prefix, _, _ in FRAME_NAMES.values() for name in ("pattern", *SCORES)),
+)
+
+
+@dataclass(frozen=True)
+class RecordedAttention:
+    """One frame (an AttentionSource).
+
+    patterns          site → (L, H, T, S)
+    next_probability  (T, k), with `next_tokens` of T · k; None where the frame has none that fit
+    folder            of the run's frames, for questions that need more than what is drawn
+    """
+
+    step: int
+    sites: dict[str, AttentionSite]
+    patterns: dict[str, np.ndarray]
+    scores: dict[str, dict[str, np.ndarray]]
+    texts: tuple[str, ...] = ()
+    next_probability: np.ndarray | None = None
+    candidates: tuple[str, ...] = ()
+    lead: str = LEADS["next"]
+    run: str = ""
+    folder: Path = field(default_factory=Path)
+    edits: tuple[()] = ()
+    stored: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.run} @ {count(self.step)}"
+
+    def thumbnails(self, site: str) -> np.ndarray:
+        small = self.patterns[site]
+        for axis in (-2, -1):
+            if small.shape[axis] > THUMB:
+                edges = np.linspace(0, small.shape[axis], THUMB + 1).astype(np.int64)[:-1]
+                small = np.maximum.reduceat(small, edges, axis=axis)
+        return small
+
+    def form_layer(self, site: str, layer: int) -> None:
+        """Every layer is stored."""
+
+    def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
+        whole, window = self.patterns[site], (slice(*rows), slice(*columns))
+        if view == "pattern":
+            return np.asarray(whole[layer, head][window])
+        if view == "average":
+            return np.asarray(whole[layer][:, window[0], window[1]].astype(np.float32).mean(0))
+        import torch
+
+        from txlab.engine.interpret.activation_cache import half_step
+
+        if whole.shape[-1] != whole.shape[-2]:
+            raise LabError("a rollout follows tokens through layers; cross-attention looks at another text (a: site)")
+        reached = torch.eye(whole.shape[-1])
+        for average in torch.from_numpy(whole.astype(np.float32).mean(1)):  # (T, T)
+            reached = half_step(average, reached)
+        return reached[window].numpy()
+
+    def predicting(self, site: str, row: int) -> int:
+        """The row that predicts: an encoder's tokens are followed by nothing, so there it is the target's last one."""
+        return row if site != "encoder" else len(self.next_probability) - 1 if self.next_probability is not None else 0
+
+    def next_tokens(self, site: str, row: int) -> NextTokens:
+        row = self.predicting(site, row)
+        if self.next_probability is None or row >= len(self.next_probability):
+            return NextTokens()
+        many = self.next_probability.shape[1]
+        names = self.candidates[row * many : (row + 1) * many]
+        found = zip(names, self.next_probability[row], strict=False)
+        stream = self.sites.get("decoder", next(iter(self.sites.values())))
+        after = stream.rows[row] if row < len(stream.rows) else ""
+        return NextTokens(after, tuple(Candidate(name, float(p)) for name, p in found), lead=self.lead)
+
+    def explain_cell(self, view: View, cell: Cell) -> Explanation:
+        """From the very queries and keys of the frame, which are read for it."""
+        if view != "pattern":
+            raise LabError(f"a frame explains the cells of a head; for {view}, type a text (t) to open the model")
+        prefix, index = FRAME_NAMES[cell.site][0], (cell.layer, cell.head, cell.row, cell.column)
+        names = [f"{prefix}/{name}" for name in ("pattern", "query", "key")]
+        frame = self.read(names)
+        if cell.site == "self":
+            from txlab.experiments.learning.explanations import explain_attention
+
+            return explain_attention(frame, names[0], index)
+        import torch
+
+        from txlab.engine.transformer.attention import CAUSAL, NO_MASK, explain_weight
+
+        for name in names[1:]:
+            if name not in frame.tensors:
+                raise LabError(f"this frame was recorded without {name}, from which the weight is explained")
+        q, k = (torch.from_numpy(np.array(frame.tensors[name][index[:2]], dtype=np.float32)) for name in names[1:])
+        site = self.sites[cell.site]
+        return explain_weight(q, k, CAUSAL if site.mask == "causal" else NO_MASK, cell.row, cell.column, site.columns)
+
+    def explain_next(self, site: str, row: int, rank: int) -> Explanation:
+        from txlab.experiments.learning.explanations import explain_attention
+
+        return explain_attention(
+            self.read(["next/probability"]), "next/probability", (self.predicting(site, row), rank)
+        )
+
+    def read(self, names: Sequence[str]) -> Frame:
+        from txlab.runs.frames import FrameIndex
+
+        return FrameIndex(self.folder).read(self.step, names=names)  # one of its own: the reader's has its thread
+
+
+def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> RecordedAttention | None:
+    """What can be drawn of a frame; None if it holds no pattern."""
+    sites: dict[str, AttentionSite] = {}
+    patterns: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, np.ndarray]] = {}
+    for name, (prefix, of_rows, of_columns) in FRAME_NAMES.items():
+        pattern = np.asarray(frame.tensors.get(f"{prefix}/pattern", ()))
+        if pattern.ndim < 2 or pattern.ndim > 4 or not pattern.size or pattern.dtype.kind not in "fiu":
+            continue
+        patterns[name] = pattern = pattern.reshape((1,) * (4 - pattern.ndim) + pattern.shape)
+        layers, heads, queries, keys = pattern.shape
+        mask = {"encoder": "none", "cross": "none", "decoder": "causal"}.get(name, str(frame.facts.get("mask", "")))
+        rows, columns = labels(frame.tokens.get(of_rows, ()), queries), labels(frame.tokens.get(of_columns, ()), keys)
+        sites[name] = AttentionSite(layers, heads, rows, columns, "" if mask == "causal" and queries != keys else mask)
+        known = {score: frame.tensors.get(f"{prefix}/{score}") for score in SCORES}
+        scores[name] = {
+            score: np.asarray(array, dtype=np.float32)
+            for score, array in known.items()
+            if array is not None and np.shape(array) == (layers, heads)
+        }
+    if not sites:
+        return None
+    after = frame.tensors.get("next/probability")
+    tokens = tuple(frame.tokens.get("next", ()))
+    fits = after is not None and np.ndim(after) == 2 and np.size(after) == len(tokens)
+    return RecordedAttention(
+        frame.step,
+        sites,
+        patterns,
+        scores,
+        texts_of(frame, sites),
+        np.asarray(after, dtype=np.float32) if fits else None,
+        tokens if fits else (),
+        LEADS.get(str(frame.facts.get("predicts")), LEADS["next"]),
+        run,
+        folder,
+    )
+
+
+def labels(texts: Sequence[str], count: int) -> tuple[str, ...]:
+    """The texts if there is one for each, else the places, from 1 on."""
+    return tuple(texts) if len(texts) == count else tuple(str(place + 1) for place in range(count))
+
+
+def texts_of(frame: Frame, sites: Mapping[str, AttentionSite]) -> tuple[str, ...]:
+    """The texts that a frame gives, else its tokens strung together, which is the text where tokens are its pieces."""
+    if "cross" in sites:
+        both = {"source": sites["cross"].columns, "target": sites["cross"].rows}
+    else:
+        both = {"probe": next(iter(sites.values())).rows}
+    return tuple(frame.texts.get(name, "".join(tokens)) for name, tokens in both.items())
+
+
+# Reading a run.
+
+
+@dataclass(frozen=True)
+class FrameReading:
+    """The state of a run, and the frame to draw (None: what is drawn already); `trouble`: why there is nothing to."""
+
+    steps: np.ndarray
+    edge: int
+    total: int
+    status: str
+    checkpoints: np.ndarray
+    attention: RecordedAttention | None = None
+    trouble: tuple[str, ...] = ()
+
+
+def read_frame(reader: RunReader, at: int | None, drawn: tuple[int, int] | None) -> FrameReading:
+    """Read the frame at or before `at` (None: the newest). `drawn` is the step that is on the screen and how many
+    frames there were then: where nothing has changed the frame is not read again."""
+    info, frames = reader.info, reader.frames
+    steps = np.asarray(frames.steps, dtype=np.int64)
+    edge = max(info.step, reader.state.step or 0)
+    checkpoints = np.array([int(row["step"]) for row in reader.rows("checkpoint")], dtype=np.int64)
+    found = FrameReading(steps, edge, info.steps, reader.state.status, checkpoints)
+    if not len(steps):
+        return replace(found, trouble=no_frames(reader))
+    index = len(steps) - 1 if at is None else max(0, int(np.searchsorted(steps, at, side="right")) - 1)
+    step = int(steps[index])
+    if drawn == (step, len(steps)):
+        return found
+    run = scenario_name(reader.directory.path, info.scenario)
+    attention = attention_of(frames.read(step, names=DRAWN), run, reader.directory.frames)
+    if attention is None:
+        return replace(found, trouble=no_pattern(reader, step))
+    return replace(found, attention=attention)
+
+
+def no_frames(reader: RunReader) -> tuple[str, ...]:
+    """Why there is nothing to see, and what to do."""
+    info = reader.info
+    every = reader.scenario.get("record", {}).get("frame_every")
+    if reader.state.status in ("running", "paused", "created") and every != 0:
+        wait = f"The next frame comes within {every} steps." if isinstance(every, int) else "The first is on its way."
+        return (f"{info.name} has recorded no frame yet.", wait)
+    return (
+        f"{info.name} has recorded no frames, so there is no attention to look at.",
+        "",
+        "A scenario records one every so many steps:",
+        f"  txlab run {info.scenario or 'SCENARIO'} --set record.frame_every=10",
+        "",
+        "and so does any loop of your own:",
+        '  run = txlab.record("mine")',
+        '  run.frame(step, tensors={"attention/pattern": p}, tokens={"probe": words})',
+    )
+
+
+def no_pattern(reader: RunReader, step: int) -> tuple[str, ...]:
+    held = sorted(reader.frames.read(step).tensors)
+    return (
+        f"The frames of {reader.info.name} hold no attention pattern.",
+        f"They hold: {', '.join(held) or 'nothing'}.",
+        "",
+        'To be seen here a frame needs "attention/pattern" of shape (layers, heads, T, T)',
+        'and, for the labels, tokens "probe"; of a translator "encoder/…", "decoder/…" and "cross/…".',
+    )

@@ -1,0 +1,202 @@
+"""Beside the pattern: what comes next after the row of the cursor, and one of several tables (tables.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+
+from txlab.drawing.formatting import share
+from txlab.drawing.text import label
+from txlab.engine.explain import Explanation
+from txlab.tui.latest_task import Lane
+from txlab.tui.panel import Panel
+from txlab.tui.screens.attention.source import AttentionSource, Cell, NextTokens
+from txlab.tui.screens.attention.tables import TABS, SideTable, explain_row, is_ready, side_table
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.bars import Bars
+from txlab.tui.widgets.table import Table
+from txlab.tui.widgets.tabs import TabLine
+
+# Which changes of what is looked at make another table of a tab; a new source is one for every tab.
+FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
+WAITING = SideTable(waiting="…")
+
+
+class SideViewer(Protocol):
+    """The screen of a SidePanel: what is looked at."""
+
+    @property
+    def source(self) -> AttentionSource | None: ...
+
+    @property
+    def cell(self) -> Cell: ...
+
+    @property
+    def comparing(self) -> bool: ...
+
+
+class SidePanel(Panel):
+    """Next tokens as bars, a line of tabs, the table of the chosen one and what it measures."""
+
+    KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
+
+    def __init__(self, viewer: SideViewer) -> None:
+        super().__init__(id="side")
+        self.viewer = viewer
+        self.next, self.rows = Bars(id="next"), Table(id="rows")
+        self.legend = Words(legend(TABS[0]), id="legend")
+        self.tab = TABS[0]
+        self.table = SideTable()
+        self.asking = Lane(self, "side", self.could_not_say)
+
+    def compose(self) -> ComposeResult:
+        yield self.next
+        yield TabLine(id="tabs")
+        yield self.rows
+        yield self.legend
+
+    def show_next(self, found: NextTokens) -> None:
+        """The candidates, with what each was before if there are edits."""
+        ascii = bool(getattr(self.app, "ascii", False))
+        title = f"{found.lead} {label(found.after, ascii)}" if found.candidates else "no next tokens recorded"
+        if found.kl is not None:
+            title = f"{title}  KL {nats(found.kl)}"
+        before = [one.before for one in found.candidates if one.before is not None]
+        self.next.set_bars(title, [(one.token, one.probability) for one in found.candidates], before)
+
+    # The table.
+
+    def follow(self, change: str) -> None:
+        """The "cell", the "head" or the "scores" are others: make the table again if it depends on them."""
+        if change in FOLLOWS.get(self.tab, ()):
+            self.ask()
+
+    def ask(self) -> None:
+        """Make the table of the chosen tab; where that takes the model some time, in a thread."""
+        source, tab, cell = self.viewer.source, self.tab, self.viewer.cell
+        if source is None:
+            return
+        if is_ready(source, tab):
+            self.asking.forget()
+            self.show(side_table(source, tab, cell))
+        else:
+            self.asking.want(lambda _: side_table(source, tab, cell), self.show)
+
+    def could_not_say(self, sentence: str) -> None:
+        self.show(SideTable(waiting=sentence))
+
+    def show(self, table: SideTable) -> None:
+        self.table, source = table, self.viewer.source
+        scored = self.tab != "heads" or bool(table.rows) or source is None
+        self.legend.say(legend(self.tab, self.viewer.cell.site, scored))
+        self.screen.set_class(not scored, "-unscored")
+        self.rows.waiting = table.waiting
+        self.rows.set_table(table.columns, table.rows, table.marked)
+        self.rows.refresh()
+        many = len(source.edits) if source is not None else 0
+        words = [(name, f"{name} {many}" if name == "edits" and many else name) for name in TABS]
+        self.query_one(TabLine).set_tabs(words, self.tab)
+
+    def show_edits(self) -> None:
+        """Something is being edited: list the edits rather than the heads."""
+        if self.tab == "heads":
+            self.tab, self.table = "edits", WAITING
+
+    def choose_tab(self, name: str) -> None:
+        self.tab = name
+        self.show(WAITING)
+        self.ask()
+
+    def action_tab(self) -> None:
+        """The next tab; where patterns are compared without room for this panel, the second or the difference."""
+        if self.viewer.comparing and not self.display:
+            self.screen.toggle_class("-difference")
+        else:
+            self.choose_tab(TABS[(TABS.index(self.tab) + 1) % len(TABS)])
+
+    @on(TabLine.Chosen)
+    def tab_clicked(self, event: TabLine.Chosen) -> None:
+        self.choose_tab(event.name)
+
+    # Why, and taking back.
+
+    @property
+    def chosen_edit(self) -> int | None:
+        """The edit under the cursor of the list, if that has the focus."""
+        return self.rows.cursor if self.tab == "edits" and self.rows.has_focus else None
+
+    def question(self) -> Callable[[], Explanation] | None:
+        """What `w` asks about where the focus is here: a next token, or a row of the table."""
+        source, tab, cell, keys = self.viewer.source, self.tab, self.viewer.cell, self.table.keys
+        if source is None:
+            return None
+        if self.next.has_focus and self.next.bars:
+            rank = self.next.cursor
+            return lambda: source.explain_next(cell.site, cell.row, rank)
+        if self.rows.has_focus and keys:
+            key = keys[min(self.rows.cursor, len(keys) - 1)]
+            return lambda: explain_row(source, tab, cell, key)
+        return None
+
+
+def nats(kl: float) -> str:
+    """A divergence as it is read at a glance.
+
+    >>> nats(0.8412), nats(0.00002), nats(0.0), nats(12.31)
+    ('.841 nats', '<.001 nats', '0 nats', '12.310 nats')
+    """
+    return f"{share(kl, 3) if kl >= 0.0005 else '<.001' if kl > 0 else '0'} nats"
+
+
+# What a tab of the side measures, for who meets it the first time: (term, the rest of the sentence).
+LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "heads": (
+        ("induction", " looks at what came after the same token before: it copies. "),
+        ("previous", " looks at the token just before. The score is the mean weight there; p or i stands under a "),
+        ("", "head that has .30 or more. 4.1 is head 1 of layer 4. Each row of the pattern sums to 1."),
+    ),
+    "edits": (
+        ("x", " head off   "),
+        ("+ -", " scale it   "),
+        ("m", " cut or allow an edge   "),
+        ("b", " block off   "),
+        ("p", " patch from a second text   "),
+        ("e", " a weight   "),
+        ("E", " an erratum of the lecture texts   "),
+        ("0", " all back. "),
+        ("KL", " is from what came next before to what comes next now."),
+    ),
+    "lens": (
+        ("lens", " what would come next if this layer were the last. "),
+        ("KL", " in nats: how far it is from what is said in the end."),
+    ),
+    "direct": (
+        ("direct", " what each head and branch adds to this logit by itself, the last norm's scale held; "),
+        ("", "all parts sum to the logit."),
+    ),
+    "circuits": (
+        ("copying", " 1: what is looked at becomes likelier. "),
+        ("matching", " 1: like looks at like. "),
+        ("Q K V", " how much it reads of what that head wrote, beside random matrices. "),
+        ("λ", " largest eigenvalues. Edits do not count."),
+    ),
+}
+
+
+def legend(tab: str, site: str = "", scored: bool = True) -> Content:
+    """A site without scores has none to explain: there it is said what the rows and columns are."""
+    parts = LEGENDS[tab]
+    if tab == "heads" and not scored:
+        between = site == "cross"
+        parts = (
+            ("rows", " are the tokens of the target, " if between else " are the tokens that look, "),
+            ("columns", " those of the source. " if between else " those that are looked at. "),
+            ("", "Each row sums to 1. " + ("Between two texts there is no token before." if between else "")),
+        )
+    styled = [(Content.styled(term, "$foreground"), Content.styled(rest, "$quiet")) for term, rest in parts]
+    return Content.assemble(*(part for pair in styled for part in pair))

@@ -1,0 +1,246 @@
+"""The tables beside the pattern: heads by their scores, the edits, what each layer would predict (the lens), what each
+part adds to a logit by itself, and what the weights of one head do (circuits).
+
+Notable: a table is plain rows of text, made in whatever thread asks, so that the screen only draws it; `keys` say what
+each row is about, for `w` and for taking an edit back. Circuits are of the weights as they were opened: neither text
+nor edits are in them, so they are kept for a checkpoint. Their eigenvalues come for all heads of a site at once, since
+what the heads share (D × D out of the vocabulary) costs more than they do; compositions come by layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from txlab.drawing.formatting import number, share
+from txlab.drawing.text import label, visible
+from txlab.engine.explain import Explanation
+from txlab.errors import LabError
+from txlab.tui.screens.attention.bench import LiveAttention
+from txlab.tui.screens.attention.source import SCORES, AttentionSource, Cell, Edit, strongest
+from txlab.tui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from txlab.engine.interpret.circuits import Circuit
+
+TABS = ("heads", "edits", "lens", "direct", "circuits")
+STRONGEST = 4  # heads that are named for each score
+PARTS = 16  # of a logit
+EIGENVALUES = 2  # that are named, a conjugate pair once
+READS = 6  # earlier heads that are named, with the query, key or value by which most is read
+REAL = 1e-9  # of |λ|: an imaginary part that is rounding
+THROUGH = {"query": "Q", "key": "K", "value": "V"}
+
+
+@dataclass(frozen=True)
+class SideTable:
+    """A table; `keys` (one a row) are of the tab's own kind; `waiting` stands there where there is no table."""
+
+    columns: tuple[Column, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    marked: tuple[int, ...] = ()
+    keys: tuple[Any, ...] = ()
+    waiting: str = ""
+
+
+def is_ready(source: AttentionSource, tab: str) -> bool:
+    """Whether the table can be made at once; else it takes the model some time."""
+    return tab in ("heads", "edits") or not isinstance(source, LiveAttention)
+
+
+def side_table(source: AttentionSource, tab: str, cell: Cell) -> SideTable:
+    """The table of a tab about a cell and its head. LabError in one sentence where there can be none."""
+    if tab == "heads":
+        return heads_table(source, cell)
+    if tab == "edits":
+        return edits_table(source)
+    if not isinstance(source, LiveAttention):
+        return SideTable(waiting="type a text (t): opens the model")
+    if tab == "lens":
+        return lens_table(source, cell)
+    return direct_table(source, cell) if tab == "direct" else circuits_table(source, cell)
+
+
+def explain_row(source: AttentionSource, tab: str, cell: Cell, key: Any) -> Explanation:
+    """Why the number in a row is what it is; of an edit, why the KL."""
+    if not isinstance(source, LiveAttention):
+        raise LabError("a frame explains the cells of a head; type a text (t) to open the model and ask it")
+    from txlab.engine.interpret import why
+
+    if tab == "heads":
+        score, (layer, head) = key
+        return why.why_score(source.cache, cell.site, layer, head, score, source.sites[cell.site].columns)
+    if tab == "edits":
+        return why.why_kl(source.effect(source.position(cell.site, cell.row)), source.token)
+    if tab == "circuits":
+        explain: Callable[[], Explanation] = key
+        return explain()
+    found, one = key
+    return (why.why_lens if tab == "lens" else why.why_direct)(found, one, names=source.token)
+
+
+def heads_table(source: AttentionSource, cell: Cell) -> SideTable:
+    """For each score the heads that have most of it; the one that is shown stands out."""
+    scores = source.scores.get(cell.site, {})
+    rows: list[tuple[str, ...]] = []
+    keys: list[tuple[str, tuple[int, int]]] = []
+    for name in (name for name in (*SCORES, "duplicate", "first") if name in scores):
+        for place, (layer, head) in enumerate(strongest(scores, name, STRONGEST)):
+            rows.append((name if not place else "", f"{layer + 1}.{head + 1}", share(float(scores[name][layer, head]))))
+            keys.append((name, (layer, head)))
+    if not rows:
+        return SideTable(waiting="no score is known here")
+    columns = (Column("score", right=False, quiet=True), Column("head"), Column("mean"))
+    marked = tuple(at for at, (_, head) in enumerate(keys) if head == (cell.layer, cell.head))
+    return SideTable(columns, tuple(rows), marked, tuple(keys))
+
+
+def edits_table(source: AttentionSource) -> SideTable:
+    if not source.edits:
+        return SideTable(waiting="no edits; x a head, m an edge")
+    columns = (Column("", right=True), Column("del takes one back", right=False))
+    rows = tuple((str(at), visible(brief(edit, source))) for at, edit in enumerate(source.edits, 1))
+    return SideTable(columns, rows, (), tuple(range(len(rows))))
+
+
+def brief(edit: Edit, source: AttentionSource) -> str:
+    """An edit in a few words, with the tokens that it is about: `head 2.2 off`, `2.2 mice ↛ the (6, 0)`."""
+    where = f"{edit['site']} " if "site" in edit and len(source.sites) > 1 else ""
+    factor = "" if "factor" not in edit else f"×{edit['factor']:g}" if edit["factor"] else "off"
+    match edit["kind"]:
+        case "scale-head":
+            return f"{where}head {edit['layer'] + 1}.{edit['head'] + 1} {factor}"
+        case "scale-block":
+            return f"{where}{edit['part'].replace('feed_forward', 'feed-forward')} {edit['layer'] + 1} {factor}"
+        case "edge":
+            site, row, column = source.sites[edit["site"]], edit["row"], edit["column"]
+            tokens = f"{label(site.rows[row])} {'→' if edit['allowed'] else '↛'} {label(site.columns[column])}"
+            return f"{where}{edit['layer'] + 1}.{edit['head'] + 1} {tokens} ({row}, {column})"
+        case "patch":
+            return f"patch {edit['place']} at {edit['position']}"
+        case "edit-weight":
+            return f"{edit['parameter']}[{','.join(map(str, edit['index']))}] = {edit['value']:g}"
+        case _:
+            return f"erratum {edit['name']}"
+
+
+def lens_table(source: LiveAttention, cell: Cell) -> SideTable:
+    """What each layer would predict after the row of the cursor."""
+    from txlab.engine.interpret.effects import lens
+
+    position = source.position(cell.site, cell.row)
+    with source.lock:
+        found = lens(source.opened.model, source.text, position, 2, source.interventions, source.second)
+    rows = []
+    layers = range(len(found.ids))[::-1]
+    for layer in layers:
+        first, second = source.opened.target_labels(found.ids[layer].tolist()[:2])[:2]
+        likely, next_to = (share(float(p)) for p in found.probabilities[layer, :2])
+        kl = number(float(found.kl[layer]), 2)
+        rows.append((f"L{layer}" if layer else "emb", label(first), likely, kl, label(second), next_to))
+    columns = (
+        Column("", right=False, quiet=True),
+        Column("says", right=False),
+        Column("p"),
+        Column("KL"),
+        Column("then", right=False, quiet=True),
+        Column("p", quiet=True),
+    )
+    return SideTable(columns, tuple(rows), (0,), tuple((found, layer) for layer in layers))
+
+
+def direct_table(source: LiveAttention, cell: Cell) -> SideTable:
+    """What adds to the logit of the likeliest token after the row of the cursor, and what takes from it."""
+    from txlab.engine.interpret.direct import direct_effects
+
+    position = source.position(cell.site, cell.row)
+    token = int(source.cache.following(position, 1)[0][0])
+    with source.lock:
+        found = direct_effects(
+            source.opened.model, source.text, token, None, position, source.interventions, source.second
+        )
+    parts = found.largest(PARTS)
+    here = (cell.site, cell.layer, cell.head)
+    marked = tuple(at for at, part in enumerate(parts) if (part.site, part.layer, part.head) == here)
+    columns = (Column(f"to the logit of {label(source.token(token))} {number(found.logit, 3)}", False), Column("adds"))
+    rows = tuple((part.name, f"{part.value:+.2f}".replace("-", "−")) for part in parts)
+    return SideTable(columns, rows, marked, tuple((found, part) for part in parts))
+
+
+# Circuits. A key is what explains its row.
+
+
+def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
+    """Copying and matching, eigenvalues, and what the head reads of earlier heads."""
+    from txlab.engine.interpret.why import why_composition, why_copying
+
+    site, layer, head = cell.site, cell.layer, cell.head
+    name = f"head {layer + 1}.{head + 1}"
+    rows: list[tuple[str, ...]] = []
+    keys: list[Callable[[], Explanation]] = []
+
+    def copying(circuit: Circuit, kind: str) -> Callable[[], Explanation]:
+        return lambda: why_copying(circuit, kind, name)
+
+    def reading(earlier: tuple[int, int], through: str) -> Callable[[], Explanation]:
+        def explain() -> Explanation:
+            with source.lock:
+                return why_composition(source.opened.model, site, (layer, head), earlier, through)
+
+        return explain
+
+    for kind, title in (("ov", "copying"), ("qk", "matching")):
+        whole = circuits_of(source, site, kind, whole=True)
+        if whole is not None:
+            rows.append((title, share(whole[layer][head].positive), ""))
+            keys.append(copying(whole[layer][head], kind))
+    if site != "cross" and layer:
+        found, heads = composition_of(source, site, layer), source.sites[site].heads
+        scores = [
+            (float(value), through, divmod(at, heads))
+            for through in THROUGH
+            for at, value in enumerate(getattr(found, through)[layer, head, :layer].flatten().tolist())
+        ]
+        for score, through, earlier in sorted(scores, reverse=True)[:READS]:
+            rows.append((f"{THROUGH[through]} {earlier[0] + 1}.{earlier[1] + 1}", share(score), share(found.expected)))
+            keys.append(reading(earlier, through))
+    for kind, title in (("ov", "λ W_OV"), ("qk", "λ W_QK")):
+        inner = circuits_of(source, site, kind, whole=False)
+        assert inner is not None
+        one = inner[layer][head]
+        for at, value in enumerate([each for each in one.eigenvalues.tolist() if each.imag >= 0][:EIGENVALUES]):
+            rows.append((title if not at else "", number(value.real, 2), ""))
+            if abs(value.imag) > REAL * abs(value):
+                rows.append(("  ± i", number(value.imag, 2), ""))
+            keys += [copying(one, kind)] * (len(rows) - len(keys))
+    columns = (Column(f"of {layer + 1}.{head + 1}", right=False), Column("is"), Column("random", quiet=True))
+    return SideTable(columns, tuple(rows), (), tuple(keys))
+
+
+def circuits_of(source: LiveAttention, site: str, kind: str, whole: bool) -> list[list[Circuit]] | None:
+    """Of every head; None where no way leads from token to token."""
+    from txlab.engine.interpret.circuits import circuits
+
+    place = (site, kind, whole)
+    if place not in source.circuits:
+        with source.lock:
+            try:
+                source.circuits[place] = list(circuits(source.opened.model, site, kind, whole=whole))
+            except LabError:
+                if not whole:
+                    raise
+                source.circuits[place] = None
+    found: list[list[Circuit]] | None = source.circuits[place]
+    return found
+
+
+def composition_of(source: LiveAttention, site: str, layer: int) -> Any:
+    """What the heads of one layer read of those before."""
+    from txlab.engine.interpret.circuits import composition
+
+    place = (site, "composition", layer)
+    if place not in source.circuits:
+        with source.lock:
+            source.circuits[place] = composition(source.opened.model, site, layer=layer)
+    return source.circuits[place]
