@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from txlab.cli import app
-from txlab.experiments.reference_numbers.catalogue import figures
+from txlab.experiments.reference_numbers import figures
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

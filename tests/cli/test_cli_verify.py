@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 import txlab.cli
-from txlab.experiments.reference_numbers import catalogue
-from txlab.experiments.reference_numbers.figure import Figure, Measured, computed, derived, printed
+from txlab.experiments import reference_numbers
+from txlab.experiments.reference_numbers import Figure, Measured, computed, derived, printed
 
 Ask = Callable[..., tuple[int, str, str]]
 
@@ -43,8 +43,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     made = Made(Measured(7.1, 0.05, 40), [])
     module = ModuleType("txlab.experiments.reference_numbers.made")
     module.FIGURES = made.figures()  # type: ignore[attr-defined]
-    monkeypatch.setattr(catalogue, "AREAS", {"rl": ("made",)})
-    monkeypatch.setattr(catalogue, "import_module", lambda name: module)
+    monkeypatch.setattr(reference_numbers, "AREAS", {"rl": ("made",)})
+    monkeypatch.setattr(reference_numbers, "import_module", lambda name: module)
     return made
 
 
@@ -106,7 +106,7 @@ def test_only_measures_what_it_names_and_list_measures_nothing(made: Made, ask: 
 
 
 def test_what_needs_a_folder_is_left_out_of_all_and_asked_for_by_name(made: Made, ask: Ask) -> None:
-    figures = catalogue.import_module("").FIGURES
+    figures = reference_numbers.import_module("").FIGURES
     figures[0] = replace(figures[0], needs="a checkout, named by --folder")
     status, out, _ = ask()
     assert (status, made.asked) == (0, ["drawn"])
@@ -128,7 +128,7 @@ def test_what_is_not_there_is_refused_in_one_line(made: Made, ask: Ask, words: l
 
 
 def test_every_figure_of_the_area_has_a_name_of_its_own_and_numbers_with_labels() -> None:
-    found = catalogue.figures()
+    found = reference_numbers.figures()
     assert len({figure.name for figure in found}) == len(found)
     for figure in found:
         labels = [number.label for number in figure.numbers]

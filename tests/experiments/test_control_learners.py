@@ -20,7 +20,7 @@ from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric
 from txlab.experiments.kinds.control import KIND, ControlExperiment, ControlScenario, build, resolve
-from txlab.experiments.reference_numbers import control as reference
+from txlab.experiments.reference_numbers import rl_control as reference
 from txlab.experiments.tabular.bands import band, growing
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory

@@ -16,7 +16,7 @@ from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.planning import KIND, PlanningExperiment, PlanningScenario, build, resolve
-from txlab.experiments.reference_numbers.planning import FIGURES
+from txlab.experiments.reference_numbers.rl_planning import FIGURES
 from txlab.experiments.tabular.world import WorldSection
 from txlab.runs import checkpoints
 from txlab.runs.control import Request, send

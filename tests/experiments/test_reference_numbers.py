@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.reference_numbers.catalogue import AREAS, figures
-from txlab.experiments.reference_numbers.figure import Figure, Measured, computed, derived, printed
-from txlab.experiments.reference_numbers.planning import FIGURES as PLANNING
-from txlab.experiments.reference_numbers.prediction import WALK_19
+from txlab.experiments.reference_numbers import AREAS, Figure, Measured, computed, derived, figures, printed
+from txlab.experiments.reference_numbers.rl_planning import FIGURES as PLANNING
+from txlab.experiments.reference_numbers.rl_prediction import WALK_19
 from txlab.experiments.reference_numbers.transformer import FIGURES as TRANSFORMER
 from txlab.runs.scenario import load_scenario
 

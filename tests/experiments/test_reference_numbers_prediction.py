@@ -2,8 +2,8 @@
 
 import pytest
 
-from txlab.experiments.reference_numbers import prediction
-from txlab.experiments.reference_numbers.prediction import FIGURES
+from txlab.experiments.reference_numbers import rl_prediction
+from txlab.experiments.reference_numbers.rl_prediction import FIGURES
 
 
 @pytest.mark.parametrize("name", ["walk-19", "baird"])
@@ -12,11 +12,11 @@ def test_the_reference_numbers_hold(name: str) -> None:
     measured = figure.measure(lambda text: None)
     wrong = [number.label for number, found in zip(figure.numbers, measured, strict=True) if not number.holds(found)]
     assert not wrong
-    assert all(found.runs == (prediction.WALK_19_RUNS if found.error else 0) for found in measured)
+    assert all(found.runs == (rl_prediction.WALK_19_RUNS if found.error else 0) for found in measured)
 
 
 def test_the_five_state_walk_holds_with_a_tenth_of_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "WALK_5_RUNS", 200)
+    monkeypatch.setattr(rl_prediction, "WALK_5_RUNS", 200)
     figure = next(each for each in FIGURES if each.name == "walk-5")
     said: list[str] = []
     measured = figure.measure(said.append)

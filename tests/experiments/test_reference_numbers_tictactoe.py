@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from txlab.experiments.reference_numbers import tictactoe
-from txlab.experiments.reference_numbers.figure import Figure
+from txlab.experiments.reference_numbers import Figure, rl_tictactoe
 
-EXACT = [figure for figure in tictactoe.FIGURES if figure.seconds <= 1]
-LEARNT = [figure for figure in tictactoe.FIGURES if figure.seconds > 1]
+EXACT = [figure for figure in rl_tictactoe.FIGURES if figure.seconds <= 1]
+LEARNT = [figure for figure in rl_tictactoe.FIGURES if figure.seconds > 1]
 
 
 @pytest.mark.parametrize("figure", EXACT, ids=lambda figure: figure.name)
@@ -24,8 +23,8 @@ def test_an_exact_figure_holds_in_every_number(figure: Figure) -> None:
 
 @pytest.mark.parametrize("figure", LEARNT, ids=lambda figure: figure.name)
 def test_a_learner_that_has_hardly_played_does_not_hold(figure: Figure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tictactoe, "SELF_PLAY_GAMES", 300)
-    monkeypatch.setattr(tictactoe, "SEEDS", 2)
+    monkeypatch.setattr(rl_tictactoe, "SELF_PLAY_GAMES", 300)
+    monkeypatch.setattr(rl_tictactoe, "SEEDS", 2)
     said: list[str] = []
     measured = figure.measure(said.append)
     assert len(measured) == len(figure.numbers)

@@ -14,7 +14,7 @@ from txlab.engine.tokenizers.gpt2_files import LETTERS
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.errors import LabError
 from txlab.experiments.corpora import python_docs
-from txlab.experiments.reference_numbers.catalogue import figures
+from txlab.experiments.reference_numbers import figures
 from txlab.experiments.reference_numbers.tokenizers import MERGES, SPECIAL, TEXTS
 
 Word = tuple[bytes, ...]

@@ -13,6 +13,7 @@ from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.settings import RULES, Rule, Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
+from txlab.experiments.protocol import Experiment
 from txlab.experiments.tabular.match import Match
 from txlab.experiments.tabular.world import ENDLESS, WorldSection, world_of
 from txlab.runs.checkpoints import put_together, take_apart
@@ -233,3 +234,18 @@ def test_learners_of_a_match_step_environments_of_their_own() -> None:
     assert here.explain(0, last.state, last.action).result == pytest.approx(last.after)
     with pytest.raises(LabError, match="no update has touched"):
         here.explain(0, 0)
+
+
+def test_a_match_is_an_experiment_whose_numbers_are_changed_by_side() -> None:
+    found: Experiment = match([Settings(rule="q-learning", epsilon=0.1), Settings(rule="n-step-sarsa", n=3)])
+    found.step()
+    assert found.step_count == found.frame().step == 1
+    assert set(found.adjustable()) == {"alpha/0", "epsilon/0", "alpha/1", "epsilon/1", "n/1"}
+    found.adjust("epsilon/1", 0.3)
+    found.adjust("n/1", 5.0)
+    assert (found.adjustable()["epsilon/0"].value, found.adjustable()["epsilon/1"].value) == (0.1, 0.3)
+    assert found.adjustable()["n/1"].value == 5
+    with pytest.raises(LabError, match="nearest: epsilon/1"):
+        found.adjust("epsilon/2", 0.3)
+    assert (found.evaluate(), found.samples()) == ({}, ())
+    assert found.facts()["headline"] == ["delta/q-learning", "delta/n-step-sarsa"]

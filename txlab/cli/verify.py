@@ -17,7 +17,7 @@ import typer
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
-    from txlab.experiments.reference_numbers.figure import Figure, Measured, Number
+    from txlab.experiments.reference_numbers import Figure, Measured, Number
 
 RED, GREEN, GREY = 31, 32, 90
 
@@ -39,8 +39,7 @@ def verify(
 
     Each is printed in a source, derived from one, or computed here.
     """
-    from txlab.experiments.reference_numbers.catalogue import figures
-    from txlab.experiments.reference_numbers.figure import Provenance
+    from txlab.experiments.reference_numbers import Provenance, figures
     from txlab.runs.events import encode_row
 
     named = [name.strip() for name in (only or "").split(",") if name.strip()]

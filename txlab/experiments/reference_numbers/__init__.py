@@ -1,4 +1,136 @@
 """Reference numbers, where each is from, and how ours are measured beside them: what `txlab verify` prints.
 
-A file an area.
+A file here is of the area that its name begins with ("rl_planning" of rl), and is found by that name; it is imported
+only when its area is asked for. It has FIGURES, or figures_in(folder) where a folder of the user's holds what they are
+compared with. Notable: an exact number holds if it is the same to the digits of the reference. A simulated one holds
+within three standard errors, those of the reference and of the measurement added in squares, and never by a margin that
+somebody chose.
 """
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import hypot, isfinite, trunc
+from pathlib import Path
+from typing import Literal
+
+from txlab.errors import LabError, nearest
+
+Say = Callable[[str], None]
+Provenance = Literal["printed", "derived", "computed here"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`error` is the standard error of `value`; 0 = computed exactly. `runs` is how many were simulated."""
+
+    value: float
+    error: float = 0.0
+    runs: int = 0
+
+
+@dataclass(frozen=True)
+class Number:
+    """label   what it is, e.g. "V(0,1) after 3 sweeps"
+    value, digits   of the reference: so many digits after the point; −1 = tens
+    provenance      where the reference value is from: see `printed`, `derived`, `computed`, which make it
+    error, runs     standard error of a reference value that was simulated, and in how many runs
+    cut             printed with its further digits cut off, not rounded
+    """
+
+    label: str
+    value: float
+    digits: int
+    provenance: Provenance
+    error: float = 0.0
+    runs: int = 0
+    cut: bool = False
+
+    def holds(self, measured: Measured) -> bool:
+        """Equal to the digits of the reference (exact), or within three standard errors and half a last digit."""
+        if not isfinite(measured.value):
+            return False
+        unit = 10.0**-self.digits
+        if self.cut:
+            return trunc(measured.value / unit * (1 + 1e-12)) == round(self.value / unit)
+        spread = 3 * hypot(measured.error, self.error)
+        return abs(measured.value - self.value) <= spread + unit / 2 * (1 + 1e-9)
+
+
+def printed(label: str, value: float, digits: int, cut: bool = False) -> Number:
+    """A number that stands in the figure's source, with the digits that are printed there."""
+    return Number(label, value, digits, "printed", cut=cut)
+
+
+def derived(label: str, value: float, digits: int) -> Number:
+    """A number that follows exactly from what the figure's source defines; it need not be printed there."""
+    return Number(label, value, digits, "derived")
+
+
+def computed(label: str, value: float, digits: int, error: float, runs: int) -> Number:
+    """The mean of `runs` simulated by this project, by another program than the engine's, with its standard error."""
+    return Number(label, value, digits, "computed here", error, runs)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """name     short, for --only: "cliff"
+    title    what was computed or simulated, with its settings
+    source   e.g. "Sutton and Barto 2018, figure 3.2": the printed numbers stand there, the others follow its definition
+    numbers  in the order in which `measure` gives them
+    measure  computes them; tells `say` what it is at, for it may take a minute. `seconds` is about how long, here
+    needs    what the user has to name before it can be measured; "" = nothing
+    """
+
+    name: str
+    title: str
+    source: str
+    numbers: Sequence[Number]
+    measure: Callable[[Say], Sequence[Measured]]
+    seconds: float = 1.0
+    needs: str = ""
+
+
+Measure = Callable[[Say], Sequence[Measured]]
+
+
+class Figures(list[Figure]):
+    """The figures of a file, in order. `measured_by(name, title, source, numbers)` stands above what measures them."""
+
+    def measured_by(
+        self, name: str, title: str, source: str, numbers: Sequence[Number], seconds: float = 1.0
+    ) -> Callable[[Measure], Measure]:
+        def add(measure: Measure) -> Measure:
+            self.append(Figure(name, title, source, numbers, measure, seconds))
+            return measure
+
+        return add
+
+
+def exactly(values: Iterable[float]) -> list[Measured]:
+    """Numbers that were computed without chance."""
+    return [Measured(float(value)) for value in values]
+
+
+AREAS: dict[str, list[str]] = {}
+"""area → the files beside this one"""
+for _module in pkgutil.iter_modules(__path__):
+    AREAS.setdefault(_module.name.partition("_")[0], []).append(_module.name)
+
+
+def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | None = None) -> list[Figure]:
+    """The figures of an area (None = of all), or those of them that `only` names; LabError names what there is."""
+    if area is not None and area not in AREAS:
+        raise LabError(f"{area!r} is no area{nearest(area, AREAS)}; allowed: {', '.join(AREAS)}")
+    found: list[Figure] = []
+    for name in (name for key, names in AREAS.items() if area in (None, key) for name in names):
+        module = import_module(f"{__name__}.{name}")
+        found += module.figures_in(folder) if hasattr(module, "figures_in") else module.FIGURES
+    names = [each.name for each in found]
+    for name in only:
+        if name not in names:
+            raise LabError(f"{name!r} is no figure{nearest(name, names)}; allowed: {', '.join(names)}")
+    return [each for each in found if not only or each.name in only]

@@ -18,7 +18,7 @@ from txlab.engine.tokenizers.json_files import parse_json, read_bytes
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.engine.tokenizers.training import count_chunks, trained
 from txlab.errors import LabError
-from txlab.experiments.reference_numbers.figure import Figure, Measured, Say, derived, printed
+from txlab.experiments.reference_numbers import Figure, Measured, Say, derived, printed
 
 SPECIAL = "<|endoftext|>"
 VOCABULARY, MERGES = 500, 243  # 256 bytes, one special token, 243 merges

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.presets import parameters, preset_named
 from txlab.engine.transformer.vision import VisionShape
-from txlab.experiments.reference_numbers.figure import Figure, Measured, Say, derived, printed
+from txlab.experiments.reference_numbers import Figures, Measured, Say, derived, printed
 
 GPT2 = {
     "gpt2": ("GPT-2 small", 124, 124_439_808),
@@ -34,15 +34,36 @@ GPT3 = {
 
 VIT_B_16 = VisionShape(12, 12, 768, 224, 16, 1000)
 
+FIGURES = Figures()
+
 
 def counts(presets: Sequence[str], unit: float = 1.0) -> list[Measured]:
     return [Measured(parameters(preset_named(name).shape) / unit) for name in presets]
 
 
+@FIGURES.measured_by(
+    "gpt2-parameters",
+    "GPT-2: parameters",
+    "openai/gpt-2, the names of the four models; shapes of Radford et al. 2019, table 2",
+    [
+        *(printed(f"{name}, millions", millions, 0) for name, millions, _ in GPT2.values()),
+        *(derived(name, exact, 0) for name, _, exact in GPT2.values()),
+    ],
+)
 def measure_gpt2(say: Say) -> list[Measured]:
     return [*counts(list(GPT2), 1e6), *counts(list(GPT2))]
 
 
+@FIGURES.measured_by(
+    "gpt3-parameters",
+    "GPT-3: parameters, and the FLOPs of its training as 6 · parameters · 300 · 10⁹ tokens",
+    "Brown et al. 2020, table D.1; shapes of table 2.1, see `txlab presets gpt3-xl` for what is inconsistent there",
+    [
+        *(printed(f"{name}, millions", millions, digits) for name, millions, digits, _, _ in GPT3.values()),
+        *(printed(f"{name}, 1e{power} FLOPs", flops, 2) for name, _, _, flops, power in GPT3.values() if flops),
+    ],
+    seconds=2.0,
+)
 def measure_gpt3(say: Say) -> list[Measured]:
     found = counts(list(GPT3), 1e6)
     rows = zip(GPT3.items(), found, strict=True)
@@ -53,52 +74,25 @@ def measure_gpt3(say: Say) -> list[Measured]:
     ]
 
 
+@FIGURES.measured_by(
+    "bert-parameters",
+    "BERT with the head that names the hidden tokens: parameters",
+    "Devlin et al. 2019, §3; the uncased vocabulary of 30 522",
+    [
+        *(printed(f"{name}, millions", millions, digits) for name, millions, digits, _ in BERT.values()),
+        *(derived(name, exact, 0) for name, _, _, exact in BERT.values()),
+    ],
+)
 def measure_bert(say: Say) -> list[Measured]:
     return [*counts(list(BERT), 1e6), *counts(list(BERT))]
 
 
+@FIGURES.measured_by(
+    "vit-parameters",
+    "ViT-B/16 for 1000 classes: parameters",
+    "torchvision's documentation of vit_b_16, num_params; shape of Dosovitskiy et al. 2021, table 1",
+    [printed("ViT-B/16", 86_567_656, 0)],
+    seconds=0.1,
+)
 def measure_vit(say: Say) -> list[Measured]:
     return [Measured(costs(VIT_B_16).parameters)]
-
-
-FIGURES = [
-    Figure(
-        "gpt2-parameters",
-        "GPT-2: parameters",
-        "openai/gpt-2, the names of the four models; shapes of Radford et al. 2019, table 2",
-        [
-            *(printed(f"{name}, millions", millions, 0) for name, millions, _ in GPT2.values()),
-            *(derived(name, exact, 0) for name, _, exact in GPT2.values()),
-        ],
-        measure_gpt2,
-    ),
-    Figure(
-        "gpt3-parameters",
-        "GPT-3: parameters, and the FLOPs of its training as 6 · parameters · 300 · 10⁹ tokens",
-        "Brown et al. 2020, table D.1; shapes of table 2.1, see `txlab presets gpt3-xl` for what is inconsistent there",
-        [
-            *(printed(f"{name}, millions", millions, digits) for name, millions, digits, _, _ in GPT3.values()),
-            *(printed(f"{name}, 1e{power} FLOPs", flops, 2) for name, _, _, flops, power in GPT3.values() if flops),
-        ],
-        measure_gpt3,
-        2.0,
-    ),
-    Figure(
-        "bert-parameters",
-        "BERT with the head that names the hidden tokens: parameters",
-        "Devlin et al. 2019, §3; the uncased vocabulary of 30 522",
-        [
-            *(printed(f"{name}, millions", millions, digits) for name, millions, digits, _ in BERT.values()),
-            *(derived(name, exact, 0) for name, _, _, exact in BERT.values()),
-        ],
-        measure_bert,
-    ),
-    Figure(
-        "vit-parameters",
-        "ViT-B/16 for 1000 classes: parameters",
-        "torchvision's documentation of vit_b_16, num_params; shape of Dosovitskiy et al. 2021, table 1",
-        [printed("ViT-B/16", 86_567_656, 0)],
-        measure_vit,
-        0.1,
-    ),
-]

@@ -24,14 +24,6 @@ from typing import Any
 
 from txlab.engine.rl.settings import TITLES, Settings, numbers
 from txlab.engine.rl.update import Term
-from txlab.experiments.protocol import Frame
-
-
-def kind_of(frame: Frame) -> str:
-    """Which kind of decisions a frame is of, told by what it alone has; "" for all others."""
-    if "true/v" in frame.tensors:
-        return "prediction"
-    return "self-play" if "game" in frame.facts else ""
 
 
 def facts_of(

@@ -6,6 +6,7 @@ they learn and what their greedy policies earn are two things (Q-learning on the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,18 +16,22 @@ import numpy as np
 from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.maps.compiling import carried
-from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.settings import BOUNDS, Rule, Settings, numbers
 from txlab.engine.rl.update import Update
 from txlab.engine.rl.why import why_value
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
-from txlab.experiments.protocol import Frame, State
+from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.tabular.frames import facts_of, last_of, learner_side
+from txlab.experiments.tabular.kind import TabularExperiment, world_facts
 from txlab.experiments.tabular.world import limited
 
 
-class Match:
-    """`agents` learn in `world`, whose [world] table is `table`; `changes` says what was turned, and when."""
+class Match(TabularExperiment):
+    """`agents` learn in `world`, whose [world] table is `table`; `changes` says what was turned, and when.
+
+    An experiment like any other (see protocol.Experiment), but that nothing says how long it goes on.
+    """
 
     def __init__(
         self, world: World, sides: Sequence[Settings], seed: int = 0, table: Mapping[str, Any] | None = None
@@ -53,6 +58,14 @@ class Match:
     def updates(self) -> int:
         """That every side has made since the first of them began."""
         return max(agent.updates for agent in self.agents)
+
+    @property
+    def step_count(self) -> int:  # type: ignore[override]
+        return self.updates
+
+    @property
+    def steps(self) -> int:
+        return sys.maxsize
 
     # Learning
 
@@ -150,6 +163,25 @@ class Match:
             [None if agent.last is None else last_facts(agent.last) for agent in self.agents],
         )
         return Frame(step=self.updates, tensors=tensors, facts=facts)
+
+    def facts(self) -> Mapping[str, Any]:
+        return world_facts(self.world, "updates", [f"delta/{agent.rule}" for agent in self.agents])
+
+    # What a person may change
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        """ "alpha/0" is α of side 0; what its rule has no use for is left out."""
+        found = {}
+        for side, settings in enumerate(self.sides):
+            for name in numbers(settings.rule, settings.policy):
+                key = f"{name}/{side}"
+                found[key] = Adjustable(key, getattr(settings, name), *BOUNDS[name])
+        return found
+
+    def change(self, name: str, value: float) -> None:
+        number, _, side = name.partition("/")
+        whole = isinstance(getattr(self.sides[int(side)], number), int)
+        self.set(int(side), **{number: int(value) if whole else value})
 
     # Being put back
 

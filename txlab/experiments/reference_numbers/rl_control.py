@@ -7,7 +7,6 @@ the same value; its standard error is that of the mean over the runs. The values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
@@ -19,11 +18,16 @@ from txlab.engine.rl.settings import Rule, Settings
 from txlab.engine.rl.sweeps import Sweep, sweep_in
 from txlab.engine.rl.sweeps.greedy import greedy_returns
 from txlab.engine.rl.worlds import world_named
-from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, computed, derived, printed
+from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived, printed
 
 SB = "Sutton and Barto 2018"
 
 CLIFF_RULES: tuple[Rule, ...] = ("sarsa", "q-learning", "expected-sarsa")
+
+FIGURES = Figures()
+
+DYNA = {0: (292.988, 1.777, 3000, 200), 5: (39.899, 0.186, 1500, 150), 50: (19.626, 0.107, 400, 40)}
+"""updates from memory → mean steps of episodes 2 to 10, standard error, runs that gave them; runs to measure"""
 
 
 def mean_of(values: np.ndarray) -> Measured:
@@ -31,6 +35,22 @@ def mean_of(values: np.ndarray) -> Measured:
     return Measured(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values))
 
 
+@FIGURES.measured_by(
+    "cliff",
+    "Cliff walking, ε = .1, 500 runs of 500 episodes, mean return of the last 100",
+    f"{SB}, example 6.6 (the curves of figure 6.3 are of other episodes: 1 to 100, 1 to 100 000)",
+    [
+        computed("SARSA, α = .1", -22.631, 2, 0.041, 4000),
+        computed("SARSA, α = .5", -26.938, 2, 0.106, 4000),
+        computed("Q-learning, α = .1", -49.080, 2, 0.109, 4000),
+        computed("Q-learning, α = .5", -50.133, 2, 0.112, 4000),
+        computed("Expected SARSA, α = .1", -21.974, 2, 0.035, 4000),
+        computed("Expected SARSA, α = .5", -20.826, 2, 0.032, 4000),
+        computed("Q-learning, α = .1: % of greedy paths that take 13", 100, 1, 0.0, 4000),
+        computed("Q-learning, α = .5: % of greedy paths that take 13", 100, 1, 0.0, 4000),
+    ],
+    seconds=8,
+)
 def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measured]:
     """Mean return of the last hundred episodes; per cent of runs in which Q-learning's greedy path is the shortest."""
     process, found, shortest = world_named("cliff").process, [], []
@@ -46,6 +66,16 @@ def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measur
     return found + shortest
 
 
+@FIGURES.measured_by(
+    "windy",
+    "Windy gridworld, SARSA, α = .5, ε = .1, 1000 runs of 8000 steps",
+    f"{SB}, example 6.5 and its curve",
+    [
+        computed("episodes ended", 159.88, 2, 0.156, 4000),
+        computed("deviation from run to run", 9.85, 2, 0.110, 4000),
+    ],
+    seconds=3,
+)
 def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measured]:
     """How many episodes SARSA ends within so many steps: the mean over the runs, and their deviation."""
     say(f"windy: SARSA, {runs} runs of {steps} steps")
@@ -56,6 +86,20 @@ def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measure
     return [mean_of(counts), Measured(deviation, deviation / sqrt(2 * (runs - 1)), runs)]
 
 
+@FIGURES.measured_by(
+    "bias",
+    "Maximisation bias, 10 actions in B, α = ε = .1, 10 000 runs, per cent that go left",
+    f"{SB}, example 6.7 and the curves of figure 6.5",
+    [
+        computed("Q-learning, highest (about episode 20)", 93.975, 2, 0.075, 100_000),
+        computed("Q-learning, episode 100", 45.957, 2, 0.158, 100_000),
+        computed("Q-learning, episode 300", 11.965, 2, 0.103, 100_000),
+        computed("double Q-learning, highest (at the start)", 50.108, 2, 0.158, 100_000),
+        computed("double Q-learning, episode 100", 9.395, 2, 0.092, 100_000),
+        computed("double Q-learning, episode 300", 6.793, 2, 0.080, 100_000),
+    ],
+    seconds=6,
+)
 def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
     """Per cent of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
     process, found = world_named("bias").process, []
@@ -70,6 +114,18 @@ def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Meas
     return found
 
 
+@FIGURES.measured_by(
+    "corridor",
+    "Short corridor with switched actions, where all states look the same",
+    f"{SB}, example 13.1",
+    [
+        printed("best probability of right", 0.59, 2),
+        printed("its value (−11.66, of which the text cuts a digit)", -11.6, 1, cut=True),
+        printed("value of ε-greedy right, ε = .1", -44, 0),
+        printed("value of ε-greedy left, ε = .1", -82, 0),
+    ],
+    seconds=0.1,
+)
 def measure_corridor(say: Say) -> list[Measured]:
     """Where the best coin falls right, and what ε-greedy left and right are worth with ε = .1."""
     process = world_named("corridor").process
@@ -86,21 +142,20 @@ def measure_corridor(say: Say) -> list[Measured]:
     return [Measured(value) for value in (right, worth(right), worth(0.95), worth(0.05))]
 
 
-def figure(
-    name: str,
-    title: str,
-    source: str,
-    numbers: Sequence[Number],
-    measure: Callable[[Say], Sequence[Measured]],
-    s: float,
-) -> Figure:
-    return Figure(name, title, f"{SB}, {source}", numbers, measure, s)
-
-
-DYNA = {0: (292.988, 1.777, 3000, 200), 5: (39.899, 0.186, 1500, 150), 50: (19.626, 0.107, 400, 40)}
-"""updates from memory → mean steps of episodes 2 to 10, standard error, runs that gave them; runs to measure"""
-
-
+@FIGURES.measured_by(
+    "dyna",
+    "Dyna-Q in the maze, α = ε = .1, γ = .95: steps of an episode",
+    f"{SB}, example 8.1 and the curves of figure 8.2",
+    [
+        derived("the first one, expected", 868.725, 3),
+        derived("of the best policy with ε = .1", 15.813, 3),
+        *(
+            computed(f"episodes 2 to 10, {planning} from memory", value, 2, error, runs)
+            for planning, (value, error, runs, _) in DYNA.items()
+        ),
+    ],
+    seconds=6,
+)
 def measure_dyna(say: Say) -> list[Measured]:
     """Expected steps of the first episode, which is moving at random; then the mean of episodes 2 to 10."""
     world = world_named("dyna-maze")
@@ -113,78 +168,3 @@ def measure_dyna(say: Say) -> list[Measured]:
         _, lengths = sweep_in(world, [settings] * runs, range(runs)).run_episodes(10)
         found.append(mean_of(lengths[:, 1:].mean(axis=1)))
     return found
-
-
-FIGURES = [
-    figure(
-        "cliff",
-        "Cliff walking, ε = .1, 500 runs of 500 episodes, mean return of the last 100",
-        "example 6.6 (the curves of figure 6.3 are of other episodes: 1 to 100, 1 to 100 000)",
-        [
-            computed("SARSA, α = .1", -22.631, 2, 0.041, 4000),
-            computed("SARSA, α = .5", -26.938, 2, 0.106, 4000),
-            computed("Q-learning, α = .1", -49.080, 2, 0.109, 4000),
-            computed("Q-learning, α = .5", -50.133, 2, 0.112, 4000),
-            computed("Expected SARSA, α = .1", -21.974, 2, 0.035, 4000),
-            computed("Expected SARSA, α = .5", -20.826, 2, 0.032, 4000),
-            computed("Q-learning, α = .1: % of greedy paths that take 13", 100, 1, 0.0, 4000),
-            computed("Q-learning, α = .5: % of greedy paths that take 13", 100, 1, 0.0, 4000),
-        ],
-        measure_cliff,
-        8,
-    ),
-    figure(
-        "windy",
-        "Windy gridworld, SARSA, α = .5, ε = .1, 1000 runs of 8000 steps",
-        "example 6.5 and its curve",
-        [
-            computed("episodes ended", 159.88, 2, 0.156, 4000),
-            computed("deviation from run to run", 9.85, 2, 0.110, 4000),
-        ],
-        measure_windy,
-        3,
-    ),
-    figure(
-        "bias",
-        "Maximisation bias, 10 actions in B, α = ε = .1, 10 000 runs, per cent that go left",
-        "example 6.7 and the curves of figure 6.5",
-        [
-            computed("Q-learning, highest (about episode 20)", 93.975, 2, 0.075, 100_000),
-            computed("Q-learning, episode 100", 45.957, 2, 0.158, 100_000),
-            computed("Q-learning, episode 300", 11.965, 2, 0.103, 100_000),
-            computed("double Q-learning, highest (at the start)", 50.108, 2, 0.158, 100_000),
-            computed("double Q-learning, episode 100", 9.395, 2, 0.092, 100_000),
-            computed("double Q-learning, episode 300", 6.793, 2, 0.080, 100_000),
-        ],
-        measure_bias,
-        6,
-    ),
-    figure(
-        "corridor",
-        "Short corridor with switched actions, where all states look the same",
-        "example 13.1",
-        [
-            printed("best probability of right", 0.59, 2),
-            printed("its value (−11.66, of which the text cuts a digit)", -11.6, 1, cut=True),
-            printed("value of ε-greedy right, ε = .1", -44, 0),
-            printed("value of ε-greedy left, ε = .1", -82, 0),
-        ],
-        measure_corridor,
-        0.1,
-    ),
-    Figure(
-        "dyna",
-        "Dyna-Q in the maze, α = ε = .1, γ = .95: steps of an episode",
-        f"{SB}, example 8.1 and the curves of figure 8.2",
-        [
-            derived("the first one, expected", 868.725, 3),
-            derived("of the best policy with ε = .1", 15.813, 3),
-            *(
-                computed(f"episodes 2 to 10, {planning} from memory", value, 2, error, runs)
-                for planning, (value, error, runs, _) in DYNA.items()
-            ),
-        ],
-        measure_dyna,
-        6,
-    ),
-]

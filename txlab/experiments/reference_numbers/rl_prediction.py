@@ -21,7 +21,7 @@ from txlab.engine.rl.rollouts import Rollouts
 from txlab.engine.rl.worlds import baird as counterexample
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.kinds.prediction.episodes import seeds_of
-from txlab.experiments.reference_numbers.figure import Figure, Measured, Say, computed, derived
+from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived
 
 WALK_19: list[tuple[str, float, float, float, float]] = [
     ("offline-lambda-return", 0.8, 0.35, 0.26261, 0.00069),
@@ -52,6 +52,16 @@ MONTE_CARLO = {
 
 WALK_19_RUNS, WALK_19_EPISODES = 300, 10
 WALK_5_RUNS, WALK_5_EPISODES = 2000, 100
+
+FIGURES = Figures()
+
+TITLED = {
+    "offline-lambda-return": "off-line λ-return",
+    "accumulating": "TD(λ), accumulating traces",
+    "true-online": "true on-line TD(λ)",
+    "replacing": "TD(λ), replacing traces",
+    "td-0": "TD(0)",
+}
 
 
 def errors_of(
@@ -89,6 +99,19 @@ def errors_of(
     return [Measured(float(each.mean()), float(each.std(ddof=1) / sqrt(runs)), runs) for each in columns]
 
 
+@FIGURES.measured_by(
+    "walk-19",
+    f"random walk of 19 states: RMS error over the first {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
+    "Sutton and Barto 2018, example 7.1 and the curves of figures 12.3, 12.6 and 12.8",
+    [
+        *(
+            computed(f"{TITLED[method]}, λ={lam:g} α={alpha:g}", value, 4, error, 5000)
+            for method, lam, alpha, value, error in WALK_19
+        ),
+        derived("α=0: √.3", 0.5477, 4),
+    ],
+    seconds=2,
+)
 def walk_19(say: Say) -> list[Measured]:
     wanted = [(method, lam, alpha) for method, lam, alpha, _, _ in WALK_19]
     found = errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
@@ -96,16 +119,43 @@ def walk_19(say: Say) -> list[Measured]:
     return [*found, Measured(untouched.value)]
 
 
+@FIGURES.measured_by(
+    "n-step",
+    f"random walk of 19 states, n-step TD: RMS error over {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
+    "Sutton and Barto 2018, the curves of figure 7.2",
+    [computed(f"n={n} α={alpha:g}", value, 4, error, 5000) for n, alpha, value, error in N_STEP],
+    seconds=1,
+)
 def n_step(say: Say) -> list[Measured]:
     wanted = [("n-step-td", float(n), alpha) for n, alpha, _, _ in N_STEP]
     return errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
 
 
+@FIGURES.measured_by(
+    "walk-5",
+    f"random walk of 5 states: RMS error after {WALK_5_EPISODES} episodes, {WALK_5_RUNS} runs",
+    "Sutton and Barto 2018, example 6.2 and its curves",
+    [
+        *(computed(f"TD(0), α={alpha:g}", value, 4, error, 20_000) for alpha, (value, error) in TD.items()),
+        *(
+            computed(f"Monte Carlo, α={alpha:g}", value, 4, error, 20_000)
+            for alpha, (value, error) in MONTE_CARLO.items()
+        ),
+    ],
+    seconds=2,
+)
 def walk_5(say: Say) -> list[Measured]:
     wanted = [("td-0", 0.0, alpha) for alpha in TD] + [("monte-carlo", 1.0, alpha) for alpha in MONTE_CARLO]
     return errors_of("walk-5", wanted, WALK_5_RUNS, WALK_5_EPISODES, 0.5, False, say)
 
 
+@FIGURES.measured_by(
+    "baird",
+    "Baird's counterexample: weights after 1000 sweeps of semi-gradient dynamic programming, α=0.01",
+    "Sutton and Barto 2018, example 11.1 and the curves of figure 11.2",
+    [derived("w₁ … w₆", 114.4, 1), derived("w₇", 6.9, 1), derived("w₈", 335.0, 1)],
+    seconds=0.1,
+)
 def baird(say: Say) -> list[Measured]:
     process = counterexample.baird().process
     S = process.size
@@ -115,59 +165,3 @@ def baird(say: Say) -> list[Measured]:
     for _ in range(1000):
         at = semi_gradient_dp(problem, at, 0.01, 0.0)
     return [Measured(float(at.w[0])), Measured(float(at.w[6])), Measured(float(at.w[7]))]
-
-
-TITLED = {
-    "offline-lambda-return": "off-line λ-return",
-    "accumulating": "TD(λ), accumulating traces",
-    "true-online": "true on-line TD(λ)",
-    "replacing": "TD(λ), replacing traces",
-    "td-0": "TD(0)",
-}
-
-FIGURES: list[Figure] = [
-    Figure(
-        "walk-19",
-        f"random walk of 19 states: RMS error over the first {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
-        "Sutton and Barto 2018, example 7.1 and the curves of figures 12.3, 12.6 and 12.8",
-        [
-            *(
-                computed(f"{TITLED[method]}, λ={lam:g} α={alpha:g}", value, 4, error, 5000)
-                for method, lam, alpha, value, error in WALK_19
-            ),
-            derived("α=0: √.3", 0.5477, 4),
-        ],
-        walk_19,
-        2,
-    ),
-    Figure(
-        "n-step",
-        f"random walk of 19 states, n-step TD: RMS error over {WALK_19_EPISODES} episodes, {WALK_19_RUNS} runs",
-        "Sutton and Barto 2018, the curves of figure 7.2",
-        [computed(f"n={n} α={alpha:g}", value, 4, error, 5000) for n, alpha, value, error in N_STEP],
-        n_step,
-        1,
-    ),
-    Figure(
-        "walk-5",
-        f"random walk of 5 states: RMS error after {WALK_5_EPISODES} episodes, {WALK_5_RUNS} runs",
-        "Sutton and Barto 2018, example 6.2 and its curves",
-        [
-            *(computed(f"TD(0), α={alpha:g}", value, 4, error, 20_000) for alpha, (value, error) in TD.items()),
-            *(
-                computed(f"Monte Carlo, α={alpha:g}", value, 4, error, 20_000)
-                for alpha, (value, error) in MONTE_CARLO.items()
-            ),
-        ],
-        walk_5,
-        2,
-    ),
-    Figure(
-        "baird",
-        "Baird's counterexample: weights after 1000 sweeps of semi-gradient dynamic programming, α=0.01",
-        "Sutton and Barto 2018, example 11.1 and the curves of figure 11.2",
-        [derived("w₁ … w₆", 114.4, 1), derived("w₇", 6.9, 1), derived("w₈", 335.0, 1)],
-        baird,
-        0.1,
-    ),
-]

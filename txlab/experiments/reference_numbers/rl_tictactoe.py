@@ -16,21 +16,39 @@ from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances, fractions
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.tournament import play
-from txlab.experiments.reference_numbers.figure import Figure, Measured, Number, Say, derived
+from txlab.experiments.reference_numbers import Figures, Measured, Say, derived, exactly
 
 SELF_PLAY_GAMES, SEEDS = 100_000, 8
 PLAYED = 1000
 WINNERS = (1, -1, 0)
 
+FIGURES = Figures()
 
-def exactly(*values: float) -> list[Measured]:
-    return [Measured(float(value)) for value in values]
+COUNTS = {
+    "positions": 5478, "open": 4520, "ended": 958, "X has won": 626, "O has won": 316, "drawn": 16,
+    "up to symmetry": 765, "those: ended": 138, "those: X has won": 91, "those: O has won": 44, "those: drawn": 3,
+    "games": 255_168, "games: won by X": 131_184, "games: won by O": 77_904, "games: drawn": 46_080,
+    "games of 5 moves": 1440, "of 6": 5328, "of 7": 47_952, "of 8": 72_576, "of 9": 127_872,
+}  # fmt: skip
+
+LEARNT = [
+    derived("won against random, first", 0.9678, 4),
+    derived("won against random, second", 0.7775, 4),
+    derived("chance to lose to the perfect player, the worse seat", 0.0, 12),
+    derived(f"of {PLAYED} games from either seat, lost to it", 0, 0),
+]
 
 
 def three(found: Chances) -> tuple[float, float, float]:
     return found.won, found.drawn, found.lost
 
 
+@FIGURES.measured_by(
+    "tictactoe-positions",
+    "tic-tac-toe: positions, positions up to turns and mirrors, games",
+    "the rules, by exact enumeration",
+    [derived(label, value, 0) for label, value in COUNTS.items()],
+)
 def measure_positions(say: Say) -> list[Measured]:
     graph = compiled(tictactoe)
     classes = np.unique(graph.symmetry)
@@ -40,25 +58,37 @@ def measure_positions(say: Say) -> list[Measured]:
         ways[after] += ways[before]
     lengths = [sum(ways[n] for n in ended[graph.ply[ended] == moves].tolist()) for moves in range(5, 10)]
     games = [sum(ways[n] for n in ended[graph.outcome[ended] == each].tolist()) for each in WINNERS]
-    return exactly(
-        graph.size,
-        graph.size - len(ended),
-        len(ended),
-        *((graph.outcome[ended] == each).sum() for each in WINNERS),
-        len(classes),
-        len(ended_classes),
-        *((graph.outcome[ended_classes] == each).sum() for each in WINNERS),
-        sum(games),
-        *games,
-        *lengths,
-    )
+    positions = [graph.size, graph.size - len(ended), len(ended)]
+    positions += [(graph.outcome[ended] == each).sum() for each in WINNERS]
+    classes_of = [len(classes), len(ended_classes), *((graph.outcome[ended_classes] == each).sum() for each in WINNERS)]
+    return exactly([*positions, *classes_of, sum(games), *games, *lengths])
 
 
+@FIGURES.measured_by(
+    "tictactoe-random",
+    "random against random",
+    "the rules, by exact enumeration",
+    [
+        derived("X wins, 737/1260", 737 / 1260, 12),
+        derived("drawn, 8/63", 8 / 63, 12),
+        derived("O wins, 121/420", 121 / 420, 12),
+    ],
+)
 def measure_random(say: Say) -> list[Measured]:
     everything = random_player(tictactoe).kept
-    return exactly(*map(float, fractions(compiled(tictactoe), everything, everything)))
+    return exactly(map(float, fractions(compiled(tictactoe), everything, everything)))
 
 
+@FIGURES.measured_by(
+    "tictactoe-openings",
+    "random against random, after X's first move",
+    "the rules, by exact enumeration",
+    [
+        derived("X wins from the centre, 97/140", 97 / 140, 12),
+        derived("from a corner, 17/28", 17 / 28, 12),
+        derived("from an edge, 15/28", 15 / 28, 12),
+    ],
+)
 def measure_openings(say: Say) -> list[Measured]:
     """X's chance after it opened in the centre, in a corner, at an edge."""
     graph, everything = compiled(tictactoe), random_player(tictactoe).kept
@@ -67,20 +97,43 @@ def measure_openings(say: Say) -> list[Measured]:
         kept = everything.copy()
         kept[: graph.first[1]] = graph.move[: graph.first[1]] == move
         found.append(fractions(graph, kept, everything)[0])
-    return exactly(*map(float, found))
+    return exactly(map(float, found))
 
 
+@FIGURES.measured_by(
+    "tictactoe-perfect",
+    "the perfect player, evenly among equally good moves, against random",
+    "the rules, by exact enumeration",
+    [
+        derived("first: won", 0.967811, 6),
+        derived("first: drawn", 0.032189, 6),
+        derived("first: lost", 0.0, 12),
+        derived("second: won", 0.777484, 6),
+        derived("second: drawn", 0.222516, 6),
+        derived("second: lost", 0.0, 12),
+    ],
+)
 def measure_perfect(say: Say) -> list[Measured]:
     graph = compiled(tictactoe)
     first, second = both_seats(graph, perfect_player(tictactoe).policy(), random_player(tictactoe).policy())
-    return exactly(*three(first), *three(second))
+    return exactly([*three(first), *three(second)])
 
 
+@FIGURES.measured_by(
+    "tictactoe-best-response",
+    "the best response to random: most won less lost, and of those the most won",
+    "the rules, by exact enumeration",
+    [
+        derived("first: won, 191/192", 191 / 192, 12),
+        derived("second: won", 0.934392, 6),
+        derived("second: lost, 1/105", 1 / 105, 12),
+    ],
+)
 def measure_best_response(say: Say) -> list[Measured]:
     graph, random = compiled(tictactoe), random_player(tictactoe).policy()
     first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]
     beaten = chances(graph, random, second).turned()
-    return exactly(chances(graph, first, random).won, beaten.won, beaten.lost)
+    return exactly([chances(graph, first, random).won, beaten.won, beaten.lost])
 
 
 def mean(values: Sequence[float]) -> Measured:
@@ -108,86 +161,23 @@ def measure_self_play(settings: SelfPlaySettings, say: Say) -> list[Measured]:
     return [mean(column) for column in np.array(rows, dtype=np.float64).T]
 
 
+@FIGURES.measured_by(
+    "tictactoe-td",
+    f"TD(0) on after-states by self-play, α = ε = .1, {SELF_PLAY_GAMES} games, {SEEDS} seeds, from V = 0",
+    "Sutton and Barto 2018, sections 1.5 and 6.8",
+    LEARNT,
+    seconds=10.0,
+)
 def measure_td(say: Say) -> list[Measured]:
     return measure_self_play(SelfPlaySettings(), say)
 
 
+@FIGURES.measured_by(
+    "tictactoe-q-learning",
+    f"Q-learning on moves by self-play, α = ε = .1, {SELF_PLAY_GAMES} games, {SEEDS} seeds, from Q = 0",
+    "Sutton and Barto 2018, section 6.5",
+    LEARNT,
+    seconds=10.0,
+)
 def measure_q_learning(say: Say) -> list[Measured]:
     return measure_self_play(SelfPlaySettings(rule="q-learning"), say)
-
-
-def counts(labels: Sequence[str], values: Sequence[int]) -> list[Number]:
-    return [derived(label, value, 0) for label, value in zip(labels, values, strict=True)]
-
-
-LEARNT = [
-    derived("won against random, first", 0.9678, 4),
-    derived("won against random, second", 0.7775, 4),
-    derived("chance to lose to the perfect player, the worse seat", 0.0, 12),
-    derived(f"of {PLAYED} games from either seat, lost to it", 0, 0),
-]
-
-FIGURES = [
-    Figure(
-        "tictactoe-positions",
-        "tic-tac-toe: positions, positions up to turns and mirrors, games",
-        "the rules, by exact enumeration",
-        counts(
-            ["positions", "open", "ended", "X has won", "O has won", "drawn",
-             "up to symmetry", "those: ended", "those: X has won", "those: O has won", "those: drawn",
-             "games", "games: won by X", "games: won by O", "games: drawn",
-             "games of 5 moves", "of 6", "of 7", "of 8", "of 9"],
-            [5478, 4520, 958, 626, 316, 16, 765, 138, 91, 44, 3, 255_168, 131_184, 77_904, 46_080,
-             1440, 5328, 47_952, 72_576, 127_872],
-        ),
-        measure_positions,
-    ),
-    Figure(
-        "tictactoe-random",
-        "random against random",
-        "the rules, by exact enumeration",
-        [derived("X wins, 737/1260", 737 / 1260, 12), derived("drawn, 8/63", 8 / 63, 12),
-         derived("O wins, 121/420", 121 / 420, 12)],
-        measure_random,
-    ),
-    Figure(
-        "tictactoe-openings",
-        "random against random, after X's first move",
-        "the rules, by exact enumeration",
-        [derived("X wins from the centre, 97/140", 97 / 140, 12), derived("from a corner, 17/28", 17 / 28, 12),
-         derived("from an edge, 15/28", 15 / 28, 12)],
-        measure_openings,
-    ),
-    Figure(
-        "tictactoe-perfect",
-        "the perfect player, evenly among equally good moves, against random",
-        "the rules, by exact enumeration",
-        [derived("first: won", 0.967811, 6), derived("first: drawn", 0.032189, 6), derived("first: lost", 0.0, 12),
-         derived("second: won", 0.777484, 6), derived("second: drawn", 0.222516, 6), derived("second: lost", 0.0, 12)],
-        measure_perfect,
-    ),
-    Figure(
-        "tictactoe-best-response",
-        "the best response to random: most won less lost, and of those the most won",
-        "the rules, by exact enumeration",
-        [derived("first: won, 191/192", 191 / 192, 12), derived("second: won", 0.934392, 6),
-         derived("second: lost, 1/105", 1 / 105, 12)],
-        measure_best_response,
-    ),
-    Figure(
-        "tictactoe-td",
-        f"TD(0) on after-states by self-play, α = ε = .1, {SELF_PLAY_GAMES} games, {SEEDS} seeds, from V = 0",
-        "Sutton and Barto 2018, sections 1.5 and 6.8",
-        LEARNT,
-        measure_td,
-        seconds=10.0,
-    ),
-    Figure(
-        "tictactoe-q-learning",
-        f"Q-learning on moves by self-play, α = ε = .1, {SELF_PLAY_GAMES} games, {SEEDS} seeds, from Q = 0",
-        "Sutton and Barto 2018, section 6.5",
-        LEARNT,
-        measure_q_learning,
-        seconds=10.0,
-    ),
-]  # fmt: skip
