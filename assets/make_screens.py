@@ -40,7 +40,7 @@ from txlab.tui.screens.attention.screen import AttentionScreen  # noqa: E402
 from txlab.tui.screens.attention.source import strongest  # noqa: E402
 from txlab.tui.screens.lab.rows import Rows  # noqa: E402
 from txlab.tui.screens.lab.screen import LabScreen  # noqa: E402
-from txlab.tui.screens.play.knobs import Lesson  # noqa: E402
+from txlab.tui.screens.play.lesson_dialog import Lesson  # noqa: E402
 from txlab.tui.screens.play.screen import PlayScreen  # noqa: E402
 from txlab.tui.screens.tokens.screen import TokensScreen  # noqa: E402
 from txlab.tui.screens.tokens.view import TokensView  # noqa: E402
@@ -196,10 +196,10 @@ async def draw_play(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     await pilot.press("t")
     screen = app.screen
     assert isinstance(screen, PlayScreen)
-    screen.learn(Lesson(Rules(), games=30_000, seed=1))
-    await until(pilot, lambda: screen.look is not None and screen.look.done and not screen.learning)
+    screen.lessons.learn(Lesson(Rules(), games=30_000, seed=1))
+    await until(pilot, lambda: screen.lessons.session.updates == 30_000 and screen.lessons.session.idle)
     await pilot.press("enter")
-    await until(pilot, lambda: len(screen.moves) == 2)
+    await until(pilot, lambda: len(screen.game.moves) == 2)
     save(app, folder, "play")
 
 

@@ -24,7 +24,7 @@ from textual.geometry import Size
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.attention.bench import Task
 from txlab.tui.screens.attention.screen import AttentionScreen
-from txlab.tui.screens.play.knobs import Lesson
+from txlab.tui.screens.play.lesson_dialog import Lesson
 
 EVENTS = 5000
 BATCH = 50  # events between two rests, so that they pile up as they do under a person's hands
@@ -252,7 +252,7 @@ async def test_random_keys_at_the_board_break_nothing(
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         for done in range(0, PLAY_EVENTS, BATCH):
-            screen.lesson = Lesson(games=300, seed=done)
+            screen.lessons.lesson = Lesson(games=300, seed=done)
             for _ in range(BATCH):
                 if choice.random() < 0.15:
                     x, y = (choice.randrange(edge) for edge in app.size)
@@ -267,14 +267,14 @@ async def test_random_keys_at_the_board_break_nothing(
             if len(app.screen_stack) == 1 and app.screen is not screen:  # a click went elsewhere
                 await app.switch_mode("play")
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
-            position = screen.position  # the moves are always those of a game
-            assert sum(map(abs, position)) == len(screen.moves) <= 9
+            position = screen.game.position  # the moves are always those of a game
+            assert sum(map(abs, position)) == len(screen.game.moves) <= 9
         for _ in range(100):
             if len(app.screen_stack) == 1:
                 break
             await pilot.press("escape")
         assert len(app.screen_stack) == 1
-        lanes = (screen.preparing, screen.finding, screen.teaching, screen.rating)
+        lanes = (screen.game.preparing, screen.seats.finding, screen.lessons.session, screen.ratings.rating)
         for _ in range(600):
             if all(lane.idle for lane in lanes):
                 break

@@ -17,8 +17,8 @@ from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solved
 from txlab.experiments.tabular.training import Training
-from txlab.tui.screens.play import learning as play_learning
-from txlab.tui.screens.play.knobs import LearnDialog, Lesson
+from txlab.tui.screens.play.learning import Course
+from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.play.screen import PlayScreen
 from txlab.tui.widgets.board import Board
 from txlab.tui.widgets.chart import Chart
@@ -38,9 +38,15 @@ def notices(screen: PlayScreen) -> str:
     return "\n".join(str(notice.message) for notice in screen.app._notifications)
 
 
+def games_of(screen: PlayScreen) -> int:
+    """That the learner has played, as the screen shows."""
+    course = screen.lessons.course
+    return course.snapshot.games if course is not None else -1
+
+
 async def learnt(pilot: Any, screen: PlayScreen, lesson: Lesson) -> None:
-    screen.learn(lesson)
-    await settle(pilot, lambda: screen.look is not None and screen.look.done and not screen.learning, 400)
+    screen.lessons.learn(lesson)
+    await settle(pilot, lambda: games_of(screen) == lesson.games and screen.lessons.session.idle, 400)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -52,18 +58,18 @@ async def test_a_game_of_best_moves_against_the_perfect_player_is_drawn(tmp_path
         line = text_of(app).splitlines()[-1]
         for key in ("enter move", "h hint", "n new", "o opponent", "l learn", "m tournament", "? help"):
             assert key in line
-        while not screen.ended:
-            square = hints(solved(tictactoe), screen.position)[-1]
-            if len(screen.moves) < 4:
+        while not screen.game.ended:
+            square = hints(solved(tictactoe), screen.game.position)[-1]
+            if len(screen.game.moves) < 4:
                 await walk(pilot, square)
             await put(pilot, square)
             await answered(pilot)
         shown = text_of(app)
         assert "Drawn: no square is free" in shown
         assert "you won 0, drawn 1, lost 0" in shown
-        assert len(screen.moves) == 9
+        assert len(screen.game.moves) == 9
         await pilot.press("enter")
-        assert screen.moves == []
+        assert screen.game.moves == []
         assert "Your move: you are X" in text_of(app)
 
 
@@ -72,9 +78,9 @@ async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -
     solution = solved(tictactoe)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        while not screen.ended:  # always what is worst for X
+        while not screen.game.ended:  # always what is worst for X
             graph = solution.graph
-            worst = min(graph.moves(graph.numbered(screen.position)), key=lambda m: int(solution.value[m[1]]))
+            worst = min(graph.moves(graph.numbered(screen.game.position)), key=lambda m: int(solution.value[m[1]]))
             await put(pilot, worst[0])
             await answered(pilot)
         shown = text_of(app)
@@ -83,7 +89,7 @@ async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -
         assert "mistake" in shown
         won = [place for place, square in enumerate(screen.query_one("#board", Board).squares) if square.won]
         assert len(won) >= 3
-        assert {screen.position[place] for place in won} == {-1}
+        assert {screen.game.position[place] for place in won} == {-1}
         assert shown.count("━━━━━") >= len(won)
 
 
@@ -93,44 +99,44 @@ async def test_undo_takes_back_a_move_and_its_answer_and_a_taken_square_is_refus
         screen = await opened(pilot)
         await put(pilot, 4)
         await answered(pilot)
-        kept = list(screen.moves)
+        kept = list(screen.game.moves)
         await put(pilot, 4)
-        assert screen.moves == kept
+        assert screen.game.moves == kept
         assert "centre is taken; free are" in notices(screen)
-        await put(pilot, tictactoe.legal(screen.position)[0])
+        await put(pilot, tictactoe.legal(screen.game.position)[0])
         await answered(pilot)
         await pilot.press("u")
-        assert screen.moves == kept
+        assert screen.game.moves == kept
         await pilot.press("u")
-        assert screen.moves == []
+        assert screen.game.moves == []
         await pilot.press("u")
-        assert screen.moves == []
-        screen.moves = [0, 3, 1, 4]
-        screen.proceed()
+        assert screen.game.moves == []
+        screen.game.moves = [0, 3, 1, 4]
+        screen.game.proceed()
         await put(pilot, 2)
-        assert screen.tally == {1: 1}
+        assert screen.game.tally == {1: 1}
         await pilot.press("u")
-        assert screen.moves == [0, 3, 1, 4]
-        assert sum(screen.tally.values()) == 0  # a game that is taken back is no game
+        assert screen.game.moves == [0, 3, 1, 4]
+        assert sum(screen.game.tally.values()) == 0  # a game that is taken back is no game
 
 
 async def test_a_hint_is_a_best_move_and_says_what_it_leads_to(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.moves = [0, 4, 1]  # O must take the top right
+        screen.game.moves = [0, 4, 1]  # O must take the top right
         await pilot.press("c")
-        screen.moves = [0, 4, 1]
-        screen.proceed()
+        screen.game.moves = [0, 4, 1]
+        screen.game.proceed()
         await pilot.press("h")
         await pilot.pause()
         assert "top right: draws" in text_of(app)
         assert screen.query_one("#board", Board).cursor == 2
         assert text_of(app).count("◆") == 1
-        screen.moves = [0, 4, 1, 5]
+        screen.game.moves = [0, 4, 1, 5]
         await pilot.press("c")
-        screen.moves = [0, 4, 1, 5]
-        screen.proceed()
+        screen.game.moves = [0, 4, 1, 5]
+        screen.game.proceed()
         await pilot.press("h")
         await pilot.pause()
         assert "top right: wins" in text_of(app)
@@ -145,18 +151,18 @@ async def test_the_other_side_begins_and_a_click_moves(tmp_path: Path) -> None:
         screen = await opened(pilot)
         await pilot.press("c")
         await answered(pilot)
-        assert len(screen.moves) == 1
+        assert len(screen.game.moves) == 1
         assert "Your move: you are O" in text_of(app)
-        free = tictactoe.legal(screen.position)[-1]
+        free = tictactoe.legal(screen.game.position)[-1]
         board = screen.query_one("#board", Board)
         (left, top), (wide, high) = board.corner, board.cell
         row, column = divmod(free, 3)
         place = (left + column * (wide + 1) + wide // 2, top + row * (high + 1) + high // 2)
         await pilot.click("#board", offset=place)
         await answered(pilot)
-        assert screen.moves[1] == free
+        assert screen.game.moves[1] == free
         await pilot.click("#board", offset=(left + wide, top + high))  # a wall is no square
-        assert len(screen.moves) == 3
+        assert len(screen.game.moves) == 3
 
 
 async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: Path) -> None:
@@ -190,9 +196,9 @@ async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Pa
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await learnt(pilot, screen, Lesson(games=3000, seed=3))
-        screen.moves = [0, 1]
-        screen.proceed()
-        seen = training.player().values(screen.position)
+        screen.game.moves = [0, 1]
+        screen.game.proceed()
+        seen = training.player().values(screen.game.position)
         squares = screen.query_one("#board", Board).squares
         assert {place: square.merit for place, square in enumerate(squares) if not square.sign} == seen
         assert any(seen.values())
@@ -202,7 +208,7 @@ async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Pa
         await pilot.press("w")
         await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
         found = app.screen.query_one(WhyPanel).explanation
-        assert found == training.explain(screen.position, square)
+        assert found == training.explain(screen.game.position, square)
         assert abs(found.result) == pytest.approx(abs(seen[square]))
 
 
@@ -216,7 +222,7 @@ async def test_why_of_a_perfect_value_is_what_may_follow(tmp_path: Path) -> None
                 pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation
             )
             found = app.screen.query_one(WhyPanel).explanation
-            assert found == explain(solved(tictactoe), screen.position, square)
+            assert found == explain(solved(tictactoe), screen.game.position, square)
 
 
 async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,47 +233,47 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         await pilot.press("a")
         await choose(pilot, "perfect")
         await choose(pilot, "random")
-        assert screen.watching
+        assert screen.game.watching
         assert "X .9678, drawn .0322, O .0000" in text_of(app)
-        await settle(pilot, lambda: sum(screen.tally.values()) >= 2, 400)
-        assert screen.tally.get(-1, 0) == 0  # the perfect player does not lose
+        await settle(pilot, lambda: sum(screen.game.tally.values()) >= 2, 400)
+        assert screen.game.tally.get(-1, 0) == 0  # the perfect player does not lose
         await pilot.press("question_mark")  # nobody plays behind a dialog
         await pilot.pause()
-        before = list(screen.moves)
+        before = list(screen.game.moves)
         await pilot.pause(0.4)  # longer than an ended game is looked at
-        assert screen.moves == before
+        assert screen.game.moves == before
         await pilot.press("escape")
-        await settle(pilot, lambda: screen.moves != before)
+        await settle(pilot, lambda: screen.game.moves != before)
         await pilot.press("space")
-        before = list(screen.moves)
+        before = list(screen.game.moves)
         await pilot.pause(0.1)
-        assert screen.moves == before
+        assert screen.game.moves == before
         await pilot.press("full_stop")
         await pilot.pause(0.05)
-        assert screen.moves == [] or len(screen.moves) == len(before) + 1
+        assert screen.game.moves == [] or len(screen.game.moves) == len(before) + 1
         await pilot.press("enter", "minus", "plus", "u", "space")
         await pilot.press("a")
-        assert not screen.watching
+        assert not screen.game.watching
         await answered(pilot)
 
 
 async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = app_on(tmp_path)
     threads: set[threading.Thread] = set()
-    slice_of = play_learning.Course.slice
+    run_of = Course.run
 
-    def noted(course: play_learning.Course, games: int) -> bool:
+    def noted(course: Course, games: int) -> None:
         threads.add(threading.current_thread())
-        return slice_of(course, games)
+        run_of(course, games)
 
-    monkeypatch.setattr(play_learning.Course, "slice", noted)
+    monkeypatch.setattr(Course, "run", noted)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.lesson = Lesson(games=9_999_999)
+        screen.lessons.lesson = Lesson(games=9_999_999)
         await pilot.press("l")
         await settle(pilot, lambda: isinstance(app.screen, LearnDialog))
         await pilot.press("enter")
-        await settle(pilot, lambda: screen.look is not None and screen.look.games > 1000, 400)
+        await settle(pilot, lambda: games_of(screen) > 1000, 400)
         assert threading.main_thread() not in threads
         assert screen.tab == "learning"
         assert "of 9 999 999 games" in text_of(app)
@@ -276,21 +282,23 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert labels[:3] == ["won", "drawn", "lost"]
         await type_on(pilot, "enter")  # one plays meanwhile
         await answered(pilot)
-        assert len(screen.moves) == 2
+        assert len(screen.game.moves) == 2
         await type_on(pilot, "l", "x")
         assert "one learns already" in notices(screen)
-        await settle(pilot, lambda: not screen.learning, 400)
-        games = screen.look.games if screen.look else 0
+        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle, 400)
+        games = games_of(screen)
         assert 1000 < games < 9_999_999
-        assert {"TD(0)", "TD(0) 0", "TD(0) 10", "TD(0) 100", "TD(0) 1 000"} <= {seat.title for seat in screen.learners}
+        assert {"TD(0)", "TD(0) 0", "TD(0) 10", "TD(0) 100", "TD(0) 1 000"} <= {
+            seat.title for seat in screen.seats.learners
+        }
         await pilot.pause(0.05)
-        assert screen.courses["TD(0)"].training.games == games
+        assert screen.lessons.courses["TD(0)"].training.games == games
 
 
 def test_what_it_was_at_a_mark_is_what_learning_so_long_gives() -> None:
-    course = play_learning.Course(Lesson(SelfPlaySettings(rule="q-learning"), games=250, seed=5), "Q-learning")
-    while course.slice(37):
-        pass
+    course = Course(Lesson(SelfPlaySettings(rule="q-learning"), games=250, seed=5), "Q-learning")
+    while course.step_count < course.steps:
+        course.run(min(37, course.steps - course.step_count))
     assert course.training.games == 250
     training = Training(SelfPlaySettings(rule="q-learning"), 5)
     for games, player in course.kept:
@@ -304,9 +312,9 @@ async def test_leaving_ends_what_learns_at_once(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.learn(Lesson(games=10_000_000))
-        await settle(pilot, lambda: screen.look is not None and screen.look.games > 10)
-        course = screen.courses["TD(0)"]
+        screen.lessons.learn(Lesson(games=10_000_000))
+        await settle(pilot, lambda: games_of(screen) > 10)
+        course = screen.lessons.courses["TD(0)"]
     for _ in range(100):
         games = course.training.games
         threading.Event().wait(0.1)
@@ -325,8 +333,8 @@ async def test_a_tournament_rates_everybody_at_hand(
         screen = await opened(pilot)
         await learnt(pilot, screen, Lesson(games=20))
         await pilot.press("m")
-        await settle(pilot, lambda: screen.standings is not None and not screen.contest, 400)
-        rows = screen.rows
+        await settle(pilot, lambda: screen.ratings.standings is not None and not screen.ratings.contest, 400)
+        rows = screen.ratings.rows
         assert rows[0].name == "perfect"
         assert {row.name for row in rows} == {"perfect", "random", "TD(0)", "TD(0) 0", "TD(0) 10"}
         assert rows[0].lost == 0
@@ -337,11 +345,11 @@ async def test_a_tournament_rates_everybody_at_hand(
         await pilot.press("shift+down", *([] if size[1] > 30 else ["tab"]))
         await pilot.pause()
         assert f"{rows[1].name} against" in text_of(app)
-        screen.action_tournament()
+        screen.ratings.action_tournament()
         await pilot.press("x")
         assert "cancelled" in notices(screen)
-        await settle(pilot, lambda: not screen.contest, 400)
-        assert screen.rows is rows  # those before it stay
+        await settle(pilot, lambda: not screen.ratings.contest, 400)
+        assert screen.ratings.rows is rows  # those before it stay
 
 
 async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
@@ -360,12 +368,12 @@ async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
         await choose(pilot, "of a run")
         await settle(pilot, lambda: len(app.screen_stack) > 1)
         await choose(pilot, "tictactoe")
-        await settle(pilot, lambda: screen.seats[-1].key.startswith("run "))
-        assert screen.seats[-1].title == f"run {run.name}"
+        await settle(pilot, lambda: screen.game.seats[-1].key.startswith("run "))
+        assert screen.game.seats[-1].title == f"run {run.name}"
         await put(pilot, 4)
         await answered(pilot)
-        assert len(screen.moves) == 2
-        screen.query_one("#board", Board).go(tictactoe.legal(screen.position)[0])
+        assert len(screen.game.moves) == 2
+        screen.query_one("#board", Board).go(tictactoe.legal(screen.game.position)[0])
         await pilot.press("w")
         await settle(pilot, lambda: "not the updates that made them" in text_of(app))
 
@@ -413,11 +421,11 @@ async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await learnt(pilot, screen, Lesson(SelfPlaySettings(rule="td-lambda"), games=30))
-        screen.action_tournament()
-        await settle(pilot, lambda: not screen.contest, 400)
-        screen.view = "perfect"
-        screen.moves = [3, 6, 0, 8]  # every square loses
-        screen.proceed()
+        screen.ratings.action_tournament()
+        await settle(pilot, lambda: not screen.ratings.contest, 400)
+        screen.game.view = "perfect"
+        screen.game.moves = [3, 6, 0, 8]  # every square loses
+        screen.game.proceed()
         for key in ("h", "tab", "tab", "l") if ascii else ("h", "tab"):
             await pilot.press(key)
             for size in ((20, 5), (59, 19), (200, 60), (1, 1), (80, 24)):
@@ -434,7 +442,7 @@ async def test_t_goes_to_the_board_and_back_to_the_worlds(tmp_path: Path) -> Non
         await pilot.pause()
         await app.switch_mode("arena")
         await type_on(pilot, "t")
-        await settle(pilot, lambda: isinstance(app.screen, PlayScreen) and app.screen.your_move, 400)
+        await settle(pilot, lambda: isinstance(app.screen, PlayScreen) and app.screen.game.your_move, 400)
         assert "6 Arena" in text_of(app)
         await type_on(pilot, "t")
         await settle(pilot, lambda: app.current_mode == "arena", 400)
@@ -445,8 +453,8 @@ async def test_without_colours_it_says_the_same(tmp_path: Path) -> None:
     app.colours = "none"  # type: ignore[attr-defined]
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.moves = [0, 4, 1, 5]
-        screen.proceed()
+        screen.game.moves = [0, 4, 1, 5]
+        screen.game.proceed()
         await pilot.pause()
         shown = text_of(app)
         assert "+1" in shown

@@ -151,14 +151,17 @@ class Session(Generic[E]):
 
     # From any thread.
 
-    def begin(self, make: Callable[[E | None], E]) -> None:
-        """Another experiment, made in the thread from the one of now; its recording begins anew."""
+    def begin(self, make: Callable[[E | None], E], run: bool = False) -> None:
+        """Another experiment, made in the thread from the one of now; its recording begins anew. With `run` it runs at
+        once; else it runs where the one of now does."""
 
         def work() -> None:
             self.experiment = make(self.experiment)
+            self.running = self.running or run
             self.recording = Recording()
             self.speed, self.counted, self.chunk = 0.0, (0.0, 0), 1
 
+        self.running = self.running or run
         self._order(work)
 
     def order(self, work: Callable[[E], object], name: object = None) -> None:

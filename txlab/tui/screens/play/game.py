@@ -7,20 +7,26 @@ moment later, so that one sees what it answers to; a key that comes in between b
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.timer import Timer
 
-from txlab.drawing.tictactoe_words import hints, note_of, position_of
+from txlab.drawing.tictactoe_words import SIGN, hints, note_of, position_of, squares_of
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import Solution, solved
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.tui.latest_task import Lane
-from txlab.tui.screens.base_screens import BenchScreen
-from txlab.tui.screens.play.players import PERSON, Seat
+from txlab.tui.panel import Panel
 from txlab.tui.screens.play.words import title_of
 from txlab.tui.widgets.board import Board
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.play.screen import PlayScreen
 
 ANSWER = 0.3  # seconds until an agent answers a person
 PACES = (0.5, 1.0, 2.0, 5.0, 20.0)  # moves a second of agents among themselves
@@ -28,11 +34,52 @@ SEEN = 2.0  # moves that an ended game is looked at for, among agents
 VIEWS = ("agent", "perfect", "nothing")
 
 
-class GameScreen(BenchScreen):
-    """A screen with a Board `#board` and one game at a time."""
+@dataclass(frozen=True)
+class Seat:
+    """Who can sit at the board: a person, the perfect player, a random one, learners of this screen, players of runs.
 
-    def __init__(self) -> None:
+    key     stays the same while a player learns; what it knows is looked up when it moves
+    player  None for the person     about   stands beside the title where players are chosen
+    """
+
+    key: str
+    title: str
+    about: str = ""
+    player: MaskPlayer | None = None
+
+    @property
+    def person(self) -> bool:
+        return self.player is None
+
+
+PERSON = Seat("you", "you")
+
+
+class GamePanel(Panel):
+    """The board, and one game at a time."""
+
+    KEYS: ClassVar = (
+        Binding("enter", "move", "move", id="play.move", key_display="enter"),
+        Binding("space", "run", "pause", id="play.run", key_display="space"),
+        Binding("full_stop", "one", "one move", id="play.step", key_display="."),
+        Binding("minus", "pace(-1)", "pace", id="play.slower", key_display="- +"),
+        Binding("plus,equals_sign", "pace(1)", "faster", id="play.faster", key_display="+", show=False),
+        Binding("u", "undo", "undo", id="play.undo"),
+        Binding("h", "hint", "hint", id="play.hint"),
+        Binding("n", "new", "new", id="play.new"),
+        Binding("c", "sides", "sides", id="play.sides"),
+        Binding("v", "values", "values", id="play.values"),
+        Binding("up", "step(-1, 0)", "up", id="play.up", show=False),
+        Binding("down", "step(1, 0)", "down", id="play.down", show=False),
+        Binding("left", "step(0, -1)", "left", id="play.left", show=False),
+        Binding("right", "step(0, 1)", "right", id="play.right", show=False),
+    )
+    DEFAULT_CSS = "GamePanel { width: 1fr; height: 1fr; }"
+
+    def __init__(self, play: PlayScreen) -> None:
         super().__init__()
+        self.play = play
+        self.board = Board(id="board")
         self.solution: Solution | None = None
         self.perfect: MaskPlayer | None = None
         self.agents: list[Seat] = []  # who needs no learning
@@ -46,7 +93,27 @@ class GameScreen(BenchScreen):
         self.pace = 1
         self.clock: Timer | None = None
         self.chance = random.Random(0)
-        self.preparing = Lane(self, "solving", lambda sentence: self.tell(sentence, "error"))
+        self.preparing = Lane(play, "solving", lambda sentence: self.tell(sentence, "error"))
+
+    def compose(self) -> ComposeResult:
+        yield self.board
+
+    def on_mount(self) -> None:
+        self.prepare()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("run", "one", "pace"):
+            return self.watching
+        if action == "move":
+            return self.your_move or self.ended
+        if action == "undo":
+            return bool(self.moves)
+        return action != "hint" or not self.ended
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "play.move" and self.ended:
+            return "again"
+        return "run" if binding.id == "play.run" and not self.running else binding.description
 
     # The game as it stands.
 
@@ -98,9 +165,7 @@ class GameScreen(BenchScreen):
 
     def proceed(self) -> None:
         """After anything that changed the game: count it if it has ended, let an agent move if it is its turn."""
-        if self.clock is not None:
-            self.clock.stop()
-            self.clock = None
+        self.unseen()
         if self.ended and self.counted is None:
             outcome = tictactoe.outcome(self.position)
             assert outcome is not None
@@ -112,14 +177,11 @@ class GameScreen(BenchScreen):
                 self.clock = self.set_timer(pause, self.let_agent_move)
             elif self.ended and self.watching:
                 self.clock = self.set_timer(max(0.2, SEEN * pause), self.begin_again)
-        self.show_game()
+        self.play.show_game()
 
-    @on(events.ScreenResume)
-    def seen_again(self) -> None:
-        if self in self.app.screen_stack:  # else it is only made ready
-            self.proceed()
+    def seen(self) -> None:
+        self.proceed()
 
-    @on(events.ScreenSuspend)
     def unseen(self) -> None:
         """Nobody moves while one looks at something else."""
         if self.clock is not None:
@@ -151,11 +213,40 @@ class GameScreen(BenchScreen):
             self.begin_again()
         else:
             self.proceed()
-        self.refresh_bindings()
+        self.play.refresh_bindings()
 
-    def show_game(self) -> None:
-        """Put the game on the screen."""
-        raise NotImplementedError
+    def renew_seats(self, seats: list[Seat]) -> None:
+        """Who sits here is by now what these say of the same players."""
+        known = {seat.key: seat for seat in seats}
+        self.seats = {side: known.get(seat.key, seat) for side, seat in self.seats.items()}
+
+    # What stands on the squares.
+
+    def show_board(self) -> str:
+        """Draw the board; what stands on its free squares, in words."""
+        values, notes, said = self.on_the_squares()
+        self.board.set_squares(squares_of(self.moves, values, notes, self.hinted))
+        return said
+
+    def seer(self) -> Seat | None:
+        """The agent whose values are looked at: the mover, or who plays against the mover."""
+        return next((seat for side in (self.mover, -self.mover) if not (seat := self.seats[side]).person), None)
+
+    def on_the_squares(self) -> tuple[dict[int, float] | None, dict[int, str] | None, str]:
+        """(values of the free squares, notes below them, what they are in words)."""
+        solution, perfect = self.solution, self.perfect
+        if solution is None or perfect is None or self.ended:
+            return None, None, "the game is over" if self.ended else "nothing yet"
+        seat, position, sign = self.seer(), self.position, SIGN[self.mover]
+        player = perfect if self.view == "perfect" or seat is None or seat.player is None else seat.player
+        if self.view == "nothing":
+            return None, None, "nothing; v shows values"
+        values = player.values(position)
+        if player is perfect:
+            notes = {move: note_of(solution, position, move) for move in values}
+            return values, notes, f"best play, {sign}'s view"
+        title = seat.title if seat is not None else ""
+        return values, None, f"what {title} expects, {sign}'s view" if values else f"{title} sees nothing"
 
     # Keys.
 
@@ -198,9 +289,9 @@ class GameScreen(BenchScreen):
             self.tell("the game is over; n begins another one" if self.ended else "one moment")
             return
         self.hinted = [] if self.hinted else hints(self.solution, self.position)
-        if self.hinted and self.query_one("#board", Board).cursor not in self.hinted:
-            self.query_one("#board", Board).go(self.hinted[0])
-        self.show_game()
+        if self.hinted and self.board.cursor not in self.hinted:
+            self.board.go(self.hinted[0])
+        self.play.show_game()
 
     def hint_words(self) -> str:
         """`centre: wins in 2`, of the moves that are hinted at."""
@@ -222,13 +313,13 @@ class GameScreen(BenchScreen):
     def action_values(self) -> None:
         """What stands on the free squares: what the agent sees, what is true, nothing."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
-        self.show_game()
+        self.play.show_game()
 
     def action_run(self) -> None:
         """Agents play on, or rest."""
         self.running = not self.running
         self.proceed()
-        self.refresh_bindings()
+        self.play.refresh_bindings()
 
     def action_one(self) -> None:
         """One move of the agents, or the next game."""
@@ -237,8 +328,14 @@ class GameScreen(BenchScreen):
             self.begin_again()
         else:
             self.let_agent_move()
-        self.refresh_bindings()
+        self.play.refresh_bindings()
 
     def action_pace(self, by: int) -> None:
         self.pace = max(0, min(self.pace + by, len(PACES) - 1))
         self.proceed()
+
+    def action_step(self, down: int, right: int) -> None:
+        self.board.step(down, right)
+
+    def action_move(self) -> None:
+        self.board.choose()

@@ -1,64 +1,82 @@
-"""An agent that learns on the Play screen by playing against itself, in a thread, while one looks on and plays.
+"""An agent that learns on the Play screen by playing against itself, while one looks on and plays: a session steps it.
 
 Notable: what it is at 0, 10, 100, 1 000 … games is kept, so that one may play against each of them afterwards; and the
-learner sits down at the board as soon as it begins, so that its values are seen to come. The thread works in slices of
-some milliseconds and sleeps a little after a key, for Python runs one thread at a time.
+learner sits down at the board as soon as it begins, so that its values are seen to come.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.content import Content
 
 from txlab.drawing.formatting import count, share
 from txlab.drawing.text import formula
-from txlab.engine.games.game import SECOND
+from txlab.engine.explain import Explanation
+from txlab.engine.games.game import Position
 from txlab.engine.games.players import MaskPlayer
+from txlab.experiments.protocol import Frame, Metrics
 from txlab.experiments.tabular.training import Point, Training
-from txlab.tui.latest_task import Lane
-from txlab.tui.screens.play.knobs import Lesson
-from txlab.tui.screens.play.players import Seat
-from txlab.tui.screens.play.seats import SeatingScreen
+from txlab.tui.panel import Panel
+from txlab.tui.screens.play.game import Seat
+from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.words import Words
+from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.play.screen import PlayScreen
 
 MARKS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Games after which what it is by then is kept."""
-LOOKS = 0.15  # seconds between two pictures of what is being learnt
+PICTURES = 7.0  # a second, of what is being learnt
 ALL_CURVES = 44  # columns of a chart whose legend has room for four
-KEY = 0.1  # seconds after a key in which the thread gives way
-REST = 0.004  # seconds that it then sleeps after a slice of about as long
 
 
 @dataclass(frozen=True)
-class Look:
+class LearnerSnapshot:
     """A learner at one moment: `player` is what it is by now, `kept` what it was at the marks."""
 
-    lesson: Lesson
     games: int
-    speed: float  # games a second
     points: tuple[Point, ...]
     player: MaskPlayer
     kept: tuple[tuple[int, MaskPlayer], ...]
-    done: bool = False
 
 
 class Course:
-    """A training, the lock that keeps it to one thread at a time, and what it was at the marks."""
+    """A lesson as an experiment whose updates are games. `snapshot` is replaced as a whole by every frame, so that
+    another thread may read it."""
 
     def __init__(self, lesson: Lesson, title: str) -> None:
         self.lesson, self.title = lesson, title
-        self.lock = threading.Lock()
         self.training = Training(lesson.settings, lesson.seed)
         self.kept: list[tuple[int, MaskPlayer]] = []
-        self.stopped = False
-        self.begun = time.monotonic()
         self.keep()
+        self.snapshot = self.look()
+
+    @property
+    def step_count(self) -> int:
+        return self.training.games
+
+    @property
+    def steps(self) -> int:
+        return self.lesson.games
+
+    def step(self) -> Metrics:
+        self.run(1)
+        return {}
+
+    def run(self, games: int) -> None:
+        """So many games more, with a stop at every mark between."""
+        end = self.training.games + games
+        while (now := self.training.games) < end:
+            self.training.run(min([end, *(mark for mark in MARKS if mark > now)]) - now)
+            self.keep()
 
     def keep(self) -> None:
         """What it is by now, if this is a mark."""
@@ -66,135 +84,112 @@ class Course:
         if games in MARKS and games not in dict(self.kept):
             self.kept.append((games, self.training.player(f"{self.title}, {games} games")))
 
-    def slice(self, games: int) -> bool:
-        """At most so many games more, not beyond the next mark; False where there are no more to play."""
-        now = self.training.games
-        ends = [mark for mark in MARKS if mark > now]
-        end = min([now + games, self.lesson.games, *ends])
-        with self.lock:
-            self.training.run(end - now)
-        self.keep()
-        return end < self.lesson.games
+    def look(self) -> LearnerSnapshot:
+        training = self.training
+        return LearnerSnapshot(training.games, tuple(training.curve), training.player(self.title), tuple(self.kept))
 
-    def look(self, done: bool = False) -> Look:
-        games = self.training.games
-        speed = games / max(1e-3, time.monotonic() - self.begun)
-        player = self.training.player(self.title)
-        return Look(self.lesson, games, speed, tuple(self.training.curve), player, tuple(self.kept), done)
+    def frame(self) -> Frame:
+        self.snapshot = self.look()
+        return Frame(self.training.games)
 
 
-class LearningScreen(SeatingScreen):
-    """A screen with #learner, a Words, and #curves, a Chart."""
+class LearningPanel(Panel):
+    """What is being learnt in words and curves; l begins."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    KEYS: ClassVar = (Binding("l", "learn", "learn", id="play.learn"),)
+
+    def __init__(self, play: PlayScreen) -> None:
+        super().__init__(id="learning")
+        self.play = play
         self.lesson = Lesson()
         self.course: Course | None = None
         self.courses: dict[str, Course] = {}  # by the title of the learner
-        self.look: Look | None = None
-        self.teaching = Lane(self, "learning", lambda sentence: self.tell(sentence, "error"))
+        self.session: Session[Course] = Session(
+            play, self.took, lambda sentence: self.tell(sentence, "error"), pictures=PICTURES, record=False
+        )
+
+    def compose(self) -> ComposeResult:
+        yield Words(id="learner")
+        chart = Chart(id="curves", waiting="l lets an agent learn")
+        chart.can_focus = False
+        chart.log_x, chart.across = True, "games"
+        yield chart
 
     @property
     def learning(self) -> bool:
-        return not self.teaching.idle
+        return self.session.running
 
     def action_learn(self) -> None:
         """Ask what is to be learnt, and begin."""
-        from txlab.tui.screens.play.knobs import LearnDialog
-
-        if self.solution is None:
+        if self.play.game.solution is None:
             return
         if self.learning:
             self.tell("one learns already; x ends that, and what it has learnt stays")
             return
-
-        def begin(lesson: Lesson | None) -> None:
-            if lesson is not None:
-                self.learn(lesson)
-
-        self.app.push_screen(LearnDialog(self.lesson), begin)
+        self.app.push_screen(LearnDialog(self.lesson), lambda lesson: self.learn(lesson) if lesson else None)
 
     def learn(self, lesson: Lesson) -> None:
-        """Begin in a thread; the learner takes the place of the agent at the board."""
+        """Begin; the learner takes the place of the agent at the board."""
         self.lesson = lesson
-        rule = formula(lesson.settings.title, self.ascii)
+        rule = formula(lesson.settings.title, self.play.ascii)
         number = 1 + sum(title.split(" #")[0] == rule for title in self.courses)
         course = self.course = Course(lesson, f"{rule} #{number}" if number > 1 else rule)
         self.courses[course.title] = course
-        self.took(course.look())
-        seat = next(seat for seat in self.learners if seat.key == course.title)
-        side = SECOND if self.you is None else -self.you
-        self.sit({**self.seats, side: seat}, afresh=not self.moves)
-        self.show_tab("learning")
-        self.teaching.want(lambda lane: self.teach(lane, course), self.took)
+        self.session.begin(lambda _: course, run=True)
+        self.play.learner_is(self.seats(course))
+        self.play.give_seat_to_learner(course.title)
+        self.play.show_tab("learning")
 
-    def teach(self, lane: Lane, course: Course) -> Look:
-        """In the thread: slices of games until there are enough, or it is told to stop."""
-        games, shown = 10, time.monotonic()
-        while not (lane.late or course.stopped):
-            begun = time.perf_counter()
-            if not course.slice(games):
-                break
-            spent = time.perf_counter() - begun
-            games = max(1, min(1000, int(games * REST / max(spent, 1e-6)))) if spent > REST else min(1000, games * 2)
-            now = time.monotonic()
-            pressed = now - float(getattr(self.app, "last_input", 0.0)) < KEY
-            time.sleep(REST if pressed else 0)
-            if now - shown > LOOKS:
-                shown = now
-                lane.say(self.took, course.look())
-        return course.look(done=True)
+    def took(self, picture: Picture[Course]) -> None:
+        """What the learner is by now, at the board, in the lists and in the curves."""
+        if picture.experiment is self.course:
+            self.play.learner_is(self.seats(picture.experiment))
+            self.show()
 
-    def took(self, look: Look) -> None:
-        """On the event loop: what the learner is by now, at the board, in the lists and in the curves."""
-        course = self.course
-        if course is None or look.lesson is not course.lesson or not self.is_attached:
-            return
-        self.look = look
-        title = course.title
-        settings = look.lesson.settings
-        about = formula(f"α {settings.alpha:g}, ε {settings.epsilon:g}, seed {look.lesson.seed}", self.ascii)
-        seats = [Seat(title, title, f"{count(look.games)} games, {about}", look.player)]
-        for games, player in look.kept:
-            if games < look.games or not games:
+    def seats(self, course: Course) -> list[Seat]:
+        """The learner, and what it was at the marks, as players."""
+        snapshot, lesson, title = course.snapshot, course.lesson, course.title
+        about = formula(
+            f"α {lesson.settings.alpha:g}, ε {lesson.settings.epsilon:g}, seed {lesson.seed}", self.play.ascii
+        )
+        seats = [Seat(title, title, f"{count(snapshot.games)} games, {about}", snapshot.player)]
+        for games, player in snapshot.kept:
+            if games < snapshot.games or not games:
                 about = f"what it was after {count(games)} games" if games else "what it was before it learnt"
                 seats.append(Seat(f"{title} {games}", f"{title} {count(games)}", about, player))
-        mine = {seat.key for seat in seats}
-        self.learners = [*seats, *(seat for seat in self.learners if seat.key not in mine)]
-        self.seats = {side: next((s for s in seats if s.key == seat.key), seat) for side, seat in self.seats.items()}
-        self.show_learner()
-        self.show_game()
+        return seats
 
-    def action_cancel(self) -> None:
-        """End the learning; what it has learnt so far stays."""
-        if self.course is not None and self.learning:
-            self.course.stopped = True
+    def explain(self, course: Course, position: Position, square: int) -> Explanation:
+        """In another thread: the last update of what it sees of a move; asked of the thread that learns, if it does."""
+        if course is self.session.experiment:
+            found: Explanation = self.session.ask(lambda course: course.training.explain(position, square))
+            return found
+        return course.training.explain(position, square)
 
-    def show_tab(self, name: str) -> None:
-        """Open a tab of the side."""
-        raise NotImplementedError
-
-    # What is seen of it.
-
-    def show_learner(self) -> None:
-        look = self.look
-        if look is None or self.course is None:
+    def show(self, speed: float = 0.0) -> None:
+        if self.course is None:
             return
-        words = learner_words(look, self.course.title, self.learning, self.has_class("-tall"), self.ascii)
+        words = learner_words(
+            self.course, speed if self.learning else 0.0, self.screen.has_class("-tall"), self.play.ascii
+        )
         self.query_one("#learner", Words).say(words)
         chart = self.query_one("#curves", Chart)
-        chart.set_series(curves(look.points, chart.size.width >= ALL_CURVES))
+        chart.set_series(curves(self.course.snapshot.points, chart.size.width >= ALL_CURVES))
 
 
-def learner_words(look: Look, title: str, learning: bool, tall: bool, ascii: bool) -> Content:
-    """`TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and how it would fare; a table where there is room."""
-    settings = look.lesson.settings
-    numbers = formula(f"α {settings.alpha:g}  ε {settings.epsilon:g}  seed {look.lesson.seed}", ascii)
-    state = f"{count(look.games)} of {count(look.lesson.games)} games"
-    state += f", {count(look.speed)}/s" if learning else ""
-    last = look.points[-1]
+def learner_words(course: Course, speed: float | None, tall: bool, ascii: bool) -> Content:
+    """`TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and how it would fare; a table where there is room.
+
+    speed   games a second, 0 where that is not known yet; None where it does not learn
+    """
+    lesson, title, snapshot = course.lesson, course.title, course.snapshot
+    settings = lesson.settings
+    numbers = formula(f"α {settings.alpha:g}  ε {settings.epsilon:g}  seed {lesson.seed}", ascii)
+    state = f"{count(snapshot.games)} of {count(lesson.games)} games"
+    state += f", {count(speed)}/s" if speed else ""
+    last = snapshot.points[-1]
     parts = [Content.styled(title, "bold"), Content.styled(f"  {numbers}\n", "$quiet")]
-    parts += [Content.styled(f"{state}\n", "bold $accent" if learning else "")]
+    parts += [Content.styled(f"{state}\n", "" if speed is None else "bold $accent")]
     lost = (last.perfect_first.lost + last.perfect_second.lost) / 2
     if not tall:
         won = f"won {rate(last.random_first.won)} first, {rate(last.random_second.won)} second"

@@ -8,28 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
 
 from txlab.drawing.formatting import count
 from txlab.engine.games.tournament import Standing, Standings, tournament
 from txlab.tui.latest_task import Lane
-from txlab.tui.screens.play.learning import LearningScreen
-from txlab.tui.screens.play.players import Seat
+from txlab.tui.panel import Panel
 from txlab.tui.widgets.table import Column, Table
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.play.screen import PlayScreen
 
 GAMES = 1_000
 """Between every two: a rating is then known to about 10 points."""
+NO_RATINGS = "m lets all agents play each other"
 
 
-class RatingScreen(LearningScreen):
-    """A screen with two tables: #ratings, and #pairs of the player that is chosen in it."""
+class RatingsPanel(Panel):
+    """Two tables: #ratings, and #pairs of the player that is chosen in it."""
 
-    def __init__(self) -> None:
+    KEYS: ClassVar = (
+        Binding("m", "tournament", "tournament", id="play.tournament"),
+        Binding("shift+up", "row(-1)", "player above", id="play.row-up", show=False),
+        Binding("shift+down", "row(1)", "player below", id="play.row-down", show=False),
+    )
+
+    def __init__(self, play: PlayScreen) -> None:
         super().__init__()
+        self.play = play
         self.standings: Standings | None = None
         self.rows: list[Standing] = []
         self.row = 0
         self.played: tuple[int, int] | None = None  # of how many games, while they are played
-        self.rating = Lane(self, "tournament", lambda sentence: self.tell(sentence, "error"))
+        self.rating = Lane(play, "tournament", lambda sentence: self.tell(sentence, "error"))
+
+    def compose(self) -> ComposeResult:
+        for name in ("ratings", "pairs"):
+            table = Table(id=name, waiting=NO_RATINGS)
+            table.can_focus = False
+            yield table
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "row" or (self.play.tab in ("ratings", "pairs") and bool(self.rows))
 
     @property
     def contest(self) -> bool:
@@ -37,12 +60,12 @@ class RatingScreen(LearningScreen):
         return not self.rating.idle
 
     def action_tournament(self) -> None:
-        if self.solution is None or self.contest:
+        if self.play.game.solution is None or self.contest:
             return
-        self.show_tab("ratings")
-        seats = {seat.title: seat for seat in self.at_hand()}
+        self.play.show_tab("ratings")
+        seats = {seat.title: seat for seat in self.play.seats.at_hand}
         players = [replace(seat.player, name=title) for title, seat in seats.items() if seat.player is not None]
-        seed = self.chance.randrange(1 << 30)
+        seed = self.play.game.chance.randrange(1 << 30)
 
         def compete(lane: Lane) -> Standings | None:
             return tournament(
@@ -51,43 +74,42 @@ class RatingScreen(LearningScreen):
 
         self.played = (0, 1)
         self.rating.want(compete, self.rated)
-        self.show_ratings()
-        self.refresh_bindings()
+        self.show()
+        self.play.refresh_bindings()
 
     def went_on(self, done: int, all: int) -> None:
         self.played = (done, all)
-        self.show_ratings()
+        self.show()
 
     def rated(self, standings: Standings | None) -> None:
         self.played = None
         if standings is not None:
             self.standings, self.rows, self.row = standings, standings.rows(), 0
-        self.show_ratings()
-        self.show_game()
+        self.show()
+        self.play.show_game()
 
-    def action_cancel(self) -> None:
-        """End the tournament, and the learning."""
+    def cancel(self) -> None:
+        """End the tournament."""
         if self.contest:
             self.rating.forget()
             self.played = None
-            self.show_ratings()
+            self.show()
             self.tell("the tournament is cancelled; the ratings before it stay")
-        super().action_cancel()
 
     def action_row(self, by: int) -> None:
         """Another player of the table, whose pairs are looked at."""
         self.row = max(0, min(self.row + by, len(self.rows) - 1))
-        self.show_ratings()
+        self.show()
 
-    def rating_of(self, seat: Seat) -> str:
+    def rating_of(self, name: str) -> str:
         """`1 480 ± 21`, if it has played in a tournament."""
-        found = next((row for row in self.rows if row.name == seat.title), None)
+        found = next((row for row in self.rows if row.name == name), None)
         return "" if found is None else rating_text(found)
 
-    def show_ratings(self) -> None:
+    def show(self) -> None:
         if not self.is_attached:
             return
-        wide = self.size.width >= 100
+        wide = self.play.size.width >= 100
         table, pairs = self.query_one("#ratings", Table), self.query_one("#pairs", Table)
         if self.played is not None:
             done, all = self.played

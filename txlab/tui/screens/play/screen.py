@@ -1,7 +1,7 @@
 """Tic-tac-toe on the bench: the board large and in the middle, who plays, what the agent sees, how it learnt it.
 
-Notable: the game is in play_game, learning in play_learning, ratings in play_ratings; this file has the keys and what
-is seen. The side has three tabs; where there is much room, the first is always open above the other two.
+The game, the seats, learning and ratings are panels; this file has the facts beside the board and the tabs below them.
+Where there is much room, the moves are always seen above the tabs.
 """
 
 from __future__ import annotations
@@ -15,28 +15,27 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from txlab.drawing.text import formula
-from txlab.drawing.tictactoe_words import SIGN, note_of, squares_of
+from txlab.drawing.tictactoe_words import SIGN
 from txlab.engine.explain import Explanation
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import chances, explain
 from txlab.engine.games.players import MaskPlayer
-from txlab.tui.screens.base_screens import Rule
-from txlab.tui.screens.play.game import PACES
-from txlab.tui.screens.play.learning import rate
-from txlab.tui.screens.play.players import Seat
-from txlab.tui.screens.play.ratings import RatingScreen
+from txlab.tui.panel import Panel
+from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.play.game import PACES, GamePanel, Seat
+from txlab.tui.screens.play.learning import LearningPanel, rate
+from txlab.tui.screens.play.ratings import RatingsPanel
+from txlab.tui.screens.play.seats import SeatsPanel
 from txlab.tui.screens.play.words import facts, headline, move_table, tally_words, unexplained
 from txlab.tui.screens.words import Words
-from txlab.tui.widgets.board import Board
-from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
+from txlab.tui.widgets.why import ask_why
 
 TABS = ("moves", "learning", "ratings", "pairs")
-NO_RATINGS = "m lets all agents play each other"
 
 
-class PlayScreen(RatingScreen):
+class PlayScreen(BenchScreen):
     """The board, and the side with its tabs."""
 
     CSS_PATH = "play.tcss"
@@ -47,97 +46,74 @@ class PlayScreen(RatingScreen):
         "with best play, or to nothing. o chooses whom you play, a lets two agents play each other, l lets one learn "
         "by playing against itself, m lets all of them play each other and rates them."
     )
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (GamePanel, SeatsPanel, LearningPanel, RatingsPanel)
+    KEY_ORDER: ClassVar[tuple[str, ...]] = (
+        "play.move", "play.run", "play.step", "play.slower", "play.faster", "play.undo", "play.hint", "play.new",
+        "play.opponent", "play.learn", "play.cancel", "play.tournament", "play.sides", "play.values", "screen.why",
+        "play.watch", "play.tab", "play.tab-before", "play.worlds",
+    )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "move", "move", id="play.move", key_display="enter"),
-        Binding("space", "run", "pause", id="play.run", key_display="space"),
-        Binding("full_stop", "one", "one move", id="play.step", key_display="."),
-        Binding("minus", "pace(-1)", "pace", id="play.slower", key_display="- +"),
-        Binding("plus,equals_sign", "pace(1)", "faster", id="play.faster", key_display="+", show=False),
-        Binding("u", "undo", "undo", id="play.undo"),
-        Binding("h", "hint", "hint", id="play.hint"),
-        Binding("n", "new", "new", id="play.new"),
-        Binding("o", "opponent", "opponent", id="play.opponent"),
-        Binding("l", "learn", "learn", id="play.learn"),
         Binding("x", "cancel", "cancel", id="play.cancel"),
-        Binding("m", "tournament", "tournament", id="play.tournament"),
-        Binding("c", "sides", "sides", id="play.sides"),
-        Binding("v", "values", "values", id="play.values"),
         Binding("w", "why", "why", id="screen.why"),
-        Binding("a", "watch", "watch", id="play.watch"),
         Binding("tab", "tab(1)", "side", id="play.tab"),
         Binding("shift+tab", "tab(-1)", "side before", id="play.tab-before", show=False),
         Binding("t", "worlds", "worlds", id="play.worlds"),
-        Binding("shift+up", "row(-1)", "player above", id="play.row-up", show=False),
-        Binding("shift+down", "row(1)", "player below", id="play.row-down", show=False),
-        Binding("up", "step(-1, 0)", "up", id="play.up", show=False),
-        Binding("down", "step(1, 0)", "down", id="play.down", show=False),
-        Binding("left", "step(0, -1)", "left", id="play.left", show=False),
-        Binding("right", "step(0, 1)", "right", id="play.right", show=False),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self.tab = "moves"
         self.exact: tuple[MaskPlayer, MaskPlayer, str] | None = None  # of whom, and what
+        self.game = GamePanel(self)
+        self.seats = SeatsPanel(self.game)
+        self.lessons, self.ratings = LearningPanel(self), RatingsPanel(self)
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="headline")
         yield Rule()
         with Horizontal(id="play"):
-            yield Board(id="board")
+            yield self.game
             with Vertical(id="side"):
                 yield Words(id="facts")
                 yield Rule()
-                table = Table(id="game")
-                table.can_focus = False
-                yield table
-                rule = Rule()
-                rule.id = "game-rule"
-                yield rule
+                yield unfocused(Table(id="game"))
+                yield Rule(id="game-rule")
                 yield TabLine(id="tabs")
-                for name, waiting in (("moves", ""), ("ratings", NO_RATINGS), ("pairs", NO_RATINGS)):
-                    table = Table(id=name, waiting=waiting)
-                    table.can_focus = False
-                    yield table
-                with Vertical(id="learning"):
-                    yield Words(id="learner")
-                    chart = Chart(id="curves", waiting="l lets an agent learn")
-                    chart.can_focus = False
-                    chart.log_x, chart.across = True, "games"
-                    yield chart
+                yield unfocused(Table(id="moves"))
+                yield self.ratings
+                yield self.lessons
+                yield self.seats
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
         self.show_tab("moves")
         self.show_game()
-        self.prepare()
 
     # What is seen.
 
     def show_game(self) -> None:
         if not self.is_attached:
             return
-        values, notes, said = self.on_the_squares()
-        self.query_one("#board", Board).set_squares(squares_of(self.moves, values, notes, self.hinted))
-        you, ready = self.you, self.solution is not None
-        self.query_one("#headline", Words).say(
-            headline(self.moves, self.seats, you, ready, self.beside()), layout=False
-        )
+        game, said = self.game, self.game.show_board()
+        line = headline(game.moves, game.seats, game.you, game.solution is not None, self.beside())
+        self.query_one("#headline", Words).say(line, layout=False)
         rows = [(SIGN[side], self.who(side), "bold" if self.at_turn(side) else "") for side in (FIRST, SECOND)]
         rows.append(("squares", said, ""))
-        if self.hinted:
-            rows.append(("hint", self.hint_words(), "$accent"))
-        if self.watching:
+        if game.hinted:
+            rows.append(("hint", game.hint_words(), "$accent"))
+        if game.watching:
             rows.append(("exactly", self.exact_words(), ""))
-        rows.append(("games", tally_words(self.tally, you) or "none yet", "" if sum(self.tally.values()) else "$quiet"))
+        tally = tally_words(game.tally, game.you)
+        rows.append(("games", tally or "none yet", "" if tally else "$quiet"))
         self.query_one("#facts", Words).say(facts(rows))
+        told = game.view != "nothing" or game.ended  # whether it is said what the moves are worth
         for name in ("#moves", "#game"):
-            self.query_one(name, Table).set_table(*move_table(self.moves, self.solution, self.told))
+            self.query_one(name, Table).set_table(*move_table(game.moves, game.solution, told))
         self.refresh_bindings()
 
     def exact_words(self) -> str:
         """`X .9678, drawn .0322, O .0000`: how games between these two end, computed and not played."""
-        first, second = self.seats[FIRST].player, self.seats[SECOND].player
+        first, second = self.game.seats[FIRST].player, self.game.seats[SECOND].player
         if first is None or second is None:
             return ""
         if self.exact is None or self.exact[:2] != (first, second):
@@ -147,55 +123,39 @@ class PlayScreen(RatingScreen):
         return self.exact[2]
 
     def who(self, side: int) -> str:
-        """`TD(0), 1 480 ± 21`"""
-        seat = self.seats[side]
-        rating = self.rating_of(seat)
-        return formula(f"{seat.title}, rating {rating}" if rating else seat.title, self.ascii)
-
-    @property
-    def told(self) -> bool:
-        """Whether it is said what the moves are worth."""
-        return self.view != "nothing" or self.ended
+        """`TD(0), rating 1 480 ± 21`"""
+        title = self.game.seats[side].title
+        rating = self.ratings.rating_of(title)
+        return formula(f"{title}, rating {rating}" if rating else title, self.ascii)
 
     def at_turn(self, side: int) -> bool:
-        return not self.ended and self.mover == side
+        return not self.game.ended and self.game.mover == side
 
     def beside(self) -> str:
         """What else the line above the board says."""
-        if self.watching:
-            pace = PACES[self.pace]
-            return f"{f'{pace:g}' if pace >= 1 else 'every second'} {'moves a second' if pace > 1 else 'move a second'}"
-        return ""
+        if not self.game.watching:
+            return ""
+        pace = PACES[self.game.pace]
+        return f"{f'{pace:g}' if pace >= 1 else 'every second'} {'moves a second' if pace > 1 else 'move a second'}"
 
-    def seer(self) -> Seat | None:
-        """The agent whose values are looked at: the mover, or who plays against the mover."""
-        for side in (self.mover, -self.mover):
-            if not self.seats[side].person:
-                return self.seats[side]
-        return None
+    # What learns.
 
-    def on_the_squares(self) -> tuple[dict[int, float] | None, dict[int, str] | None, str]:
-        """(values of the free squares, notes below them, what they are in words)."""
-        solution, perfect = self.solution, self.perfect
-        if solution is None or perfect is None or self.ended:
-            return None, None, "the game is over" if self.ended else "nothing yet"
-        position, sign = self.position, SIGN[self.mover]
-        seat = self.seer()
-        player: MaskPlayer | None = perfect if self.view == "perfect" or seat is None else seat.player
-        if self.view == "nothing" or player is None:
-            return None, None, "nothing; v shows values"
-        values = player.values(position)
-        exact = player is perfect
-        notes = {move: note_of(solution, position, move) for move in values} if exact else None
-        if exact:
-            said = f"best play, {sign}'s view"
-        elif values:
-            assert seat is not None
-            said = f"what {seat.title} expects, {sign}'s view"
-        else:
-            assert seat is not None
-            said = f"{seat.title} sees nothing"
-        return values, notes, said
+    def learner_is(self, seats: list[Seat]) -> None:
+        """What a learner is by now, as players."""
+        self.seats.learnt(seats)
+        self.show_game()
+
+    def give_seat_to_learner(self, key: str) -> None:
+        """It sits down where the agent sits."""
+        seat = next(seat for seat in self.seats.learners if seat.key == key)
+        side = SECOND if self.game.you is None else -self.game.you
+        self.game.sit({**self.game.seats, side: seat}, afresh=not self.game.moves)
+
+    def action_cancel(self) -> None:
+        """End the tournament and the learning; what was learnt so far stays."""
+        self.ratings.cancel()
+        if self.lessons.learning:
+            self.lessons.session.pause()
 
     # The side.
 
@@ -218,8 +178,8 @@ class PlayScreen(RatingScreen):
         """Another size: other tabs, and tables with other columns."""
         if self.is_attached:
             self.show_tab(self.tab)
-            self.show_learner()
-            self.show_ratings()
+            self.lessons.show()
+            self.ratings.show()
 
     def action_tab(self, by: int) -> None:
         """The next tab; on a tiny terminal the board is one of them."""
@@ -238,59 +198,36 @@ class PlayScreen(RatingScreen):
 
     # Keys.
 
-    def word_for(self, binding: Binding) -> str:
-        words = {
-            "play.move": "again" if self.ended else "move",
-            "play.run": "pause" if self.running else "run",
-            "play.watch": "play" if self.watching else "watch",
-        }
-        return words.get(binding.id or "", binding.description)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("run", "one", "pace"):
-            return self.watching
-        if action == "move":
-            return self.your_move or self.ended
         if action == "cancel":
-            return self.learning or self.contest
-        if action == "row":
-            return self.tab in ("ratings", "pairs") and bool(self.rows)
-        if action == "undo":
-            return bool(self.moves)
-        if action == "hint":
-            return not self.ended
-        return True
+            return self.lessons.learning or self.ratings.contest
+        return super().check_action(action, parameters)
 
     def action_why(self) -> None:
         """Why the square under the cursor is worth what stands on it."""
-        from txlab.tui.widgets.why import ask_why
-
-        if self.solution is None:
-            return
-        square = self.query_one("#board", Board).cursor
-        free = not self.ended and not self.position[square]
-        ask = partial(self.explained, self.position, square if free else None, self.seer(), self.view)
-        ask_why(self.app, ask, "one moment…")
+        game = self.game
+        if game.solution is not None:
+            square = game.board.cursor if not game.ended and not game.position[game.board.cursor] else None
+            ask = partial(self.explained, game.position, square, game.seer(), game.view)
+            ask_why(self.app, ask, "one moment…")
 
     def explained(self, position: Position, square: int | None, seat: Seat | None, view: str) -> Explanation | str:
         """In a thread: the last update of what a learner sees, or what is known of another one's value; what best play
         leads to where that is what stands there."""
         player = seat.player if seat is not None and view == "agent" else None
-        if seat is not None and player is not None and player is not self.perfect and square is not None:
-            course = self.courses.get(seat.key)
+        if seat is not None and player is not None and player is not self.game.perfect and square is not None:
+            course = self.lessons.courses.get(seat.key)
             if course is None:
                 return unexplained(seat.title, player.values(position), position, square)
-            with course.lock:
-                return course.training.explain(position, square)
-        assert self.solution is not None
-        return explain(self.solution, position, square)
-
-    def action_step(self, down: int, right: int) -> None:
-        self.query_one("#board", Board).step(down, right)
-
-    def action_move(self) -> None:
-        self.query_one("#board", Board).choose()
+            return self.lessons.explain(course, position, square)
+        assert self.game.solution is not None
+        return explain(self.game.solution, position, square)
 
     def action_worlds(self) -> None:
         """Back to the worlds of the Arena."""
         self.app.action_room("arena")  # type: ignore[attr-defined]
+
+
+def unfocused(table: Table) -> Table:
+    table.can_focus = False
+    return table

@@ -7,39 +7,62 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
 
 from txlab.drawing.text import visible
 from txlab.engine.games.game import FIRST, SECOND
 from txlab.tui.latest_task import Lane
+from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
-from txlab.tui.screens.play.game import GameScreen
-from txlab.tui.screens.play.players import PERSON, Seat
+from txlab.tui.screens.play.game import PERSON, Seat
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.play.game import GamePanel
 
 ANOTHER = "another person"
 A_RUN = "of a run…"
 
 
-class SeatingScreen(GameScreen):
-    """A screen where the sides can be given to others."""
+class SeatsPanel(Panel):
+    """Gives the sides of a game to others."""
 
-    def __init__(self) -> None:
+    KEYS: ClassVar = (
+        Binding("o", "opponent", "opponent", id="play.opponent"),
+        Binding("a", "watch", "watch", id="play.watch"),
+    )
+    DEFAULT_CSS = "SeatsPanel { display: none; }"
+
+    def __init__(self, game: GamePanel) -> None:
         super().__init__()
+        self.game = game
         self.learners: list[Seat] = []  # what has learnt here, the newest first
         self.recorded: list[Seat] = []  # players of runs that were chosen once
-        self.finding = Lane(self, "finding runs", lambda sentence: self.tell(sentence, "error"))
+        self.finding = Lane(game.play, "finding runs", lambda sentence: self.tell(sentence, "error"))
 
+    def word_for(self, binding: Binding) -> str:
+        return "play" if binding.id == "play.watch" and self.game.watching else binding.description
+
+    @property
     def at_hand(self) -> list[Seat]:
         """Every agent that can play now."""
-        return [*self.agents, *self.learners, *self.recorded]
+        return [*self.game.agents, *self.learners, *self.recorded]
+
+    def learnt(self, seats: list[Seat]) -> None:
+        """What a learner is by now, and was: in the place of what was known of it."""
+        mine = {seat.key for seat in seats}
+        self.learners = [*seats, *(seat for seat in self.learners if seat.key not in mine)]
+        self.game.renew_seats(seats)
 
     def ask_who(self, question: str, side: int, then: Callable[[Seat], None], people: bool) -> None:
         """One of those at hand, the player of a run, or (with `people`) another person."""
-        seats = {seat.title: seat for seat in self.at_hand()}
-        now = self.seats[side].title
+        seats = {seat.title: seat for seat in self.at_hand}
+        now = self.game.seats[side].title
         rows = [(seat.title, seat.about, seat.title == now) for seat in seats.values()]
         rows.append((A_RUN, "a recorded run of self-play", False))
         if people:
-            rows.append((ANOTHER, "in turn, at the same keys", self.seats[side].person))
+            rows.append((ANOTHER, "in turn, at the same keys", self.game.seats[side].person))
 
         def chosen(title: str | None) -> None:
             if title == ANOTHER:
@@ -53,30 +76,30 @@ class SeatingScreen(GameScreen):
 
     def action_opponent(self) -> None:
         """Who plays against you; among agents, who plays O."""
-        if self.solution is None:
+        if self.game.solution is None:
             return
-        side = SECOND if self.you is None else -self.you
+        side = SECOND if self.game.you is None else -self.game.you
 
         def sit(seat: Seat) -> None:
-            self.sit({**self.seats, side: seat}, afresh=False)
+            self.game.sit({**self.game.seats, side: seat}, afresh=False)
 
-        question = "Who plays O?" if self.watching else "Whom do you play against?"
-        self.ask_who(question, side, sit, people=not self.watching)
+        question = "Who plays O?" if self.game.watching else "Whom do you play against?"
+        self.ask_who(question, side, sit, people=not self.game.watching)
 
     def action_watch(self) -> None:
         """Two agents play each other; asked again, a person takes the place of X."""
-        if self.solution is None:
+        if self.game.solution is None:
             return
-        if self.watching:
-            self.sit({FIRST: PERSON, SECOND: self.seats[SECOND]}, afresh=True)
+        if self.game.watching:
+            self.game.sit({FIRST: PERSON, SECOND: self.game.seats[SECOND]}, afresh=True)
             return
 
         def first(seat: Seat) -> None:
             self.ask_who("Who plays O?", SECOND, lambda other: both(seat, other), people=False)
 
         def both(one: Seat, other: Seat) -> None:
-            self.running = True
-            self.sit({FIRST: one, SECOND: other}, afresh=True)
+            self.game.running = True
+            self.game.sit({FIRST: one, SECOND: other}, afresh=True)
 
         self.ask_who("Who plays X?", FIRST, first, people=False)
 
@@ -107,14 +130,11 @@ class SeatingScreen(GameScreen):
     def open_run(self, path: Path, then: Callable[[Seat], None]) -> None:
         """The player of a run as it is now, and then what it is wanted for."""
 
-        def read(lane: Lane) -> Seat:
-            return seat_of_run(path)
-
         def take(seat: Seat) -> None:
             self.recorded = [seat, *(each for each in self.recorded if each.key != seat.key)]
             then(seat)
 
-        self.finding.want(read, take)
+        self.finding.want(lambda _: seat_of_run(path), take)
 
 
 def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path, str]]:

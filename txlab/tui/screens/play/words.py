@@ -6,6 +6,7 @@ Notable: plain functions of the game; nothing here knows the screen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -15,11 +16,12 @@ from txlab.drawing.tictactoe_words import SIGN, ended_words, leads_to, position_
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import Solution
-from txlab.tui.screens.play.players import Seat
 from txlab.tui.widgets.table import Column
 
-Seats = Mapping[int, Seat]
-Cells = tuple[list[Column], list[list[str]]]
+if TYPE_CHECKING:
+    from txlab.tui.screens.play.game import Seat
+
+Seats = Mapping[int, "Seat"]
 
 
 def title_of(seats: Seats, side: int) -> str:
