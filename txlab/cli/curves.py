@@ -244,13 +244,13 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
 def foremost(reader: RunReader) -> list[str]:
     """The metrics that a run is about, as far as they share one scale; [] where nothing has been recorded."""
     from txlab.experiments.kind import kind_of_run
-    from txlab.runs.primary_metric import headline, validation_of
+    from txlab.runs.primary_metric import primary_metrics, validation_of
 
     def scale(name: str) -> str:
         return kind_of_run(reader.info.kind).unit_of(name) or name.rpartition("/")[0]
 
     filled = [name for name in reader.names("metrics") if len(reader.series(name))]
-    said = headline(reader.info.facts, filled, reader.info.kind)
+    said = primary_metrics(reader.info.facts, filled, reader.info.kind)
     return said[:1] + [
         name
         for name in said[1:]

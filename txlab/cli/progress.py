@@ -20,7 +20,7 @@ from txlab.drawing.text import cut, width
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.events import Row, encode_row
-from txlab.runs.primary_metric import headline
+from txlab.runs.primary_metric import primary_metrics
 from txlab.tui.formatting import duration
 
 Observer = Callable[[Row], None]
@@ -101,7 +101,7 @@ class Progress:
     def named(self) -> list[str]:
         """The metrics worth a place on one line."""
         known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
-        told = headline(self.facts, known, self.kind)
+        told = primary_metrics(self.facts, known, self.kind)
         return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
 
     def line(self, room: int = 1000) -> str:

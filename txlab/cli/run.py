@@ -231,7 +231,7 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.finding import default_root
-    from txlab.runs.primary_metric import headline
+    from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
     from txlab.tui.formatting import duration
 
@@ -244,7 +244,7 @@ def report(directory: Path, info: RunInfo) -> None:
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
     spent = duration((info.ended or 0) - (info.started or 0)) if info.started and info.ended else "?"
-    told = headline(reader.info.facts, reader.names("metrics"), reader.info.kind)
+    told = primary_metrics(reader.info.facts, reader.names("metrics"), reader.info.kind)
     results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""

@@ -42,7 +42,7 @@ def runs(
 def facts(path: Path) -> dict[str, Any]:
     """What a list says of one run; a directory that cannot be read says why."""
     from txlab.runs.directory import ALIVE
-    from txlab.runs.primary_metric import headline
+    from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
 
     try:
@@ -59,7 +59,7 @@ def facts(path: Path) -> dict[str, Any]:
         }
     info, state = reader.info, reader.state
     names = reader.names("metrics")
-    metric = next(iter(headline(info.facts, names, info.kind)), "")
+    metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
     series = reader.series(metric)
     values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
     # The heartbeat tells of a step every two seconds only; the log knows better.

@@ -175,7 +175,10 @@ def save(run: RunDirectory, step: int, state: State, about: About | None = None)
                 data = json.dumps(said, allow_nan=False).encode()
                 require_readable(data)
                 folder.write(STATE, data, durable=True)
-            _rename_over(there, aside, name)
+            if there.kind(name):  # directories cannot be exchanged: the old one steps aside, and tidy() can put it back
+                _set_off(there, name, "old")
+            there.rename(aside, name)
+            _discard(there, f".{name}.old")
             there.sync()
         except BaseException:
             _discard(there, aside)
@@ -219,14 +222,6 @@ def _has_tensor(state: Any) -> bool:
     return isinstance(state, dict) and ("$tensor" in state or any(map(_has_tensor, state.values())))
 
 
-def _rename_over(there: OpenFolder, aside: str, name: str) -> None:
-    """Directories cannot be exchanged: an older one steps aside first, and tidy() puts it back after a kill between."""
-    if there.kind(name):
-        _set_off(there, name, "old")
-    there.rename(aside, name)
-    _discard(there, f".{name}.old")
-
-
 def _set_off(there: OpenFolder, name: str, to: str) -> None:
     """Rename a checkpoint that is to be removed. OSError where that would take something else away."""
     if not _is_ours(there, name):
@@ -268,11 +263,6 @@ def steps(run: RunDirectory) -> list[int]:
         return []
 
 
-def _opened(run: RunDirectory, step: int) -> OpenFolder:
-    with run.folder("checkpoints") as there:
-        return there.folder(f"{step:08d}")
-
-
 def look(run: RunDirectory, step: int) -> About:
     """What a checkpoint says of itself, without reading its tensors; LabError if it is damaged."""
     return _look(run, step)[0]
@@ -280,7 +270,7 @@ def look(run: RunDirectory, step: int) -> About:
 
 def _look(run: RunDirectory, step: int) -> tuple[About, dict[str, Any]]:
     try:
-        with _opened(run, step) as folder:
+        with run.folder("checkpoints", f"{step:08d}") as folder:
             data = folder.read(STATE, LARGEST_STATE)
             require_readable(data)
             said = json.loads(data)
@@ -328,7 +318,7 @@ def read(run: RunDirectory, step: int) -> Checkpoint:
 
     about, said = _look(run, step)
     try:
-        with _opened(run, step) as folder:
+        with run.folder("checkpoints", f"{step:08d}") as folder:
             descriptor = folder.open(TENSORS)
         try:
             tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), _has_tensor(said["state"]))

@@ -27,7 +27,6 @@ from txlab.runs.directory import RunDirectory, user_name
 REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
 BYTES = 64 * 1024  # of one request
 TAKEN_AT_ONCE = 64
-_IDENTITY = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -79,15 +78,8 @@ def check(row: Any) -> Request:
     """The Request that a parsed JSON value means; where it means none, its `error` is one sentence."""
     if not isinstance(row, dict):
         return Request("unreadable", error="the request is not a JSON object")
-    name = row.get("request")
+    name, key, value, count = row.get("request"), row.get("key"), row.get("value"), row.get("count", 1)
     asked, identity, by = row.get("asked"), row.get("id"), row.get("by")
-    made = Request(
-        request=name[:40] if isinstance(name, str) else "unreadable",
-        by=by[:200] if isinstance(by, str) else "",
-        id=identity if isinstance(identity, str) and _IDENTITY.fullmatch(identity) else "",
-        asked=float(asked) if _is_number(asked) else 0.0,
-    )
-    key, value, count = row.get("key"), row.get("value"), row.get("count", 1)
     error = None
     if name not in REQUESTS:
         near = nearest(name, REQUESTS) if isinstance(name, str) and len(name) < 100 else ""
@@ -99,14 +91,14 @@ def check(row: Any) -> Request:
     elif name == "step" and not (isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= 10**9):
         error = f"step needs a count from 1 to 1000000000, not {str(count)[:40]!r}"
     return Request(
-        made.request,
-        key[:200] if isinstance(key, str) else None,
-        float(value) if _is_number(value) else None,
-        count if name == "step" and error is None else 1,
-        made.by,
-        made.id,
-        made.asked,
-        error,
+        request=name[:40] if isinstance(name, str) else "unreadable",
+        key=key[:200] if isinstance(key, str) else None,
+        value=float(value) if _is_number(value) else None,
+        count=count if name == "step" and error is None else 1,
+        by=by[:200] if isinstance(by, str) else "",
+        id=identity if isinstance(identity, str) and re.fullmatch(r"[\w.-]{1,64}", identity, re.ASCII) else "",
+        asked=float(asked) if _is_number(asked) else 0.0,
+        error=error,
     )
 
 

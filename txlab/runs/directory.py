@@ -67,13 +67,13 @@ class RunDirectory:
         except OSError as error:
             raise LabError(f"{path} is not a run: {error.strerror}") from None
 
-    def folder(self, name: str | None = None, *, make: bool = False) -> OpenFolder:
-        """The directory, or that of a name in it, to be closed by whoever asked. Raises OSError."""
-        top = self.top.again() if self.top is not None else OpenFolder.at(self.path, follow=True)
-        if name is None:
-            return top
-        with top:
-            return top.folder(name, make=make)
+    def folder(self, *names: str, make: bool = False) -> OpenFolder:
+        """The directory, or one in it, to be closed by the caller; `make` makes what is not there. Raises OSError."""
+        place = self.top.again() if self.top is not None else OpenFolder.at(self.path, follow=True)
+        for name in names:
+            with place as outer:
+                place = outer.folder(name, make=make)
+        return place
 
     def read(self, name: str, largest: int) -> bytes:
         """A file directly in the run, of at most `largest` bytes. Raises OSError."""

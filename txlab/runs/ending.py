@@ -16,32 +16,17 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from txlab.errors import one_line
+
+if TYPE_CHECKING:
+    from txlab.runs.recording import Recording
 
 WATCHED = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Ends(Protocol):
-    """A run that is open in this process; `signal` is the name of one that the program's own handler took, or ""."""
-
-    signal: str
-
-    @property
-    def busy(self) -> bool:
-        """Whether this very thread is writing it."""
-
-    def signalled(self, name: str) -> None:
-        """A signal came, and the program's own handler will say what happens."""
-
-    def end(self, status: str, reason: str = "", error: BaseException | None = None) -> None: ...
-
-    def disown(self) -> None:
-        """This process is a fork of the one that records."""
-
-
-_open: list[Ends] = []
+_open: list[Recording] = []
 _handlers: dict[int, Handler] = {}
 _late: list[tuple[Handler, FrameType | None]] = []  # signals that came while a run was being written
 _exit_before: Callable[..., NoReturn] | None = None
@@ -49,7 +34,7 @@ _error_before: BaseException | None = None  # one that was shown at a prompt bef
 _statuses: list[Any] = []  # what the interpreter read from the SystemExit that ends it
 
 
-def watch(run: Ends) -> None:
+def watch(run: Recording) -> None:
     """From now on the end of the program is the end of `run`."""
     global _exit_before, _error_before
     if not _open:
@@ -61,7 +46,7 @@ def watch(run: Ends) -> None:
     _open.append(run)
 
 
-def forget(run: Ends) -> None:
+def forget(run: Recording) -> None:
     """The run has ended by itself; with the last one the hooks go."""
     if run in _open:
         _open.remove(run)
@@ -168,24 +153,20 @@ def _at_exit() -> None:
         end_with(run, error)
 
 
-def end_with(run: Ends, error: BaseException | None) -> None:
+def end_with(run: Recording, error: BaseException | None) -> None:
     """End a run as what the program ended with says; `error` None = nothing went wrong."""
+    # What ends a task of asyncio from outside: ctrl-c, to which a task is cancelled, or the program.
+    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", KeyboardInterrupt)
     if run.signal and (error is None or not isinstance(error, Exception)):  # whichever way the handler chose to end
         run.end("interrupted", run.signal)
     elif error is None:
         run.end("done")
-    elif isinstance(error, KeyboardInterrupt | GeneratorExit | _cancelled()):
+    elif isinstance(error, (KeyboardInterrupt, GeneratorExit, cancelled)):
         run.end("interrupted", type(error).__name__)
     elif isinstance(error, SystemExit):
         run.end(*_meaning(error.code))
     else:
         run.end("failed", f"{type(error).__name__}: {one_line(error)}", error)
-
-
-def _cancelled() -> type[BaseException]:
-    """What ends a task of asyncio from outside: ctrl-c, to which a task is cancelled, or the program."""
-    found: type[BaseException] = getattr(sys.modules.get("asyncio"), "CancelledError", KeyboardInterrupt)
-    return found
 
 
 def _meaning(status: object) -> tuple[str, str]:

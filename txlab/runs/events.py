@@ -323,11 +323,9 @@ class LineCursor:
             if end or hole or len(chunk) < limit:
                 break
             if limit >= LONGEST:
-                end = (
-                    len(chunk)
-                    if chunk.strip(b"\0")
-                    else behind_hole(descriptor, self.offset + len(chunk)) - self.offset
-                )
+                end = len(chunk)
+                if not chunk.strip(b"\0"):
+                    end = behind_hole(descriptor, self.offset + end) - self.offset
                 break
             limit = min(4 * limit, LONGEST)
         self.waiting = len(chunk) - end if self.offset + len(chunk) >= about.st_size else 0

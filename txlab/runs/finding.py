@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from txlab.errors import LabError, nearest
@@ -43,7 +44,16 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
             out.mkdir(parents=True, exist_ok=True)
             run = RunDirectory(out.resolve())
         else:
-            run = RunDirectory(_unused(Path(root or default_root()).resolve(), scenario_name))
+            there = Path(root or default_root()).resolve()
+            there.mkdir(parents=True, exist_ok=True)
+            # As part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
+            plain = re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-")[:80] or "run"
+            name = f"{time.strftime('%Y-%m-%d_%H%M%S')}_{plain}"
+            for number in count(1):
+                run = RunDirectory(there / (name if number == 1 else f"{name}-{number}"))
+                with suppress(FileExistsError):
+                    run.path.mkdir()
+                    break
         for folder in (run.frames, run.checkpoints, run.inbox):
             folder.mkdir()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
@@ -51,24 +61,6 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
         reason = getattr(error, "strerror", None) or "no such name is possible"
         raise LabError(f"the run directory {where} cannot be made: {reason}") from None
     return run
-
-
-def _unused(root: Path, scenario_name: str) -> Path:
-    name = f"{time.strftime('%Y-%m-%d_%H%M%S')}_{_plain(scenario_name)}"
-    root.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        path = root / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir()
-            return path
-        except FileExistsError:
-            number += 1
-
-
-def _plain(name: str) -> str:
-    """A scenario's name as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path."""
-    return re.sub(r"[^\w.-]+", "-", name).strip(".-")[:80] or "run"
 
 
 def list_runs(root: Path | None = None) -> list[Path]:

@@ -8,11 +8,10 @@ files go, and a reader that has lost a file between listing and opening lists ag
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,9 @@ from txlab.runs.tensor_files import (
     Stored,
     TooMuch,
     encode_frame,
+    opened,
     pack_name,
     read_arrays,
-    read_header,
     single_name,
     steps_in,
     write_pack,
@@ -123,35 +122,21 @@ class FrameIndex:
                 files[name] = (identity, [int(single[1])])
             else:
                 try:
-                    files[name] = (identity, sorted(self._header(name, identity).texts))
+                    with self._opened(name) as (_, header):
+                        files[name] = (identity, sorted(header.texts))
                 except FileNotFoundError:
                     continue
                 except DAMAGE:
                     files[name] = (identity, [])
         return files
 
-    def _header(self, name: str, identity: Identity) -> Stored:
-        descriptor = self._open(name)
-        try:
-            return self._header_of(descriptor, name, identity)
-        finally:
-            os.close(descriptor)
-
-    def _open(self, name: str) -> int:
-        with OpenFolder.at(self.directory) as folder:
-            return folder.open(name)
-
-    def _header_of(self, descriptor: int, name: str, identity: Identity) -> Stored:
-        key = (name, identity)
-        if key in self._headers:
-            self._headers.move_to_end(key)
-            return self._headers[key]
-        single = SINGLE.fullmatch(name)
-        header = read_header(descriptor, int(single[1]) if single else None)
-        self._headers[key] = header
-        while len(self._headers) > _HEADERS_KEPT or sum(each.size for each in self._headers.values()) > _HEADERS_SIZE:
-            self._headers.popitem(last=False)
-        return header
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[int, Stored]]:
+        """The descriptor and the header of a file; headers read lately are remembered. Raises what DAMAGE names."""
+        with OpenFolder.at(self.directory) as folder, opened(folder, name, self._headers) as (descriptor, header):
+            while len(self._headers) > _HEADERS_KEPT or sum(old.size for old in self._headers.values()) > _HEADERS_SIZE:
+                self._headers.popitem(last=False)
+            yield descriptor, header
 
     def read(self, step: int, names: Iterable[str] | None = None) -> Frame:
         """The frame of `step` with all its tensors, or only those named (absent ones are left out); NumPy arrays.
@@ -171,16 +156,10 @@ class FrameIndex:
         raise LabError(f"there is no readable frame of step {step} in {self.directory}")
 
     def _read(self, step: int, wanted: set[str] | None) -> Frame:
-        name = self._where[step]
-        descriptor = self._open(name)
-        try:
-            about = os.fstat(descriptor)
-            header = self._header_of(descriptor, name, (about.st_mtime_ns, about.st_size, about.st_ino))
+        with self._opened(self._where[step]) as (descriptor, header):
             said = orjson.loads(header.texts[step])
             places = header.tensors[step].items()
             tensors = read_arrays(descriptor, {key: at for key, at in places if wanted is None or key in wanted})
-        finally:
-            os.close(descriptor)
         return Frame(step, tensors, said["tokens"], said["texts"], said["facts"])
 
 

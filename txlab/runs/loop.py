@@ -129,7 +129,7 @@ class _Loop:
             if last or is_due(self.record.checkpoint_every, step):
                 self._save()
         if values := self.speed.look(step):
-            self.recorder.machine(step, values)
+            self.recorder.row("machine", step, values=values)
         if self.granted:
             self.granted -= 1
             if not self.granted:
@@ -143,7 +143,7 @@ class _Loop:
         if self.record.sample_every and (last or is_due(self.record.sample_every, step)):
             self._sample()
         if self.record.frame_every and (last or is_due(self.record.frame_every, step)):
-            self.recorder.frame(self.experiment.frame())
+            self.recorder.frames.write(self.experiment.frame())
 
     def _evaluate(self) -> None:
         values: Metrics = {name: number(value) for name, value in self.experiment.evaluate().items()}
@@ -153,7 +153,7 @@ class _Loop:
 
     def _sample(self) -> None:
         for sample in self.experiment.samples():
-            self.recorder.sample(self.step, sample)
+            self.recorder.row("sample", self.step, prompt=sample.prompt, text=sample.text)
 
     def _save(self) -> None:
         """A checkpoint of this step, unless there is one already."""

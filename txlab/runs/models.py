@@ -21,7 +21,7 @@ from txlab.runs.finding import find_run, is_run
 from txlab.runs.frames import FrameIndex
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from txlab.engine.games.players import MaskPlayer
     from txlab.engine.interpret.sites import Model, Text
@@ -84,7 +84,7 @@ class OpenModel:
     @cached_property
     def fingerprint(self) -> str:
         """Names the very weights, wherever they were read from: a digest of all parameters by name."""
-        return fingerprint(self.model)
+        return digest_of(self.model.state_dict())
 
     def with_special(self) -> OpenModel:
         """The same, in which typed special tokens are these tokens; LabError where its tokenizer has none."""
@@ -199,11 +199,6 @@ def given(token: int | None) -> tuple[int, ...]:
     return () if token is None else (token,)
 
 
-def fingerprint(model: nn.Module) -> str:
-    """Names the weights of a model."""
-    return digest_of(model.state_dict())
-
-
 def digest_of(weights: Mapping[str, Tensor]) -> str:
     """sha256 over names, shapes and numbers of a state dict: about half a gigabyte a second."""
     from hashlib import sha256
@@ -283,7 +278,10 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     kind = kind_named(scenario.kind)
     wanted = order_of(checkpoints.sound(run), step)
     if not wanted:
-        raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice(run, info)}")
+        advice = f"; txlab resume {run.name} goes on with it" if info.status != "failed" else ""
+        if state_of(run, info).status in ALIVE:
+            advice = f"; it runs, and txlab control {run.name} checkpoint makes one"
+        raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")
     error: LabError | None = None
     for found in wanted:
         # One that a running process removes meanwhile, or that is damaged inside, is passed over like one not there.
@@ -312,14 +310,9 @@ def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
     >>> order_of([100, 200, 300], None), order_of([100, 200, 300], 240)
     ([300, 200, 100], [200, 300, 100])
     """
-    return sorted(steps, key=lambda step: -step if wanted is None else (abs(step - wanted), step))  # type: ignore[arg-type, return-value]
-
-
-def advice(run: RunDirectory, info: RunInfo) -> str:
-    """What one can do about a run without checkpoints."""
-    if state_of(run, info).status in ALIVE:
-        return f"; it runs, and txlab control {run.name} checkpoint makes one"
-    return f"; txlab resume {run.name} goes on with it" if info.status != "failed" else ""
+    if wanted is None:
+        return sorted(steps, reverse=True)
+    return sorted(steps, key=lambda step: (abs(step - wanted), step))
 
 
 def opened_as(opened: Opened, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
@@ -360,43 +353,23 @@ def open_folder(folder: Path) -> OpenModel:
         tokenizer=tokenizer,
         target_tokenizer=target,
         origin=folder,
-        special=paired(
-            loaded,
-            special_of(kind, loaded.special, tokenizer, target or tokenizer, loaded.generation.ends, loaded.around),
-        ),
+        special=special_of(loaded, kind, tokenizer, target or tokenizer),
         note="; ".join(notes),
         generation=loaded.generation,
     )
-
-
-def paired(loaded: Loaded, special: Special) -> Special:
-    """With what stands between the texts of a pair: of encoders of others what their tokenizers say, and where they say
-    nothing at all, what ends a text, RoBERTa's twice."""
-    if loaded.kind != "bert" or special.end is None:
-        return special
-    if loaded.around is not None:
-        return replace(special, between=loaded.between or ())
-    times = 2 if loaded.facts["model_type"].startswith("roberta") else 1
-    return replace(special, between=(special.end,) * times)
 
 
 # The names that the published vocabularies of BERT give to what a folder does not number.
 NAMED = {"begin": "[CLS]", "separator": "[SEP]", "mask": "[MASK]"}
 
 
-def special_of(
-    kind: ModelKind,
-    said: Mapping[str, int],
-    tokenizer: Tokenizer,
-    target: Tokenizer,
-    ends: tuple[int, ...] = (),
-    around: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-) -> Special:
+def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: Tokenizer) -> Special:
     """What a folder calls its special tokens, as this program uses them.
 
-    `ends` are all that end a text; `around` is what its tokenizer puts before and behind one.
+    What stands between the texts of a pair is, of encoders of others, what their tokenizers say, and where they say
+    nothing at all, what ends a text, RoBERTa's twice.
     """
-    found = dict(said)
+    found, around, ends = dict(loaded.special), loaded.around, loaded.generation.ends
     if kind == "bert":
         ids = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
         found = {word: ids[name] for word, name in NAMED.items() if name in ids} | found
@@ -411,26 +384,22 @@ def special_of(
             for word, token in named
         }
 
+    end, pad = found.get("end"), found.get("pad")
     if kind == "bert":
-        end = found.get("separator", found.get("end"))
+        end = found.get("separator", end)
+        between: tuple[int, ...] = ()
+        if end is not None and around is not None:
+            between = loaded.between or ()
+        elif end is not None:
+            between = (end,) * (2 if loaded.facts["model_type"].startswith("roberta") else 1)
         return Special(
-            found.get("begin"), end, found.get("mask"), found.get("pad"), around=around, names=names(tokenizer)
+            found.get("begin"), end, found.get("mask"), pad, around=around, names=names(tokenizer), between=between
         )
     if kind == "encoder-decoder":
-        end = found.get("end")
-        start = found.get("start", found.get("pad"))
-        return Special(
-            start,
-            end,
-            pad=found.get("pad"),
-            source_end=end,
-            around=around,
-            names=names(tokenizer),
-            target_names=names(target),
-            ends=ends,
-        )
+        special = Special(found.get("start", pad), end, pad=pad, source_end=end, around=around, ends=ends)
+        return replace(special, names=names(tokenizer), target_names=names(target))
     # GPT-2 has one special token, which stands between texts; only some tokenizers put one before each.
-    return Special(end=found.get("end"), pad=found.get("pad"), around=around, names=names(tokenizer), ends=ends)
+    return Special(end=end, pad=pad, around=around, names=names(tokenizer), ends=ends)
 
 
 def player_of_run(path: Path) -> MaskPlayer:

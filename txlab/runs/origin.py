@@ -69,13 +69,13 @@ def _commit(own: Path, shared: Path) -> str:
         if name == said or not name.startswith("refs/") or ".." in name:
             break
         loose = next((place / name for place in (own, shared) if (place / name).is_file()), None)
-        said = _line(loose) if loose else _packed(shared / "packed-refs", name)
+        if loose:
+            said = _line(loose)
+        else:
+            packed = read_regular(shared / "packed-refs", MOST_REFS).decode("utf-8")
+            found = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", packed, re.MULTILINE)
+            said = found[1] if found else ""
     raise ValueError("no commit")
-
-
-def _packed(path: Path, name: str) -> str:
-    found = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", read_regular(path, MOST_REFS).decode("utf-8"), re.MULTILINE)
-    return found[1] if found else ""
 
 
 def _differs(top: Path, own: Path, shared: Path, commit: str) -> bool | None:

@@ -16,13 +16,15 @@ UNSEEN = ("val", "eval", "valid", "validation")
 _PART = re.compile(rf"(train|{'|'.join(UNSEEN)})([/_])(.+)", re.DOTALL)
 
 
-def headline(facts: Mapping[str, Any], names: Sequence[str], kind: str = "") -> list[str]:
+def primary_metrics(facts: Mapping[str, Any], names: Sequence[str], kind: str = "") -> list[str]:
     """Those of the recorded `names` that come first, most wanted first; if none is known the first that is called a
     loss of training, else the first recorded one, with its validation.
 
-    >>> headline({}, ["lr", "val_loss", "loss"]), headline({"headline": ["return/sarsa"]}, ["return/sarsa", "steps"])
-    (['loss', 'val_loss'], ['return/sarsa'])
-    >>> headline({}, ["epoch", "train/loss", "eval/loss"]), headline({}, ["reward", "length"])
+    >>> primary_metrics({}, ["lr", "val_loss", "loss"])
+    ['loss', 'val_loss']
+    >>> primary_metrics({"headline": ["return/sarsa"]}, ["return/sarsa", "steps"])
+    ['return/sarsa']
+    >>> primary_metrics({}, ["epoch", "train/loss", "eval/loss"]), primary_metrics({}, ["reward", "length"])
     (['train/loss', 'eval/loss'], ['reward'])
     """
     told = facts.get("headline")

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from txlab.errors import LabError, RunFailed, one_line
-from txlab.experiments.protocol import Frame, Metrics, Sample, State
+from txlab.experiments.protocol import Metrics, State
 from txlab.files import write_whole
 from txlab.runs import checkpoints
 from txlab.runs.control import Request
@@ -53,7 +53,9 @@ class Recorder:
     ) -> None:
         self.run, self.info, self.listeners = run, info, list(listeners)
         self.step = info.step
-        self._make_reserve()
+        with contextlib.suppress(OSError), run.folder() as top:
+            if not top.kind(".reserve"):  # random, because a file system that compresses keeps nothing back for zeros
+                top.write(".reserve", os.urandom(RESERVE_BYTES))
         self.frames = FrameWriter(run.folder("frames", make=True), frames_mb * 1e6)
         self.events = EventWriter(run.events, run.folder())
         self._waiting: deque[Row] = deque()  # rows that wait for a device, for those before them, or for a disk
@@ -117,13 +119,6 @@ class Recorder:
         _fetch(self._waiting)
         self._write_waiting()
 
-    def machine(self, step: int, values: Mapping[str, float]) -> None:
-        """Record numbers that depend on the machine's mood."""
-        self.row("machine", step, values=dict(values))
-
-    def sample(self, step: int, sample: Sample) -> None:
-        self.row("sample", step, prompt=sample.prompt, text=sample.text)
-
     def note(self, step: int, text: str) -> None:
         self.row("note", step, text=text)
 
@@ -159,11 +154,7 @@ class Recorder:
         self.row("rewind", to, **{"from": came_from}, reason=reason, explicit=explicit)
         self.frames.rewind(to)
 
-    # Frames and checkpoints
-
-    def frame(self, frame: Frame) -> int:
-        """Record a frame; returns its bytes."""
-        return self.frames.write(frame)
+    # Checkpoints and status
 
     def checkpoint(
         self,
@@ -182,8 +173,6 @@ class Recorder:
         checkpoints.prune(self.run, keep)
         self.info.step = step
         self.info.save(self.run)
-
-    # Status
 
     def status(self, status: str) -> None:
         """running or paused, at once visible to every reader."""
@@ -210,8 +199,18 @@ class Recorder:
             self.row("end", self.step, status=status, reason=reason)
         with contextlib.suppress(OSError):
             self.events.sync()
+        data = self.info.encoded()
         with contextlib.suppress(OSError):
-            self._save_info()
+            try:
+                self.run.write("run.json", data, durable=True)
+            except OSError:  # no room for a second file even so: the blocks of the old one are ours already
+                with self.run.folder() as top:
+                    descriptor = top.open("run.json", os.O_WRONLY)
+                try:
+                    write_whole(descriptor, data)
+                    os.ftruncate(descriptor, len(data))
+                finally:
+                    os.close(descriptor)
         self._beat()
         self.events.close()
 
@@ -241,19 +240,6 @@ class Recorder:
                 self._waiting.clear()
         few = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
         return f"not recorded: {few} ({why})" if gone else ""
-
-    def _save_info(self) -> None:
-        data = self.info.encoded()
-        try:
-            self.run.write("run.json", data, durable=True)
-        except OSError:  # no room for a second file even so: the blocks of the old one are ours already
-            with self.run.folder() as top:
-                descriptor = top.open("run.json", os.O_WRONLY)
-            try:
-                write_whole(descriptor, data)
-                os.ftruncate(descriptor, len(data))
-            finally:
-                os.close(descriptor)
 
     def close(self) -> None:
         """Let go of thread and files without writing an end (a fork, a test)."""
@@ -330,12 +316,6 @@ class Recorder:
         beat = {"time": time.time(), "step": self.step, "status": self.info.status, **us}
         with contextlib.suppress(OSError):
             self.run.write("heartbeat", orjson.dumps(beat))
-
-    def _make_reserve(self) -> None:
-        """Random bytes, because a file system that compresses would keep nothing back for zeros."""
-        with contextlib.suppress(OSError), self.run.folder() as top:
-            if not top.kind(".reserve"):
-                top.write(".reserve", os.urandom(RESERVE_BYTES))
 
 
 def number(value: Any) -> float:

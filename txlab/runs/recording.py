@@ -20,12 +20,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, SupportsIndex, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
 from txlab.errors import LabError, one_line
-from txlab.experiments.protocol import Frame, Sample
+from txlab.experiments.protocol import Frame
 from txlab.runs import ending
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, new_info
@@ -141,8 +140,8 @@ class Recording:
         self._lock.enter_context(writing(run))
         self._open, self._refusal = True, ""  # why nothing more can be recorded; "" = that is silently ignored
         self._turn = _Turn(self)
+        self.signal = ""  # the name of one that the program's own handler took
         self._answered = time.monotonic()
-        self.signal = ""
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
         self._own: set[str] = set()  # metrics with steps of their own: at some time behind the run
         self._framed = 0
@@ -200,7 +199,7 @@ class Recording:
             if frame.step < self._framed:
                 raise LabError(f"a frame of step {frame.step} comes after one of step {self._framed}")
             if not self._ignores():
-                self.recorder.frame(frame)
+                self.recorder.frames.write(frame)
                 self._framed = frame.step
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
@@ -208,7 +207,7 @@ class Recording:
         step = whole(step)
         with self._turn:
             if not self._ignores():
-                self.recorder.sample(step, Sample(prompt, text))
+                self.recorder.row("sample", step, prompt=prompt, text=text)
 
     def note(self, step: SupportsIndex, text: str) -> None:
         """Record a remark."""
@@ -245,9 +244,11 @@ class Recording:
 
     @property
     def busy(self) -> bool:
+        """Whether this very thread is writing the run."""
         return self._turn.thread == threading.get_ident()
 
     def signalled(self, name: str) -> None:
+        """A signal came, and the program's own handler will say what happens."""
         self.signal = self.signal or name
         with contextlib.suppress(LabError, OSError):
             self.note(self.recorder.step, f"{name} came; the handler of the program decides what it does")
@@ -266,6 +267,7 @@ class Recording:
             ending.forget(self)
 
     def disown(self) -> None:
+        """This process is a fork of the one that records."""
         owner = self.recorder.info.pid
         self._turn = _Turn(self)  # the lock may be held by a thread that is not in this process
         self._open, self._refusal = False, f"{self.path} is recorded by process {owner}, and this is a fork of it"
@@ -301,9 +303,7 @@ class Recording:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._open:
             ending.end_with(self, error)
 
@@ -320,9 +320,7 @@ class _Turn:
         self.thread = threading.get_ident()
         self.depth += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         lost = isinstance(error, OSError) and self.run.recorder.gone
         if lost:
             self.run.give_up()

@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import zlib
+from collections import OrderedDict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -240,12 +241,25 @@ def steps_in(folder: OpenFolder, name: str) -> list[int]:
 
 
 @contextlib.contextmanager
-def opened(folder: OpenFolder, name: str) -> Iterator[tuple[int, Stored]]:
-    """The descriptor and the header of a file of frames; raises what DAMAGE names."""
-    single = SINGLE.fullmatch(name)
+def opened(
+    folder: OpenFolder, name: str, known: OrderedDict[tuple[str, Identity], Stored] | None = None
+) -> Iterator[tuple[int, Stored]]:
+    """The descriptor and the header of a file of frames, which is looked up among those `known`, and added to them.
+
+    Raises what DAMAGE names.
+    """
     descriptor = folder.open(name)
     try:
-        yield descriptor, read_header(descriptor, int(single[1]) if single else None)
+        about = os.fstat(descriptor)
+        key = (name, (about.st_mtime_ns, about.st_size, about.st_ino))
+        header = known.get(key) if known is not None else None
+        if header is None:
+            single = SINGLE.fullmatch(name)
+            header = read_header(descriptor, int(single[1]) if single else None)
+        if known is not None:
+            known[key] = header
+            known.move_to_end(key)
+        yield descriptor, header
     finally:
         os.close(descriptor)
 

@@ -17,7 +17,7 @@ import numpy as np
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
 from txlab.runs.finding import list_runs
-from txlab.runs.primary_metric import headline
+from txlab.runs.primary_metric import primary_metrics
 from txlab.runs.reader import RunReader
 
 POINTS = 64  # of the little curve
@@ -63,7 +63,7 @@ def glance(reader: RunReader) -> Glance:
     """What a reader that has just polled knows, in a few words."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
-    metric = next(iter(headline(info.facts, names, info.kind)), "")
+    metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
     series = reader.series(metric) if metric else None
     until = info.ended or time.time()
     left = reader.latest("seconds_left")

@@ -21,7 +21,7 @@ from txlab.drawing.text import visible
 from txlab.experiments.kind import Label, kind_of_run
 from txlab.runs.directory import RunState
 from txlab.runs.live_rows import Series
-from txlab.runs.primary_metric import UNSEEN, headline, validation_of
+from txlab.runs.primary_metric import UNSEEN, primary_metrics, validation_of
 from txlab.runs.reader import RunReader
 from txlab.tui.formatting import megabytes, significant
 from txlab.tui.history import Entry, history
@@ -130,7 +130,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         state = replace(state, status="unreadable", reason=reader.problem)
     names, kind = reader.names(), kind_of_run(info.kind)
     hidden = {validation_of(name, names) for name in names}  # drawn with what was measured in training
-    first = list(dict.fromkeys([*headline(info.facts, names, info.kind), *FIRST]))
+    first = list(dict.fromkeys([*primary_metrics(info.facts, names, info.kind), *FIRST]))
     metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
     metrics.sort(key=machines)
     metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
@@ -237,7 +237,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
 
     if isinstance(about.get("headline"), list):  # an experiment that says what one came for
-        for name in (foremost := headline(about, others, reader.info.kind)[:OTHERS_SHOWN]):
+        for name in (foremost := primary_metrics(about, others, reader.info.kind)[:OTHERS_SHOWN]):
             add_own(name)
         others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
     add("loss", "loss", nats)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txlab.drawing.formatting import count, number
-from txlab.runs.primary_metric import headline, is_validation
+from txlab.runs.primary_metric import is_validation, primary_metrics
 from txlab.tui.formatting import STATES, calendar, duration
 from txlab.tui.run_summary import glance
 from txlab.tui.screens.lab.describe import what_to_do
@@ -72,7 +72,7 @@ def in_words(reader: RunReader) -> str:
 def last_values(reader: RunReader) -> list[str]:
     """A small table: the last steps, each metric a column."""
     known = [name for name in reader.names("metrics") if not is_validation(name)]
-    first = [*headline(reader.info.facts, known, reader.info.kind), "grad_norm", "lr"]
+    first = [*primary_metrics(reader.info.facts, known, reader.info.kind), "grad_norm", "lr"]
     names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]
     if not names:
         return []
