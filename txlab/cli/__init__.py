@@ -11,8 +11,9 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 import typer.core
@@ -49,7 +50,7 @@ class Command(typer.core.TyperCommand):
     """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>: what it is stands beside it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        parameters = list(super().get_params(ctx))
+        parameters: list[Any] = list(super().get_params(ctx))
         for parameter in parameters:
             if parameter.param_type_name == "argument":
                 parameter.display_type_rich = lambda ctx: ""
@@ -59,30 +60,19 @@ class Command(typer.core.TyperCommand):
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
 
-for command in (
-    run,
-    scenarios,
-    runs,
-    attach,
-    stop,
-    resume,
-    control,
-    plot,
-    export,
-    tokenize,
-    score,
-    generate,
-    attend,
-    explain,
-    play,
-    presets,
-    verify,
-    doctor,
-):
+COMMANDS: list[Callable[..., Any]] = [run, scenarios, runs, attach, stop, resume, control, plot, export]
+COMMANDS += [tokenize, score, generate, attend, explain, play, presets, verify, doctor]
+for command in COMMANDS:
     app.command(cls=Command)(command)
 
 tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
-for name, member in {"train": train, "compare": compare, "export": export_tokenizer, "list": listed}.items():
+OF_TOKENIZER: dict[str, Callable[..., Any]] = {
+    "train": train,
+    "compare": compare,
+    "export": export_tokenizer,
+    "list": listed,
+}
+for name, member in OF_TOKENIZER.items():
     tokenizer.command(name, cls=Command)(member)
 app.add_typer(tokenizer, name="tokenizer")
 
@@ -158,12 +148,19 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def show_warning(message: Warning | str, category: type[Warning], filename: str, line: int, *others: Any) -> None:
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """What was guessed is told to the person; of all other warnings Python's own words."""
     if issubclass(category, Guess):
         complain(f"warning: {message}")
     else:
-        print(warnings.formatwarning(message, category, filename, line), file=sys.stderr, end="")
+        print(warnings.formatwarning(message, category, filename, lineno), file=sys.stderr, end="")
 
 
 def unwritten(error: OSError) -> int:

@@ -78,15 +78,19 @@ def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
     from txlab.engine.transformer.vision import VisionShape
 
     assert not isinstance(shape, VisionShape)  # no preset is one
-    pair = isinstance(shape, EncoderDecoderShape)
+    depth: int | list[int]
+    if isinstance(shape, EncoderDecoderShape):
+        depth, vocabulary = [shape.encoder_layers, shape.decoder_layers], shape.target_vocabulary
+    else:
+        depth, vocabulary = shape.layers, shape.vocabulary
     return {
-        "N": [shape.encoder_layers, shape.decoder_layers] if pair else shape.layers,
+        "N": depth,
         "D": shape.width,
         "H": shape.heads,
         "K": shape.head_width,
         "F": shape.inner,
         "T": shape.context or None,
-        "V": shape.target_vocabulary if pair else shape.vocabulary,
+        "V": vocabulary,
     }
 
 

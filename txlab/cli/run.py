@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -297,12 +297,13 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
     from txlab.experiments.tokenizer_store import KINDS, tokenizer_named
     from txlab.runs.scenario import NAMED_TEXTS
 
-    world = getattr(loaded.scenario, "world", None)
+    scenario: Any = loaded.scenario
+    world: Any = getattr(scenario, "world", None)
     if getattr(world, "file", ""):
         from txlab.experiments.tabular.world import drawn
 
         drawn(world)
-    data = getattr(loaded.scenario, "data", None)
+    data: Any = getattr(scenario, "data", None)
     text, tokenizer = getattr(data, "text", None), getattr(data, "tokenizer", None)
     if not isinstance(text, str) or not isinstance(tokenizer, str) or getattr(data, "source", "text") != "text":
         return
@@ -320,7 +321,7 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
     from txlab.experiments.kinds.language_model.data import build_data
 
     quick = data.model_copy(update={"tokenizer": "bytes"}) if tokenizer == "bpe" else data
-    build_data(loaded.scenario.model_copy(update={"data": quick}))
+    build_data(scenario.model_copy(update={"data": quick}))
 
 
 def take_back(directory: Path, before: Path) -> None:

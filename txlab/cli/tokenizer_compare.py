@@ -90,7 +90,11 @@ def by_language(tokenizers: Sequence[Tokenizer]) -> list[Row]:
     from txlab.experiments.sentences import languages
 
     return [
-        Row(language.name, language.script, [statistics(tokenizer, language.text) for tokenizer in tokenizers])
+        Row(
+            language.name,
+            language.script,
+            [statistics(language.text.encode(), each.encode_long(language.text)) for each in tokenizers],
+        )
         for language in languages()
     ]
 
