@@ -77,7 +77,7 @@ GROUPS = [
     ("help, and closed with ?", "3", ("?", "?")),
     ("why, and closed with q", "3", ("w", "q")),
     ("palette, and closed with ctrl+p", "3", (":", "\x10")),
-    # An escape is an Esc only when nothing follows for 25 ms (txlab/tui/keyboard.py).
+    # An escape is an Esc only when nothing follows for 25 ms (txlab/tui/textual_internals.py).
     ("help, and closed with esc", "3", ("?", ESCAPE)),
 ]
 

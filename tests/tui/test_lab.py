@@ -13,11 +13,11 @@ from txlab.runs.directory import RunInfo
 from txlab.runs.scenario import catalogue
 from txlab.tui.deletion import delete_run
 from txlab.tui.run_summary import RunsUnder, resampled
+from txlab.tui.screens.dialogs import Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
 from txlab.tui.screens.lab.overrides import ChangeFirst, overrides_in
 from txlab.tui.screens.lab.rows import Rows
 from txlab.tui.screens.lab.screen import LabScreen
-from txlab.tui.widgets.front import Front
 from txlab.tui.widgets.page import Page
 
 
@@ -287,9 +287,9 @@ async def test_what_is_behind_a_dialog_is_drawn_once(root: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await pilot.press("question_mark")
-        await settle(pilot, lambda: isinstance(app.screen, Front) and app.screen.behind)
+        await settle(pilot, lambda: isinstance(app.screen, Dialog) and app.screen.behind)
         screen = app.screen
-        assert isinstance(screen, Front)
+        assert isinstance(screen, Dialog)
         behind = screen.behind
         screen.refresh()
         await settle(pilot)

@@ -18,10 +18,10 @@ from textual.screen import Screen
 
 from txlab.runs.scenario import catalogue
 from txlab.tui import idle_gc as garbage
-from txlab.tui.preload import build
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screen_registry import ROOMS
 from txlab.tui.screens.lab.describe import place_of
+from txlab.tui.textual_internals import make_ready
 
 
 async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
@@ -73,7 +73,7 @@ async def test_leaving_while_screens_are_made_ready_is_no_bug(tmp_path: Path, mo
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         for room in ROOMS:
-            build(app, room.name)
+            make_ready(app, room.name, room.open)
         for _ in range(moment):
             await asyncio.sleep(0)
 

@@ -20,24 +20,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.color import Color
-from textual.css.query import NoMatches
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.reactive import reactive
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
-from txlab.tui import idle_gc as garbage
+from txlab.tui import idle_gc
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.screen_registry import ROOMS, room_of
 from txlab.tui.settings import Settings, load_settings, log_file, settings_file
+from txlab.tui.textual_internals import QuietApp, quick_driver
 from txlab.tui.theme import DARK, THEMES
 
 if TYPE_CHECKING:
+    from rich.text import Text
     from textual.driver import Driver
 
     from txlab.runs.reader import RunReader
@@ -55,7 +55,7 @@ class WholeCells(ScrollBarRender):
 ScrollBar.renderer = WholeCells
 
 
-class TxlabApp(App[None]):
+class TxlabApp(QuietApp):
     """The console. `root` is the folder of runs; `run`, if given, is looked at first."""
 
     TITLE = "txlab"
@@ -99,7 +99,6 @@ class TxlabApp(App[None]):
         self._readers: OrderedDict[Path, RunReader] = OrderedDict()
         self._readers_lock = threading.Lock()
         self.last_input = 0.0
-        self.leaving = False
         for theme in THEMES:
             self.register_theme(theme)
         if settings.theme in self.available_themes:
@@ -111,12 +110,7 @@ class TxlabApp(App[None]):
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's, but for the driver of Unix terminals, which waits too long after an Esc."""
-        chosen = super().get_driver_class()
-        if chosen.__name__ != "LinuxDriver":
-            return chosen
-        from txlab.tui.keyboard import KeyDriver
-
-        return KeyDriver
+        return quick_driver(super().get_driver_class())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """`quiet` and `rule` for themes that are not ours."""
@@ -151,16 +145,16 @@ class TxlabApp(App[None]):
             self.notify(visible(self.complaint), severity="warning", markup=False, timeout=10)
 
     def warm_up(self) -> None:
-        from txlab.tui.preload import warm
+        from txlab.tui.preload import prepare_screens
 
-        self.run_worker(warm(self), group="warming", exit_on_error=False)
+        self.run_worker(prepare_screens(self), group="preload", exit_on_error=False)
         if not self.is_headless:
-            self.set_timer(2.0, garbage.take_over)
-            self.set_interval(garbage.LOOK, self.tidy_up)
+            self.set_timer(2.0, idle_gc.take_over)
+            self.set_interval(idle_gc.LOOK, self.tidy_up)
 
     def tidy_up(self) -> None:
-        if time.monotonic() - self.last_input > garbage.PAUSE:
-            garbage.search()
+        if time.monotonic() - self.last_input > idle_gc.PAUSE:
+            idle_gc.search()
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
@@ -214,24 +208,13 @@ class TxlabApp(App[None]):
             visible(f"{type(error).__name__}: {error} (details in {where})"), severity="error", markup=False, timeout=8
         )
 
-    async def _shutdown(self) -> None:
-        self.leaving = True
-        await super()._shutdown()
-
-    def _handle_exception(self, error: Exception) -> None:
-        """While it leaves, screens are taken apart under their own timers; what those do not find then is no bug."""
-        if not (self.leaving and isinstance(error, (NoMatches, ScreenStackError))):
-            super()._handle_exception(error)
-
-    def _fatal_error(self) -> None:
-        """A bug ends the program with one line; Textual's own page of local variables goes into the log instead."""
+    def said_of_bug(self, error: BaseException | None) -> Text:
+        """One line; the traceback goes into the log."""
         from rich.text import Text
 
-        error = self._exception
         where = write_traceback(error) if error is not None else log_file()
-        self.panic(
-            Text(visible(f"txlab has met a bug: {type(error).__name__}: {error}") + f"\nThe traceback is in {where}")
-        )
+        said = visible(f"txlab has met a bug: {type(error).__name__}: {error}")
+        return Text(f"{said}\nThe traceback is in {where}")
 
     def commands(self) -> list[Command]:
         """What the palette offers: every described action of this screen, the screens, themes, leaving."""

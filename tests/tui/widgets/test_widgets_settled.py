@@ -7,10 +7,10 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from txlab.tui.widgets.settled import Settled
+from txlab.tui.textual_internals import SteadyScreen
 
 
-class TwoLines(Settled[None]):
+class TwoLines(SteadyScreen[None]):
     def compose(self) -> ComposeResult:
         yield Static("a first line", id="first")
         yield Static("a second line", id="second")

@@ -29,8 +29,8 @@ from txlab.tui.machine import machine_line
 from txlab.tui.panel import ROUTED, Panel, Panels, with_keys_of
 from txlab.tui.screen_registry import ROOMS
 from txlab.tui.screens.keyline import KeyLine
+from txlab.tui.textual_internals import SteadyScreen
 from txlab.tui.theme import glyphs
-from txlab.tui.widgets.settled import Settled
 
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
@@ -85,7 +85,7 @@ class NavigationLine(Widget, can_focus=False):
                 await self.run_action(f"app.room('{name}')")
 
 
-class BenchScreen(Settled[None]):
+class BenchScreen(SteadyScreen[None]):
     """A screen of the bench. Subclasses yield what is between the first and the last line from `compose_body`."""
 
     HELP_ABOUT: ClassVar[str] = ""

@@ -6,19 +6,28 @@ Notable: every one of them answers through `dismiss`, closes with Esc, and shows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from rich.color import Color as RichColor
+from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Vertical
 from textual.content import Content
+from textual.renderables.background_screen import BackgroundScreen
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.style import Style
+from textual.visual import RenderOptions, Visual
 from textual.widgets import Input
 
 from txlab.drawing.text import visible, width
 from txlab.errors import LabError
 from txlab.tui.screens.words import Words
-from txlab.tui.widgets.front import Front
+from txlab.tui.textual_internals import SteadyScreen, forget_painted, picture_behind
 
 Answer = TypeVar("Answer")
 
@@ -30,17 +39,41 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
     return Content.assemble(*parts)
 
 
-class Dialog(Front[Answer]):
+class Behind(Visual):
+    """Lines of a screen as they were."""
+
+    def __init__(self, strips: list[Strip]) -> None:
+        self.strips = strips
+
+    def render_strips(self, width: int, height: int | None, style: Style, options: RenderOptions) -> list[Strip]:
+        return self.strips if height is None else self.strips[:height]
+
+    def get_optimal_width(self, rules: Any, container_width: int) -> int:
+        return container_width
+
+    def get_height(self, rules: Any, width: int) -> int:
+        return len(self.strips)
+
+
+class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
     """A screen in front of another one that answers once, however quickly keys come.
 
+    What is behind stays there: dim, and as it was when the question was asked. Textual tints it segment by segment at
+    every change; here the picture is taken once for each size and theme, with one look-up a style, and a run that goes
+    on behind a question sends nothing to the terminal.
     An answer that arrives late, when a further screen already lies in front, is dropped: Textual would take away that
     screen in place of this one (its `is_current` is true behind a modal screen too).
     """
 
+    # A dialog looks the same at every size; one that does not says so.
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = []
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = []
+    behind: Behind | None = None
+    taken: tuple[object, ...] = ()
     answered = False
 
     def begin(self) -> None:
-        """Once more, if it is kept (see `kept`)."""
+        """Once more, if it is kept (see `dialog_cache`)."""
         self.answered = False
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
@@ -48,6 +81,41 @@ class Dialog(Front[Answer]):
             return AwaitComplete()
         self.answered = True
         return super().dismiss(result)
+
+    def render(self) -> Any:
+        drawn = super().render()
+        if not isinstance(drawn, BackgroundScreen):
+            return drawn
+        now = (self.app.size, self.app.theme, drawn.screen)
+        if self.behind is None or now != self.taken:
+            strips = picture_behind(drawn.screen)
+            if strips is None:
+                return drawn
+            known: dict[RichStyle, RichStyle] = {}
+            self.behind, self.taken = Behind([dimmed(strip, drawn.color, known) for strip in strips]), now
+        return self.behind
+
+    def on_screen_suspend(self) -> None:
+        """Let go of the picture of what was behind and, unless the dialog is kept, of all that was painted."""
+        self.behind = None
+        if not self.app.is_screen_installed(self):
+            forget_painted(self)
+
+
+def dimmed(strip: Strip, tint: Color, known: dict[RichStyle, RichStyle]) -> Strip:
+    """A line with every colour mixed with `tint`; `known` remembers what became of a style."""
+
+    def mixed(colour: RichColor | None) -> RichColor | None:
+        return (Color.from_rich_color(colour) + tint).rich_color if colour is not None else None
+
+    segments = []
+    for text, style, _ in strip:
+        style = style or RichStyle.null()
+        if style not in known:
+            colours = RichStyle.from_color(mixed(style.color), mixed(style.bgcolor))
+            known[style] = style.clear_meta_and_links() + colours
+        segments.append(Segment(text, known[style]))
+    return Strip(Segment.simplify(segments), strip.cell_length)
 
 
 class Confirm(Dialog[bool]):

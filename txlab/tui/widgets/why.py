@@ -21,8 +21,8 @@ from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.tui.dialog_cache import put_in_front
+from txlab.tui.screens.dialogs import Dialog
 from txlab.tui.theme import plain_signs
-from txlab.tui.widgets.front import Front
 from txlab.tui.widgets.terminal import is_ascii
 
 
@@ -81,7 +81,7 @@ def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> 
     put_in_front(app, "why", WhyScreen, lambda screen: screen.begin(ask, waiting))
 
 
-class WhyScreen(Front[None]):
+class WhyScreen(Dialog[None]):
     """Asks `ask()` in a thread and shows the Explanation, or the lines that are the answer; None or a LabError is said
     in a sentence.
 
@@ -114,7 +114,8 @@ class WhyScreen(Front[None]):
         self.waiting = ""
         self.asking: Worker[Explanation | str | None] | None = None
 
-    def begin(self, ask: Ask, waiting: str) -> None:
+    def begin(self, ask: Ask = lambda: None, waiting: str = "") -> None:
+        super().begin()
         self.ask, self.waiting = ask, waiting
         if self.is_mounted:
             self.query_one(VerticalScroll).scroll_home(animate=False)

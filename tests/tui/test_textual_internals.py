@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-from textual import constants, events
+import re
+from pathlib import Path
 
-from txlab.tui import keyboard
-from txlab.tui.keyboard import QUICK, Keys
+import pytest
+import textual
+from picture import text_of
+from textual import constants, events
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.drivers.linux_driver import LinuxDriver
+
+import txlab
+from txlab.tui import textual_internals
+from txlab.tui.app import TxlabApp
+from txlab.tui.textual_internals import POLL, QUICK, KeyDriver, Keys, quick_driver
 
 
 class Clock:
@@ -14,7 +23,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        for module in ("textual._parser", "txlab.tui.keyboard"):
+        for module in ("textual._parser", "txlab.tui.textual_internals"):
             monkeypatch.setattr(f"{module}.get_time", lambda: self.now)
 
 
@@ -37,7 +46,7 @@ def test_an_escape_is_an_esc_when_nothing_follows(clock: Clock) -> None:
     clock.now += QUICK / 2 + 1e-6
     assert keys.left() == 0
     assert names(keys.tick()) == ["escape"]
-    assert keys.left() == keyboard.POLL
+    assert keys.left() == POLL
     assert names(keys.feed("q")) == ["q"]
 
 
@@ -93,3 +102,43 @@ def test_escdelay_is_obeyed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> No
     assert names(keys.tick()) == []
     clock.now += 0.02
     assert names(keys.tick()) == ["escape"]
+
+
+def test_private_names_of_textual_stand_in_one_file() -> None:
+    """What Textual may change without a word is in one place, with its reason and what is done without it."""
+    names: set[str] = set()
+    for file in Path(textual.__file__).parent.rglob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        names |= set(re.findall(r"\bdef (_[a-z]\w+)", source)) | set(re.findall(r"\bself\.(_[a-z]\w+)", source))
+    package = Path(txlab.__file__).parent
+    found = []
+    for file in [*package.joinpath("tui").rglob("*.py")]:
+        source = file.read_text(encoding="utf-8")
+        own = set(re.findall(r"def (_[a-z]\w+)|self\.(_[a-z]\w+)(?:: [^=]+)? =", source))
+        mine = {name for pair in own for name in pair if name}
+        used = {name for name in re.findall(r"\.(_[a-z]\w+)", source) if name in names and name not in mine}
+        used |= set(re.findall(r"super\(\)\.(_[a-z]\w+)", source))
+        used |= set(re.findall(r"(?:from|import) (textual\._\w+)", source))
+        if used and file.name != "textual_internals.py":
+            found.append((str(file.relative_to(package)), sorted(used)))
+    assert found == []
+
+
+async def test_without_the_private_names_screens_are_slower_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(textual_internals, "picture_behind", lambda screen: None)
+    monkeypatch.setattr("txlab.tui.screens.dialogs.picture_behind", lambda screen: None)
+    monkeypatch.setattr("txlab.tui.preload.make_ready", lambda app, mode, make: None)
+    app = TxlabApp(root=tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for key in ("question_mark", "escape", "3", "question_mark", "escape", "1"):
+            await pilot.press(key)
+            await pilot.pause()
+        assert "Catalogue" in text_of(app) or "start" in text_of(app)
+
+
+def test_another_driver_than_textuals_own_is_left_alone() -> None:
+    assert quick_driver(HeadlessDriver) is HeadlessDriver
+    assert quick_driver(LinuxDriver) is KeyDriver

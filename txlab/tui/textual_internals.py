@@ -1,0 +1,281 @@
+"""What the console takes of Textual that Textual does not promise: every private name, its reason, and what is done
+without it. Nothing else in txlab touches one (tests/tui/test_textual_internals.py).
+
+Each is asked for before it is used; where a later Textual lacks it the console is slower, and otherwise the same.
+Gains are processor time at 120 × 40 on two cores with Textual 8.2.8: medians of twelve keys.
+
+| what                 | without it                                        | private names                                    |
+|----------------------|---------------------------------------------------|--------------------------------------------------|
+| SteadyScreen         | a switch of screens takes 66 ms in place of 27    | Screen._refresh_layout, ._screen_resized         |
+| picture_behind       | a dialog opens in 51 ms in place of 36            | Screen._compositor                               |
+| forget_painted       | 5 000 objects are kept for each dialog            | Widget._styles_cache, ._get_virtual_dom          |
+| make_ready           | the first switch to a screen waits 0.2 s          | App._screen_stacks, ._get_screen, ._load_screen_css, Screen._css_update_count |
+| QuietApp             | a bug fills the terminal with local variables     | App._shutdown, ._handle_exception, ._fatal_error |
+| quick_driver         | Esc is known after 100 to 200 ms in place of 25   | XTermParser._timeout_time, LinuxDriver._file, ._sigcont_application, ._debug |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from textual import constants, events
+from textual.app import App, ScreenStackError
+from textual.css.query import NoMatches
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Offset, Size
+from textual.message import Message
+from textual.reactive import Reactive
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+
+try:
+    from textual._xterm_parser import XTermParser
+except ImportError:  # then Textual's own driver reads the keys
+    XTermParser = object  # type: ignore[misc, assignment]
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Answer = TypeVar("Answer")
+
+
+class SteadyScreen(Screen[Answer]):
+    """A screen that lays itself out once for each size, and paints as a whole only when it has to.
+
+    Textual lays a new screen out when it comes to the front, again when it hears the size it has just been given (with
+    every screen behind it), and again when it comes back; it paints all of it each time, and at every move of the focus
+    too. At 120 × 40 each of these is 3 to 15 ms.
+    """
+
+    # The widgets that lose and get the focus paint themselves; the rest of the screen stays as it is.
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    laid_out: Size | None = None
+
+    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
+        self.laid_out = size or self.laid_out
+        super()._refresh_layout(size, scroll)
+
+    def _screen_resized(self, size: Size) -> None:
+        """Only a size that is another one; what else asks for a layout asks for it by itself."""
+        if size != self.laid_out:
+            super()._screen_resized(size)
+
+    def _on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Come (back) to the front without matching every style again: nothing that a style depends on changes while a
+        screen is away (a theme or a size that did is seen to by the app and the layout)."""
+        event.refresh_styles = False
+
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """What a press or a drag of the mouse selects from; nothing where a widget has gone since the last layout.
+
+        Textual 8.2.8 takes the parent of what it finds here for granted (Screen._forward_event), so a press on a widget
+        that had just been removed ended the program. Where a later version does not ask here, this does nothing.
+        """
+        widget, offset = super().get_widget_and_offset_at(x, y)
+        return (widget, offset) if widget is None or widget is self or widget.is_attached else (None, None)
+
+
+def picture_behind(screen: Screen[Any]) -> list[Strip] | None:
+    """The lines of a screen as they are painted now; None where they cannot be had."""
+    compositor = getattr(screen, "_compositor", None)
+    render: Callable[[], list[Strip]] | None = getattr(compositor, "render_strips", None)
+    return None if render is None else render()
+
+
+def forget_painted(screen: Screen[Any]) -> None:
+    """Let go of what was painted of a screen that will not come back: Textual keeps the style caches of up to a
+    thousand widgets that are no more (it remembers a method's results, and with them whose they are)."""
+    for widget in screen.walk_children(Widget, with_self=True):
+        bars = widget._get_virtual_dom() if hasattr(widget, "_get_virtual_dom") else ()
+        for each in (widget, *bars):
+            if hasattr(each, "_styles_cache"):
+                each._styles_cache.clear()
+
+
+# Screens that are made before they are asked for.
+
+
+def read_style_sheets(app: App[Any], sheets: Iterable[Path]) -> None:
+    """Read all of them at once, and match the styles of the screens that there are: Textual parses every one again, and
+    matches every style, when another is added (20 ms each)."""
+    for path in sheets:
+        if not app.stylesheet.has_source(str(path), ""):
+            app.stylesheet.read(path)
+    app.stylesheet.reparse()
+    for stack in list(getattr(app, "_screen_stacks", {}).values()):
+        for screen in stack:
+            match_styles(app, screen)
+
+
+def match_styles(app: App[Any], screen: Screen[Any]) -> None:
+    """Unless they are those of now; else the next switch to the screen would do it, and for every other screen too."""
+    count = getattr(app, "_css_update_count", None)
+    if count is not None and getattr(screen, "_css_update_count", count) != count:
+        app.stylesheet.update(screen, animate=False)
+        screen._css_update_count = count
+
+
+def make_ready(app: App[Any], mode: str, make: Callable[[], Screen[Any]]) -> None:
+    """Put a screen that nobody has opened yet behind the others; as `App.switch_mode` makes one, without showing it,
+    and without matching the styles of all others again."""
+    names = ("_screen_stacks", "_get_screen", "_load_screen_css")
+    if not all(hasattr(app, name) for name in names) or mode in app._screen_stacks:
+        return
+    made, _ = app._get_screen(make())
+    app._screen_stacks[mode] = [made]
+    app._load_screen_css(made)
+    match_styles(app, made)
+    made.post_message(events.ScreenResume())
+    made.post_message(events.ScreenSuspend())
+
+
+# Leaving, and bugs.
+
+
+class QuietApp(App[None]):
+    """An app that says a bug in one line, and leaves without complaints about screens that are half taken apart."""
+
+    leaving = False
+
+    def said_of_bug(self, error: BaseException | None) -> Any:
+        """What stands on the terminal when a bug has ended the program."""
+        raise NotImplementedError
+
+    async def _shutdown(self) -> None:
+        self.leaving = True
+        await super()._shutdown()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """While it leaves, screens are taken apart under their own timers; what those do not find then is no bug."""
+        if not (self.leaving and isinstance(error, (NoMatches, ScreenStackError))):
+            super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """Textual's own page of local variables goes into the log instead."""
+        self.panic(self.said_of_bug(getattr(self, "_exception", None)))
+
+
+# Keys as they come from the terminal.
+
+ESCAPE = "\x1b"
+QUICK = 0.025  # seconds; fish waits 30 ms, tmux 10
+TORN = 1.0  # seconds after an Esc in which the rest of a key may still come
+POLL = 0.1  # seconds between two looks whether the program leaves
+REST = re.compile(r"\[[0-9;:?<]*[A-Za-z~^$]|O[A-Za-z]")  # of an arrow, a function key, a mouse report
+
+
+class Keys(XTermParser):
+    """Textual's parser of what the terminal sends, with less patience after a lone escape.
+
+    Esc is the first byte of every arrow key too, so it is known for an Esc only when nothing follows. Textual waits
+    100 ms for that, and notices at a poll that may come 100 ms later still; what a local terminal or an SSH client
+    sends for an arrow arrives in one piece, so here it is 25 ms, to the moment. A line that tears keys apart is noticed
+    by the rest of the key that comes after its escape: the rest is put together with it again, never taken for letters,
+    and from then on Textual's patience holds. ESCDELAY (milliseconds), where it is set, is obeyed.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self.patience = constants.ESCAPE_DELAY if "ESCDELAY" in os.environ else min(QUICK, constants.ESCAPE_DELAY)
+        self.alone = False  # whether what has come so far ends with an escape
+        self.said = float("-inf")  # when an escape was last said to be an Esc
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if REST.match(data) and get_time() - self.said < TORN:
+            self.patience = max(self.patience, constants.ESCAPE_DELAY)
+            data = ESCAPE + data
+        yield from super().feed(data)
+        self.alone = data.endswith(ESCAPE) and self._timeout_time is not None
+        if self.alone:
+            self._timeout_time = get_time() + self.patience
+
+    def tick(self) -> Iterable[Message]:
+        waited = self._timeout_time is not None
+        yield from super().tick()
+        if self.alone and waited and self._timeout_time is None:
+            self.alone, self.said = False, get_time()
+
+    def left(self) -> float:
+        """Seconds until `tick` is worth calling, at most `POLL`."""
+        due = self._timeout_time
+        return POLL if due is None else max(0.0, min(POLL, due - get_time()))
+
+
+class Output:
+    """The terminal as Textual's writing thread sees it; when it is gone, what is written goes nowhere.
+
+    That thread ends at the first OSError, its queue holds thirty pieces, and then the event loop waits for a place in
+    it for ever: a console whose window was closed would stay, and learn on, until somebody kills it.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.terminal = terminal
+        self.gone = False
+
+    def write(self, text: str) -> int:
+        try:
+            return 0 if self.gone else self.terminal.write(text)
+        except OSError:
+            self.gone = True
+            return 0
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            if not self.gone:
+                self.terminal.flush()
+
+    def fileno(self) -> int:
+        return self.terminal.fileno()
+
+    def isatty(self) -> bool:
+        return self.terminal.isatty()
+
+
+class KeyDriver(LinuxDriver):
+    """Textual's driver, reading its input with `Keys` and writing to `Output`."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._file: Any = Output(self._file)
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Begin again only after a ctrl+z. A closed window sends this signal too, behind its SIGHUP, and the threads
+        of a second beginning would wait for a terminal that is gone, after everything else has ended."""
+        if self._must_signal_resume:
+            super()._sigcont_application()
+
+    def run_input_thread(self) -> None:
+        keys = Keys(self._debug)
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        while not self.exit_event.is_set():
+            if select.select([self.fileno], [], [], keys.left())[0]:
+                try:
+                    data = os.read(self.fileno, 4096)
+                except OSError:
+                    data = b""
+                if not data:  # nobody is at the other end any more; the signal that says so is on its way
+                    self.exit_event.wait(POLL)
+                for event in keys.feed(text) if (text := decode(data)) else ():
+                    self.process_message(event)
+            for event in keys.tick():
+                self.process_message(event)
+
+
+def get_time() -> float:
+    """The clock of Textual's parser."""
+    return time.monotonic()
+
+
+def quick_driver(chosen: type[Driver]) -> type[Driver]:
+    """`KeyDriver` in place of Textual's driver of Unix terminals, if that is made as the one that it changes."""
+    alike = hasattr(XTermParser, "tick") and hasattr(LinuxDriver, "_sigcont_application")
+    return KeyDriver if chosen is LinuxDriver and alike else chosen
