@@ -22,13 +22,13 @@ if wanted["care"]:
     from txlab.runs.process import set_thread_environment
     set_thread_environment()
 import torch
-from txlab.experiments.kinds.language_model import build, resolve
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 scenario = LanguageModelScenario.model_validate(
     {"train": {"batch": 12, "steps": 10**6}, "compute": {"device": "cpu", **wanted["compute"]}}
 )
-scenario = resolve(scenario)
-experiment = build(scenario)
+scenario = KIND.resolve(scenario)
+experiment = KIND.build(scenario)
 for _ in range(5):
     experiment.step()
 steps, began = 0, time.perf_counter()

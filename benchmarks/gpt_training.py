@@ -41,11 +41,11 @@ from torch import Tensor, nn
 
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, synchronise
 from txlab.engine.transformer.costs import costs
-from txlab.experiments.kinds.language_model import build, resolve
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.kinds.language_model.shape import shape_of
-from txlab.experiments.kinds.language_model.trial import expected_tokens
 from txlab.experiments.learning.autotune import reasons
+from txlab.experiments.learning.text_experiment import expected_tokens
 from txlab.experiments.learning.timing import SHARED
 from txlab.runs.scenario import load_scenario
 
@@ -175,12 +175,12 @@ def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> None:
 
     run = create_run_directory(folder, "benchmark")
     recorder = Recorder(run, new_info(run, "benchmark", scenario.kind), scenario.record.frames_mb)
-    drive(Turns(build(scenario)), recorder, Inbox(run), scenario.record)
+    drive(Turns(KIND.build(scenario)), recorder, Inbox(run), scenario.record)
 
 
 def child(loop: str, scenario: LanguageModelScenario, folder: Path) -> None:
     if loop == "lean":
-        text = torch.from_numpy(build(scenario).data.train.astype("int64"))  # type: ignore[union-attr]
+        text = torch.from_numpy(KIND.build(scenario).data.train.astype("int64"))  # type: ignore[union-attr]
         turns(lean_loop(scenario, text, scenario.compute.threads))
     else:
         recorded_loop(scenario, folder)
@@ -232,9 +232,9 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             threads = torch.get_num_threads()
-            probed = resolve(scenario)
+            probed = KIND.resolve(scenario)
             plain = {"device": probed.compute.device, "dtype": "float32", "compile": False}
-            fp32 = resolve(scenario.model_copy(update={"compute": type(scenario.compute)(**plain)}))
+            fp32 = KIND.resolve(scenario.model_copy(update={"compute": type(scenario.compute)(**plain)}))
             for name in ("lean", "fp32", "probed"):
                 loops[name] = Loop(name, fp32 if name in ("lean", "fp32") else probed, Path(folder) / name)
             print_settings(fp32, probed)

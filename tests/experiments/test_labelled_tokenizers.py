@@ -9,9 +9,9 @@ from txlab.engine.tokenizers.elementary import NumberTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer
-from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
+from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
+from txlab.experiments.kinds.translation import Data
 from txlab.experiments.kinds.translation.data import tokenizers_for
-from txlab.experiments.kinds.translation.schema import Data
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, explain_scenario
-from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import Frame
@@ -29,7 +29,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def frame() -> Frame:
     """As a reader gives it: NumPy arrays."""
-    experiment = build(LanguageModelScenario.model_validate(SETTINGS))
+    experiment = KIND.build(LanguageModelScenario.model_validate(SETTINGS))
     for _ in range(3):
         experiment.step()
     live = experiment.frame()
@@ -120,7 +120,7 @@ def test_the_size_of_a_scenario_is_that_of_its_model(change: dict[str, object]) 
     why = explain_scenario(scenario, seconds=10.0)
     assert why is not None
     steps = {step.name: step.result for step in why.steps}
-    experiment = build(scenario)
+    experiment = KIND.build(scenario)
     assert steps["parameters"] == sum(parameter.numel() for parameter in experiment.model.parameters())
     assert why.result == steps["FLOPs a step"] == experiment.facts()["flops_per_step"]
     assert steps["FLOP/s"] == pytest.approx(110 * why.result / 10)

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import build, open_model
-from txlab.experiments.kinds.language_model.batch import NOT_SCORED
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.data import build_data
 from txlab.experiments.kinds.language_model.few_shot import FewShotData, best_possible
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.learning.text_data import NOT_SCORED
 
 
 def scenario(vocabulary: int = 12, context: int = 17, **changes: Any) -> LanguageModelScenario:
@@ -119,7 +119,7 @@ def test_the_best_possible_is_what_looking_up_in_the_prompt_gets() -> None:
 
 
 def test_accuracy_is_counted_at_the_question_after_so_many_examples() -> None:
-    experiment = build(scenario(train={"learning_rate": 1e-2}))
+    experiment = KIND.build(scenario(train={"learning_rate": 1e-2}))
     for _ in range(40):
         experiment.step()
     metrics = experiment.evaluate()
@@ -138,11 +138,11 @@ def test_accuracy_is_counted_at_the_question_after_so_many_examples() -> None:
 
 
 def test_batches_are_functions_of_seed_and_step_and_training_resumes_bit_for_bit() -> None:
-    whole, parts = build(scenario()), build(scenario())
+    whole, parts = KIND.build(scenario()), KIND.build(scenario())
     losses = [whole.step()["loss"] for _ in range(10)]
     for _ in range(6):
         parts.step()
-    fresh = build(scenario())
+    fresh = KIND.build(scenario())
     fresh.load_state_dict(parts.state_dict())
     assert [fresh.step()["loss"] for _ in range(4)] == losses[6:]
     assert fresh.evaluate() == whole.evaluate()
@@ -152,8 +152,8 @@ def test_batches_are_functions_of_seed_and_step_and_training_resumes_bit_for_bit
 
 
 def test_its_checkpoint_opens() -> None:
-    experiment = build(scenario())
-    opened = open_model(scenario(), experiment.state_dict())
+    experiment = KIND.build(scenario())
+    opened = KIND.open_model(scenario(), experiment.state_dict())
     assert opened.tokenizer.decode(opened.tokenizer.encode("aGbAc")) == "aGbAc"
     assert len(opened.example) >= 2
 
@@ -177,7 +177,7 @@ def test_what_does_not_suit_is_said_in_one_sentence(changes: dict[str, Any], sen
 def test_an_accuracy_is_explained_beside_the_best_possible() -> None:
     from txlab.experiments.kind import explain_metric
 
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     values = {name: float(value) for name, value in experiment.evaluate().items()}
     told = explain_metric(scenario().model_dump(), "accuracy_4", 0, values, experiment.facts())
     assert told is not None

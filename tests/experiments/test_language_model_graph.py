@@ -17,11 +17,11 @@ from txlab.engine.interpret.why import why_pattern
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.scoring import score_text
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import build, open_model
-from txlab.experiments.kinds.language_model.batch import NOT_SCORED
-from txlab.experiments.kinds.language_model.graph import origins
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model.symbols import origins
 from txlab.experiments.learning.explanations import explain_attention
+from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.runs.scenario import load_scenario
 
 GRAPH = ["0>1>2>0", "5>4>3", "3>3"]  # a ring, a chain that runs backwards to a node that sees itself; 5 sees nobody
@@ -57,7 +57,7 @@ def test_an_origin_is_where_the_only_walk_of_that_length_begins(edges: list[tupl
 
 
 def test_a_node_is_asked_for_the_symbol_two_edges_before_it() -> None:
-    batch = build(scenario()).data.train_batch(3)
+    batch = KIND.build(scenario()).data.train_batch(3)
     # 3 is reached by 5>4>3, 4>3>3 and 3>3>3: it has no single answer; nor have 4 and 5, which no walk of two reaches.
     assert (batch.targets[:, 3:] == NOT_SCORED).all()
     assert torch.equal(batch.targets[:, :3], batch.inputs[:, [1, 2, 0]])
@@ -67,7 +67,7 @@ def test_a_node_is_asked_for_the_symbol_two_edges_before_it() -> None:
 @pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
 @torch.no_grad()
 def test_a_symbol_travels_one_edge_a_layer_and_nowhere_else(layers: int, kernel: str) -> None:
-    model = build(scenario(model={"layers": layers})).model.double().eval()
+    model = KIND.build(scenario(model={"layers": layers})).model.double().eval()
     for parameter in model.parameters():
         parameter.normal_(0, 0.3, generator=torch.Generator().manual_seed(parameter.numel()))
     sees = np.eye(6, dtype=np.int64)  # what stands on a node stays there
@@ -84,14 +84,14 @@ def test_a_symbol_travels_one_edge_a_layer_and_nowhere_else(layers: int, kernel:
 
 
 def test_it_learns_with_as_many_layers_as_hops() -> None:
-    experiment = build(scenario(train={"steps": 60, "learning_rate": 1e-2}, model={"width": 32, "heads": 1}))
+    experiment = KIND.build(scenario(train={"steps": 60, "learning_rate": 1e-2}, model={"width": 32, "heads": 1}))
     for _ in range(60):
         measured = experiment.step()
     assert measured["copy_accuracy"] > 0.95
 
 
 def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     frame = experiment.frame()
     pattern = np.asarray(frame.tensors["attention/pattern"])
     edges = set(experiment.shape.edges)
@@ -103,7 +103,7 @@ def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
         why = explain_attention(frame, "attention/pattern", (1, 1, i, j))
         assert why.result == pytest.approx(pattern[1, 1, i, j], abs=1e-3)
     state = experiment.state_dict()
-    model = open_model(scenario(), state).model
+    model = KIND.open_model(scenario(), state).model
     text = Text(tuple(experiment.data.probe))
     seen = run_with_cache(model, text)
     np.testing.assert_allclose(seen.pattern("self", 1, 1), pattern[1, 1], atol=1e-3)
@@ -115,7 +115,7 @@ def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
 
 
 def test_what_says_nothing_of_the_next_token_is_not_asked_for_it() -> None:
-    model = build(scenario()).model
+    model = KIND.build(scenario()).model
     for ask in (lambda: score_text(model, [1, 2]), lambda: list(generate(model, [1], 3, generator=None))):
         with pytest.raises(LabError, match="does not say what comes next"):
             ask()
@@ -135,13 +135,13 @@ def test_what_says_nothing_of_the_next_token_is_not_asked_for_it() -> None:
 )
 def test_a_graph_that_cannot_be_is_one_sentence(changes: dict[str, Any], part: str) -> None:
     with pytest.raises((ValidationError, LabError)) as found:
-        build(scenario(**changes))
+        KIND.build(scenario(**changes))
     assert part in str(found.value)
 
 
 def test_one_hot_rows_times_the_table_are_its_rows() -> None:
     """MATH K3: the same losses, and the same gradient of the table."""
-    looked, multiplied = (build(scenario(model={"embedding": how})) for how in ("look-up", "one-hot"))
+    looked, multiplied = (KIND.build(scenario(model={"embedding": how})) for how in ("look-up", "one-hot"))
     assert multiplied.shape.one_hot
     ids = looked.data.train_batch(0).inputs
     assert torch.equal(looked.model(ids), multiplied.model(ids))

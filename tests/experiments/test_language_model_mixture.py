@@ -11,9 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import build
-from txlab.experiments.kinds.language_model.data import build_data
-from txlab.experiments.kinds.language_model.mixture import BLOCK, MixtureData, part_names
+from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model.data import BLOCK, MixtureData, build_data, part_names
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
@@ -98,7 +97,7 @@ def test_a_batch_depends_on_seed_and_step_and_on_nothing_else(texts: list[Path])
 
 
 def test_the_validation_loss_is_that_of_the_mixture_and_of_each_text(texts: list[Path]) -> None:
-    experiment = build(scenario(texts))
+    experiment = KIND.build(scenario(texts))
     for _ in range(5):
         experiment.step()
     metrics = experiment.evaluate()
@@ -118,20 +117,20 @@ def test_the_validation_loss_is_that_of_the_mixture_and_of_each_text(texts: list
 
 
 def test_training_goes_on_bit_for_bit_from_a_state(texts: list[Path]) -> None:
-    whole, parts = build(scenario(texts)), build(scenario(texts))
+    whole, parts = KIND.build(scenario(texts)), KIND.build(scenario(texts))
     losses = [whole.step()["loss"] for _ in range(12)]
     for _ in range(7):
         parts.step()
-    fresh = build(scenario(texts))
+    fresh = KIND.build(scenario(texts))
     fresh.load_state_dict(parts.state_dict())
     assert [fresh.step()["loss"] for _ in range(5)] == losses[7:]
     assert fresh.evaluate() == whole.evaluate()
 
 
 def test_another_mixture_is_another_corpus(texts: list[Path]) -> None:
-    state = build(scenario(texts)).state_dict()
+    state = KIND.build(scenario(texts)).state_dict()
     with pytest.raises(LabError, match="is not the corpus that this run began with"):
-        build(scenario(texts, (1, 2, 4))).load_state_dict(state)
+        KIND.build(scenario(texts, (1, 2, 4))).load_state_dict(state)
 
 
 def test_one_tokenizer_is_learnt_from_all_training_shares(texts: list[Path]) -> None:
@@ -191,7 +190,7 @@ def test_epochs_and_losses_of_a_text_are_explained_by_what_was_drawn(texts: list
     from txlab.experiments.kind import explain_metric
 
     settings = scenario(texts)
-    experiment = build(settings)
+    experiment = KIND.build(settings)
     for _ in range(6):
         experiment.step()
     values = {name: float(value) for name, value in experiment.evaluate().items()}

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import resolve
+from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model.experiment import trial_of
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
-from txlab.experiments.kinds.language_model.trial import trial_of
 from txlab.experiments.learning import autotune as probe
 from txlab.experiments.learning import timing
 
@@ -24,7 +24,7 @@ def scenario(**compute: object) -> LanguageModelScenario:
 def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
     threads = torch.get_num_threads()
     state = torch.random.get_rng_state()
-    resolved = resolve(scenario(device="cpu"))
+    resolved = KIND.resolve(scenario(device="cpu"))
     assert probe.is_decided(resolved.compute)
     assert resolved.compute.device == "cpu"
     assert resolved.compute.compile is False
@@ -37,7 +37,7 @@ def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
 
 
 def test_what_a_person_has_set_stays() -> None:
-    resolved = resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
+    resolved = KIND.resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
     assert resolved.compute.model_dump() == {
         "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations",
         "compile": False,
@@ -47,7 +47,7 @@ def test_what_a_person_has_set_stays() -> None:
 def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing.Trial, "time", lambda *_: pytest.fail("timed"))
     decided = scenario(device="cpu", dtype="float32", threads=1, attention="sdpa", compile=False)
-    assert resolve(decided) is decided
+    assert KIND.resolve(decided) is decided
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_fastest_setting_wins_and_bfloat16_only_clearly(
 
     monkeypatch.setattr(timing.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    compute = resolve(scenario(device="cpu")).compute
+    compute = KIND.resolve(scenario(device="cpu")).compute
     assert f"{compute.dtype} {compute.attention} {compute.threads}" == chosen
 
 
@@ -89,13 +89,13 @@ def test_a_large_model_is_timed_in_part_and_says_so() -> None:
 def test_a_gpu_that_is_not_here_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(LabError, match="'cuda:1' cannot be used: there is no CUDA here; allowed: auto, cpu"):
-        resolve(scenario(device="cuda:1"))
+        KIND.resolve(scenario(device="cuda:1"))
 
 
 def test_threads_alone_are_decided_where_the_rest_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing.Trial, "time", lambda self, setting: {1: 0.020, 2: 0.012}[setting.threads])
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    resolved = resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
+    resolved = KIND.resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
     assert resolved.compute.threads == 2
     assert resolved.compute.share == "batch"  # as fast, and tried first
     assert "2 threads sharing the batch: 12.0 ms a step" in " ".join(probe.reasons(resolved))
@@ -110,7 +110,7 @@ def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(timing.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    assert resolve(scenario(device="cpu")).compute.threads == 1
+    assert KIND.resolve(scenario(device="cpu")).compute.threads == 1
     assert tried.count(2) == 2  # once sharing the batch and once sharing operations
 
 
@@ -137,7 +137,7 @@ def test_a_batch_is_shared_where_it_can_be(
     monkeypatch.setattr(timing.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
     given = LanguageModelScenario.model_validate({"model": SMALL, "compute": {"device": "cpu", **asked}, **change})
-    compute = resolve(given).compute
+    compute = KIND.resolve(given).compute
     assert (compute.threads, compute.share) == max(shares, key=lambda crew: (crew[0], crew[1] == "batch"))
     if len(shares) > 1:
         assert tried == shares
@@ -171,7 +171,7 @@ def test_only_a_long_run_is_compiled_and_only_if_that_was_faster(
 ) -> None:
     monkeypatch.setattr(timing.Trial, "time", timed(milliseconds))
     said: list[str] = []
-    resolved = resolve(long_run(steps), said.append)
+    resolved = KIND.resolve(long_run(steps), said.append)
     assert resolved.compute.compile is compiled
     assert why in " ".join(probe.reasons(resolved))
     assert bool(said) == (steps == 100_000)  # what waits is announced
@@ -209,7 +209,7 @@ def test_where_the_dtype_is_nearly_even_the_compiler_is_tried_with_both(
 
     monkeypatch.setattr(timing.Trial, "time", time)
     compute = {"device": "cpu", "attention": "sdpa", "threads": 1}
-    resolved = resolve(
+    resolved = KIND.resolve(
         LanguageModelScenario.model_validate({"model": SMALL, "train": {"steps": 100_000}, "compute": compute})
     )
     assert (resolved.compute.dtype, resolved.compute.compile) == chosen
@@ -233,7 +233,7 @@ def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
 
     monkeypatch.setattr(timing.Trial, "time", time)
     compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 2}
-    compute_given = resolve(
+    compute_given = KIND.resolve(
         LanguageModelScenario.model_validate(
             {"model": SMALL, "train": {"steps": steps, "batch": 2}, "compute": compute}
         )
@@ -257,7 +257,7 @@ def test_a_long_run_tries_every_crew_that_is_near_with_every_dtype_and_kernel(
     monkeypatch.setattr(timing.Trial, "time", time)
     compute = {"device": "cpu", "attention": "sdpa", "threads": 2, "compile": False}
     given = {"model": SMALL, "train": {"steps": steps, "batch": 2}, "compute": compute}
-    assert resolve(LanguageModelScenario.model_validate(given)).compute.share == chosen
+    assert KIND.resolve(LanguageModelScenario.model_validate(given)).compute.share == chosen
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_long_run_also_tries_another_number_of_threads_through_the_compiler(
     monkeypatch.setattr(probe, "cores", lambda: 2)
     compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa"}
     given = {"model": SMALL, "train": {"steps": 100_000, "batch": 2}, "compute": compute}
-    assert resolve(LanguageModelScenario.model_validate(given)).compute.threads == max(tried)
+    assert KIND.resolve(LanguageModelScenario.model_validate(given)).compute.threads == max(tried)
     assert compiled == tried
 
 
@@ -293,7 +293,7 @@ def test_a_compiled_setting_too_slow_to_be_timed_stops_nothing(monkeypatch: pyte
     monkeypatch.setattr(probe, "compare", the_first_two)
     compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 2}
     given = {"model": SMALL, "train": {"steps": 100_000, "batch": 2}, "compute": compute}
-    assert resolve(LanguageModelScenario.model_validate(given)).compute.compile is True
+    assert KIND.resolve(LanguageModelScenario.model_validate(given)).compute.compile is True
 
 
 @pytest.mark.parametrize(("steps", "chosen"), [(100_000, "float32"), (1000, "bfloat16")])
@@ -312,7 +312,7 @@ def test_a_long_run_is_timed_over_more_than_a_slow_moment(
     compute = {"device": "cpu", "attention": "sdpa", "threads": 1, "compile": False}
     given = {"model": SMALL, "train": {"steps": steps}, "compute": compute}
     said: list[str] = []
-    assert resolve(LanguageModelScenario.model_validate(given), said.append).compute.dtype == chosen
+    assert KIND.resolve(LanguageModelScenario.model_validate(given), said.append).compute.dtype == chosen
     assert any("timing the settings" in line for line in said) == (steps == 100_000)  # what waits is announced
 
 
@@ -322,7 +322,7 @@ def test_one_slow_thread_does_not_keep_two_from_being_timed(monkeypatch: pytest.
     monkeypatch.setattr(timing.time, "perf_counter", lambda: 1.3 * next(clock))
     monkeypatch.setattr(timing.Trial, "time", lambda self, setting: {1: 1.4, 2: 0.7}[setting.threads])
     monkeypatch.setattr(probe, "cores", lambda: 2)
-    assert resolve(scenario(device="cpu")).compute.threads == 2
+    assert KIND.resolve(scenario(device="cpu")).compute.threads == 2
 
 
 def test_a_run_for_which_it_is_nothing_is_timed_on_more_of_the_whole() -> None:

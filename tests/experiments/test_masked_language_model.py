@@ -14,10 +14,9 @@ import torch.nn.functional as F
 from txlab.engine.tokenizers.elementary import ByteTokenizer
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model.batch import NOT_SCORED
-from txlab.experiments.kinds.masked_language_model import adopt, build, open_model, resolve
-from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
-from txlab.experiments.kinds.masked_language_model.tokens import decoded, encoded, special_of
+from txlab.experiments.kinds.masked_language_model import KIND, MaskedLanguageModelScenario
+from txlab.experiments.kinds.masked_language_model.data import decoded, encoded, special_of
+from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_model as open_run
@@ -59,7 +58,7 @@ def scenario(corpus: Path, **changes: dict[str, Any]) -> MaskedLanguageModelScen
 
 def test_windows_are_pieces_of_the_text_between_cls_and_sep_with_gaps(corpus: Path) -> None:
     """Where a target stands, putting it back restores the text; everywhere else the text is as it was."""
-    data = build(scenario(corpus)).data
+    data = KIND.build(scenario(corpus)).data
     text = corpus.read_text()
     asked = hidden = same = 0
     for step in range(60):
@@ -84,7 +83,7 @@ def test_windows_are_pieces_of_the_text_between_cls_and_sep_with_gaps(corpus: Pa
 
 
 def test_batches_are_functions_of_seed_and_step_and_gaps_change_with_the_step(corpus: Path) -> None:
-    one, other = build(scenario(corpus)).data, build(scenario(corpus)).data
+    one, other = KIND.build(scenario(corpus)).data, KIND.build(scenario(corpus)).data
     other.train_batch(9)
     for step in (0, 5):
         assert torch.equal(one.train_batch(step).inputs, other.train_batch(step).inputs)
@@ -95,7 +94,7 @@ def test_batches_are_functions_of_seed_and_step_and_gaps_change_with_the_step(co
 
 
 def test_validation_is_the_loss_and_the_accuracy_of_the_gaps(corpus: Path) -> None:
-    experiment = build(scenario(corpus))
+    experiment = KIND.build(scenario(corpus))
     for _ in range(5):
         experiment.step()
     metrics = experiment.evaluate()
@@ -112,7 +111,7 @@ def test_validation_is_the_loss_and_the_accuracy_of_the_gaps(corpus: Path) -> No
 
 
 def test_it_learns_to_fill_gaps_from_both_sides(corpus: Path) -> None:
-    experiment = build(scenario(corpus, train={"steps": 250, "learning_rate": 1e-2}, data={"masked": 0.3}))
+    experiment = KIND.build(scenario(corpus, train={"steps": 250, "learning_rate": 1e-2}, data={"masked": 0.3}))
     before = experiment.evaluate()
     for _ in range(250):
         experiment.step()
@@ -129,12 +128,12 @@ def test_it_learns_to_fill_gaps_from_both_sides(corpus: Path) -> None:
 
 
 def test_a_state_put_back_goes_on_bit_for_bit(corpus: Path) -> None:
-    whole, parts = build(scenario(corpus)), build(scenario(corpus))
+    whole, parts = KIND.build(scenario(corpus)), KIND.build(scenario(corpus))
     losses = [whole.step()["loss"] for _ in range(12)]
     for _ in range(7):
         parts.step()
     parts.adjust("lr", 3e-3)
-    fresh = build(scenario(corpus))
+    fresh = KIND.build(scenario(corpus))
     fresh.load_state_dict(parts.state_dict())
     assert [fresh.step()["loss"] for _ in range(5)] == losses[7:]
     assert fresh.evaluate() == whole.evaluate()
@@ -142,7 +141,7 @@ def test_a_state_put_back_goes_on_bit_for_bit(corpus: Path) -> None:
 
 
 def test_samples_fill_every_gap_and_tell_what_else_was_likely(corpus: Path) -> None:
-    experiment = build(scenario(corpus, sampling={"prompts": ["the c[MASK]t s[MASK]es"], "fillings": 3}))
+    experiment = KIND.build(scenario(corpus, sampling={"prompts": ["the c[MASK]t s[MASK]es"], "fillings": 3}))
     sample = experiment.samples()[0]
     assert sample.prompt == "the c[MASK]t s[MASK]es"
     filled, *gaps = sample.text.split(" · ")
@@ -158,7 +157,7 @@ def test_samples_fill_every_gap_and_tell_what_else_was_likely(corpus: Path) -> N
 
 
 def test_a_frame_is_like_a_decoders_but_without_a_mask(corpus: Path) -> None:
-    frame = build(scenario(corpus, look={"text": "a [MASK]at"})).frame()
+    frame = KIND.build(scenario(corpus, look={"text": "a [MASK]at"})).frame()
     assert list(frame.tokens["probe"]) == ["[CLS]", "a", " ", "[MASK]", "a", "t", "[SEP]"]
     assert frame.texts == {"probe": "a [MASK]at"}
     assert frame.facts == {"mask": "none", "predicts": "place", "layers": 2, "heads": 2, "head_width": 8}
@@ -198,12 +197,12 @@ def test_a_space_before_a_gap_belongs_to_what_is_hidden() -> None:
 )
 def test_what_is_wrong_is_said_in_one_sentence(corpus: Path, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence) as error:
-        build(scenario(corpus, **changes))
+        KIND.build(scenario(corpus, **changes))
     assert "\n" not in str(error.value)
 
 
 def test_the_probe_decides_what_is_auto(corpus: Path) -> None:
-    decided = resolve(scenario(corpus, compute={"dtype": "auto", "attention": "auto", "compile": "auto"})).compute
+    decided = KIND.resolve(scenario(corpus, compute={"dtype": "auto", "attention": "auto", "compile": "auto"})).compute
     assert "auto" not in (decided.dtype, decided.attention, decided.compile)
     assert decided.compile is False
 
@@ -282,11 +281,11 @@ def test_a_decoder_is_no_start_for_an_encoder(corpus: Path, tmp_path: Path, tiny
 
 
 def test_what_opens_is_what_was_saved(corpus: Path) -> None:
-    experiment = build(scenario(corpus))
+    experiment = KIND.build(scenario(corpus))
     experiment.step()
-    opened = open_model(scenario(corpus), experiment.state_dict())
+    opened = KIND.open_model(scenario(corpus), experiment.state_dict())
     for name, tensor in opened.model.state_dict().items():
         assert torch.equal(tensor, experiment.model.state_dict()[name])
     assert opened.example == "the c[MASK]t sees"
-    fitted = adopt(scenario(corpus), opened)
+    fitted = KIND.adopt(scenario(corpus), opened)
     assert fitted.model == scenario(corpus).model

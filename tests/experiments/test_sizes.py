@@ -9,10 +9,6 @@ from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.vision import VisionTransformer
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_scenario
-from txlab.experiments.kinds.image_classification.shape import shape_of as vision_shape
-from txlab.experiments.kinds.language_model.shape import shape_of as decoder_shape
-from txlab.experiments.kinds.masked_language_model.shape import shape_of as encoder_shape
-from txlab.experiments.kinds.translation.shape import shape_of as translator_shape
 from txlab.runs.scenario import load_scenario
 
 
@@ -21,9 +17,9 @@ def test_the_parameters_are_those_of_the_module(name: str) -> None:
     scenario = load_scenario(name).scenario
     with torch.device("meta"):
         model = {
-            "bert-docs": lambda: Bert(encoder_shape(scenario, 256 + 3)),
-            "vit-shapes": lambda: VisionTransformer(vision_shape(scenario)),
-        }.get(name, lambda: EncoderDecoder(translator_shape(scenario)))()
+            "bert-docs": lambda: Bert(scenario.model.shape(256 + 3)),
+            "vit-shapes": lambda: VisionTransformer(scenario.shape()),
+        }.get(name, lambda: EncoderDecoder(scenario.shape()))()
     why = explain_scenario(scenario, seconds=100.0)
     assert why is not None
     steps = {step.name: step.result for step in why.steps}
@@ -37,7 +33,7 @@ def test_the_parameters_are_those_of_the_module(name: str) -> None:
 def test_the_parameters_of_a_decoder_are_those_of_the_module_however_it_is_made(settings: list[str]) -> None:
     scenario = load_scenario("gpt-tiny", settings).scenario
     with torch.device("meta"):
-        model = GPT(decoder_shape(scenario, 256))
+        model = GPT(scenario.model.shape(256))
     why = explain_scenario(scenario)
     assert why is not None
     steps = {step.name: step.result for step in why.steps}

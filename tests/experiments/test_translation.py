@@ -19,11 +19,9 @@ from txlab.engine.transformer.attention import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
-from txlab.experiments.kinds.translation import build, resolve
-from txlab.experiments.kinds.translation.experiment import TranslationExperiment
-from txlab.experiments.kinds.translation.schema import TranslationScenario
-from txlab.experiments.kinds.translation.symbols import END, START
-from txlab.experiments.kinds.translation.work import flops_per_pair
+from txlab.experiments.kinds.translation import KIND, TranslationScenario
+from txlab.experiments.kinds.translation.data import END, START
+from txlab.experiments.kinds.translation.experiment import TranslationExperiment, flops_per_pair
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import NotFinite
 
@@ -81,7 +79,7 @@ def by_hand(experiment: TranslationExperiment, source: list[int]) -> list[int]:
 @pytest.fixture(scope="module")
 def learnt() -> TranslationExperiment:
     """A model that translates some of the shortest dates rightly, others not."""
-    experiment = build(
+    experiment = KIND.build(
         scenario(
             data={"task": "dates", "pairs": 400},
             model={"width": 48},
@@ -94,7 +92,7 @@ def learnt() -> TranslationExperiment:
 
 
 def test_it_learns(learnt: TranslationExperiment) -> None:
-    fresh = build(learnt.scenario).evaluate()
+    fresh = KIND.build(learnt.scenario).evaluate()
     after = learnt.evaluate()
     assert fresh["val_loss"] > math.log(14) - 0.2  # knowing nothing, or worse
     assert after["val_loss"] < 0.5 * math.log(14)
@@ -129,9 +127,9 @@ def test_exact_match_counts_whole_translations(learnt: TranslationExperiment, mo
 
 def test_padding_and_threads_change_no_gradient() -> None:
     """The gradient of a batch is that of its pairs alone, added up, also where threads share the batch."""
-    whole = build(scenario())
-    shared = build(scenario(compute={"threads": 2, "share": "batch"}))
-    parts = build(scenario(train={"accumulate": 3}))
+    whole = KIND.build(scenario())
+    shared = KIND.build(scenario(compute={"threads": 2, "share": "batch"}))
+    parts = KIND.build(scenario(train={"accumulate": 3}))
     update, batch = next(
         (step + 1, batch) for step in range(50) if len(set((batch := whole.data.train_batch(step)).lengths)) > 2
     )
@@ -144,15 +142,15 @@ def test_padding_and_threads_change_no_gradient() -> None:
     named = dict(zip(dict(whole.model.named_parameters()), expected, strict=True))
     for experiment in (whole, shared, parts):
         loss = experiment.gradients(update)["loss"]
-        experiment.learner.crew.collect()
+        experiment.threads.add_gradients()
         assert float(loss) == pytest.approx(float(mean), rel=1e-5)
-        for name, gradient in experiment.learner.optimizer.gradient_of.items():
-            torch.testing.assert_close(gradient, named[name], atol=2e-6, rtol=1e-4, msg=name)
+        for name, parameter in experiment.model.named_parameters():
+            torch.testing.assert_close(parameter.grad, named[name], atol=2e-6, rtol=1e-4, msg=name)
     torch.set_num_threads(1)
 
 
 def test_label_smoothing_spreads_its_share_over_the_vocabulary() -> None:
-    plain, smooth = build(scenario()), build(scenario(train={"label_smoothing": 0.2}))
+    plain, smooth = KIND.build(scenario()), KIND.build(scenario(train={"label_smoothing": 0.2}))
     batch = plain.data.train_batch(0)
     logits = plain.model(batch.source, batch.inputs, "matmul", source_mask=batch.source_mask).flatten(0, 1)
     real = batch.targets.flatten() >= 0
@@ -166,7 +164,8 @@ def test_label_smoothing_spreads_its_share_over_the_vocabulary() -> None:
 @torch.no_grad()
 def test_evaluation_has_no_label_smoothing_in_it() -> None:
     plain, smooth = (
-        build(scenario(data={"task": "dates", "pairs": 60}, train={"label_smoothing": share})) for share in (0.0, 0.3)
+        KIND.build(scenario(data={"task": "dates", "pairs": 60}, train={"label_smoothing": share}))
+        for share in (0.0, 0.3)
     )
     smooth.model.load_state_dict(plain.model.state_dict())
     losses = [alone(smooth, source, target) for source, target in smooth.data.unseen]
@@ -179,7 +178,7 @@ def test_evaluation_has_no_label_smoothing_in_it() -> None:
 
 
 def test_an_update_that_is_not_finite_is_refused() -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     for _ in range(2):
         experiment.step()
     name = "decoder.blocks.1.cross.out_proj.weight"
@@ -194,8 +193,8 @@ def test_an_update_that_is_not_finite_is_refused() -> None:
 
 def test_a_device_that_tells_late_goes_back_to_the_update_before() -> None:
     """The way of a GPU, on the CPU."""
-    late, prompt = build(scenario()), build(scenario())
-    late.learner.tells_late = True
+    late, prompt = KIND.build(scenario()), KIND.build(scenario())
+    late.tells_late = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         assert isinstance(metrics["loss"], torch.Tensor)
@@ -218,13 +217,13 @@ def test_a_device_that_tells_late_goes_back_to_the_update_before() -> None:
 SECOND_HALF = """
 import json, sys
 from pathlib import Path
-from txlab.experiments.kinds.translation import build
-from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation import KIND
+from txlab.experiments.kinds.translation import TranslationScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []
 for scenario, folder in json.loads(sys.argv[1]):
-    experiment = build(TranslationScenario.model_validate_json(scenario))
+    experiment = KIND.build(TranslationScenario.model_validate_json(scenario))
     run = RunDirectory(Path(folder))
     experiment.load_state_dict(checkpoints.load(run, 7))
     rows = [experiment.step() for _ in range(8)]
@@ -247,7 +246,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(tmp_path: Path) -
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        whole, first = build(settings), build(settings)
+        whole, first = KIND.build(settings), KIND.build(settings)
         rows = [whole.step() for _ in range(15)]
         assert [first.step() for _ in range(7)] == rows[:7]
         checkpoints.save(RunDirectory(folder), 7, first.state_dict())
@@ -268,7 +267,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(tmp_path: Path) -
 
 def test_looking_changes_nothing() -> None:
     settings = scenario(model={"dropout": 0.2})
-    alone, watched = build(settings), build(settings)
+    alone, watched = KIND.build(settings), KIND.build(settings)
     for _ in range(3):
         assert alone.step() == watched.step()
         assert watched.evaluate() == watched.evaluate()
@@ -279,14 +278,14 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_what_a_person_changed_is_put_back() -> None:
-    one = build(scenario())
+    one = KIND.build(scenario())
     changes = {"lr": 1e-4, "clip": 0.1, "weight_decay": 0.7, "dropout": 0.3, "label_smoothing": 0.2}
     assert set(changes) == set(one.adjustable())
     for name, value in changes.items():
         assert one.adjustable()[name].low <= value <= one.adjustable()[name].high
         one.adjust(name, value)
     one.step()
-    other = build(scenario())
+    other = KIND.build(scenario())
     other.load_state_dict(one.state_dict())
     assert {name: each.value for name, each in other.adjustable().items()} == changes
     assert one.step() == other.step()
@@ -296,18 +295,18 @@ def test_what_a_person_changed_is_put_back() -> None:
 
 
 def test_a_checkpoint_of_other_pairs_or_another_shape_is_refused_in_one_sentence() -> None:
-    state = build(scenario()).state_dict()
+    state = KIND.build(scenario()).state_dict()
     with pytest.raises(LabError, match="was learnt from other pairs"):
-        build(scenario(data={"pairs": 299})).load_state_dict(state)
+        KIND.build(scenario(data={"pairs": 299})).load_state_dict(state)
     with pytest.raises(LabError, match="does not fit"):
-        build(scenario(model={"width": 32})).load_state_dict(state)
+        KIND.build(scenario(model={"width": 32})).load_state_dict(state)
     with pytest.raises(LabError, match="lacks"):
-        build(scenario(model={"decoder_layers": 3})).load_state_dict(state)
+        KIND.build(scenario(model={"decoder_layers": 3})).load_state_dict(state)
 
 
 def test_a_checkpoint_opens_without_its_pairs() -> None:
     for changes in ({"look": {}}, {"model": {"shared": True}}, {"data": {"task": "dates"}}):
-        experiment = build(scenario(**changes))
+        experiment = KIND.build(scenario(**changes))
         experiment.step()
         kind = kind_named("translation")
         opened = kind.open_model(experiment.scenario, {"model": experiment.state_dict()["model"]})
@@ -327,7 +326,7 @@ def test_a_checkpoint_opens_without_its_pairs() -> None:
 
 
 def test_a_frame_shows_the_three_attentions_of_the_probe() -> None:
-    experiment = build(scenario(model={"encoder_layers": 3, "dropout": 0.3}))
+    experiment = KIND.build(scenario(model={"encoder_layers": 3, "dropout": 0.3}))
     for _ in range(3):
         experiment.step()
     frame = experiment.frame()
@@ -374,7 +373,7 @@ def test_samples_say_whether_they_are_right(learnt: TranslationExperiment) -> No
     settings = learnt.scenario.model_copy(
         update={"sampling": learnt.scenario.sampling.model_copy(update={"pairs": 16, "sources": ["5 March 2021"]})}
     )
-    experiment = build(settings)
+    experiment = KIND.build(settings)
     experiment.load_state_dict(learnt.state_dict())
     samples = experiment.samples()
     assert len(samples) == 17
@@ -403,7 +402,7 @@ def test_a_beam_of_several_finds_what_is_at_least_as_likely(learnt: TranslationE
 
 
 def test_facts_are_json_and_count_what_is_there() -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     facts = json.loads(json.dumps(experiment.facts()))
     assert facts["parameters"] == sum(parameter.numel() for parameter in experiment.model.parameters())
     pairs = experiment.data.train
@@ -414,7 +413,7 @@ def test_facts_are_json_and_count_what_is_there() -> None:
 
 
 def test_the_work_of_a_pair_is_what_torch_counts() -> None:
-    experiment = build(scenario(model={"encoder_layers": 3}))
+    experiment = KIND.build(scenario(model={"encoder_layers": 3}))
     source, target = torch.zeros(1, 11, dtype=torch.long), torch.zeros(1, 7, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
         experiment.model(source, target, "matmul").sum().backward()
@@ -483,21 +482,21 @@ def test_the_perplexity_told_of_a_smoothed_loss_is_a_bound_over_many_tokens() ->
 
 def test_the_probe_leaves_nothing_open_and_says_why() -> None:
     asked = scenario(compute={"dtype": "auto", "attention": "auto", "threads": 0, "share": "auto", "compile": "auto"})
-    decided = resolve(asked)
+    decided = KIND.resolve(asked)
     assert "auto" not in decided.compute.model_dump().values()
     assert decided.compute.threads > 0
-    assert resolve(decided) is decided
-    why = build(decided).facts()["compute"]["why"]
+    assert KIND.resolve(decided) is decided
+    why = KIND.build(decided).facts()["compute"]["why"]
     torch.set_num_threads(1)
     assert any("ms a step" in reason for reason in why)
-    partly = resolve(scenario(compute={"dtype": "bfloat16", "threads": 1, "attention": "auto"}))
+    partly = KIND.resolve(scenario(compute={"dtype": "bfloat16", "threads": 1, "attention": "auto"}))
     assert (partly.compute.dtype, partly.compute.threads) == ("bfloat16", 1)
     with pytest.raises(LabError, match=r"compute\.compile = true"):
-        resolve(scenario(compute={"compile": True}))
+        KIND.resolve(scenario(compute={"compile": True}))
 
 
 def test_a_probe_text_needs_its_translation() -> None:
     with pytest.raises(ValueError, match="must be given together"):
         scenario(look={"source": "the old dog sleeps near the house"})
     with pytest.raises(LabError, match="'howse' is not known"):
-        build(scenario(look={"source": "the howse", "target": "da"}))
+        KIND.build(scenario(look={"source": "the howse", "target": "da"}))

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.translation import dates, language, lexicon
-from txlab.experiments.kinds.translation.batch import NOT_SCORED
-from txlab.experiments.kinds.translation.data import PairData, tokenizers_for
-from txlab.experiments.kinds.translation.opening import EXAMPLES
+from txlab.experiments.kinds.translation import TranslationScenario, dates, language, lexicon
+from txlab.experiments.kinds.translation.data import END, NOT_SCORED, PAD, START, PairData, tokenizers_for
+from txlab.experiments.kinds.translation.experiment import EXAMPLES
 from txlab.experiments.kinds.translation.pairs import Pair, drawn_pairs, is_held_out, split_pairs
-from txlab.experiments.kinds.translation.schema import TranslationScenario
-from txlab.experiments.kinds.translation.symbols import END, PAD, START
 
 VERBS = lexicon.TRANSITIVE + lexicon.INTRANSITIVE
 NOUNS = lexicon.BEINGS + lexicon.THINGS + lexicon.PLACES

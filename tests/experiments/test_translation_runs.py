@@ -10,8 +10,8 @@ from test_translation_pairs import Reader, read
 
 from txlab.engine.transformer.generation import generate_target
 from txlab.experiments.kind import kind_named
+from txlab.experiments.kinds.translation import TranslationScenario
 from txlab.experiments.kinds.translation.data import PairData, tokenizers_for
-from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.runs.models import open_model
 from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader

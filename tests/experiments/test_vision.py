@@ -18,9 +18,8 @@ from pydantic import ValidationError
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
-from txlab.experiments.kinds.image_classification import build, resolve
+from txlab.experiments.kinds.image_classification import KIND, NAMES, Data, ImageScenario
 from txlab.experiments.kinds.image_classification.experiment import ImageExperiment
-from txlab.experiments.kinds.image_classification.schema import NAMES, Data, ImageScenario
 from txlab.experiments.kinds.image_classification.shapes import CONTRAST, draw
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import NotFinite
@@ -118,7 +117,7 @@ def test_all_classes_come_and_neither_colour_nor_brightness_tells_them() -> None
 
 def test_it_learns() -> None:
     changes = {"model": {"pooling": "mean", "width": 32}, "train": {"steps": 160, "batch": 32, "learning_rate": 3e-3}}
-    experiment = build(scenario(**changes))
+    experiment = KIND.build(scenario(**changes))
     assert experiment.evaluate()["val_accuracy"] < 0.75
     for _ in range(160):
         experiment.step()
@@ -126,7 +125,7 @@ def test_it_learns() -> None:
 
 
 def test_the_loss_is_the_cross_entropy_of_the_images_of_this_step() -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     images = draw(experiment.scenario.data, 16, 4, "train", 1)
     with torch.no_grad():
         logits = experiment.model(torch.from_numpy(images.pixels) * 2 - 1)
@@ -138,7 +137,7 @@ def test_the_loss_is_the_cross_entropy_of_the_images_of_this_step() -> None:
 
 @pytest.mark.parametrize("changes", [{"train": {"accumulate": 4}}, {"compute": {"threads": 2, "share": "batch"}}])
 def test_a_batch_in_parts_is_the_batch(changes: dict[str, Any]) -> None:
-    whole, parted = build(scenario()), build(scenario(**changes))
+    whole, parted = KIND.build(scenario()), KIND.build(scenario(**changes))
     for _ in range(3):
         one, other = whole.step(), parted.step()
         assert other["loss"] == pytest.approx(one["loss"], rel=1e-4)
@@ -149,21 +148,21 @@ def test_a_batch_in_parts_is_the_batch(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(dropout: float, tmp_path: Path) -> None:
     settings = scenario(model={"dropout": dropout})
-    whole = build(settings)
+    whole = KIND.build(settings)
     for _ in range(8):
         whole.step()
     program = (
         "import sys, torch\n"
         "from txlab.experiments.kinds.image_classification import build\n"
-        "from txlab.experiments.kinds.image_classification.schema import ImageScenario\n"
-        "experiment = build(ImageScenario.model_validate_json(sys.argv[1]))\n"
+        "from txlab.experiments.kinds.image_classification import ImageScenario\n"
+        "experiment = KIND.build(ImageScenario.model_validate_json(sys.argv[1]))\n"
         "[experiment.step() for _ in range(4)]\n"
         "experiment.evaluate(), experiment.frame()\n"
         "torch.save(experiment.state_dict(), sys.argv[2])\n"
     )
     path = tmp_path / "state.pt"
     subprocess.run([sys.executable, "-c", program, settings.model_dump_json(), str(path)], check=True)
-    half = build(settings)
+    half = KIND.build(settings)
     half.load_state_dict(torch.load(path, weights_only=True))
     assert half.step_count == 4
     for _ in range(4):
@@ -172,7 +171,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(dropout: float, t
 
 
 def test_looking_changes_nothing() -> None:
-    watched, alone = build(scenario(model={"dropout": 0.1})), build(scenario(model={"dropout": 0.1}))
+    watched, alone = KIND.build(scenario(model={"dropout": 0.1})), KIND.build(scenario(model={"dropout": 0.1}))
     for _ in range(4):
         watched.evaluate(), watched.frame(), watched.samples(), watched.facts()
         watched.step(), alone.step()
@@ -181,7 +180,7 @@ def test_looking_changes_nothing() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_an_update_that_is_not_finite_leaves_every_bit_where_it_was(value: float) -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     experiment.step()
     experiment.model.head.register_full_backward_hook(lambda module, into, out: (into[0] * value,))
     before = weights(experiment)
@@ -193,8 +192,8 @@ def test_an_update_that_is_not_finite_leaves_every_bit_where_it_was(value: float
 
 def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one() -> None:
     """The way of a GPU, on the CPU: no metric is read back, the flag goes to fused AdamW, verify() tells."""
-    late, prompt = build(scenario()), build(scenario())
-    late.learner.tells_late = True
+    late, prompt = KIND.build(scenario()), KIND.build(scenario())
+    late.tells_late = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         assert isinstance(metrics["loss"], torch.Tensor)
@@ -215,7 +214,7 @@ def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one() -> Non
 
 @pytest.mark.parametrize("pooling", ["class", "mean"])
 def test_a_frame_shows_what_the_model_does_with_its_image(pooling: str) -> None:
-    experiment = build(scenario(model={"pooling": pooling}))
+    experiment = KIND.build(scenario(model={"pooling": pooling}))
     experiment.step()
     frame = experiment.frame()
     T = 16 + (pooling == "class")
@@ -246,7 +245,7 @@ def test_a_frame_shows_what_the_model_does_with_its_image(pooling: str) -> None:
 
 
 def test_facts_are_json_and_count_what_is_there() -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     facts = json.loads(json.dumps(experiment.facts()))
     assert facts["parameters"] == sum(parameter.numel() for parameter in experiment.model.parameters())
     assert (facts["unit"], facts["units_per_step"]) == ("images", 16)
@@ -257,28 +256,28 @@ def test_facts_are_json_and_count_what_is_there() -> None:
 
 
 def test_what_a_person_changed_is_put_back() -> None:
-    experiment = build(scenario())
+    experiment = KIND.build(scenario())
     experiment.adjust("dropout", 0.3)
     experiment.adjust("weight_decay", 0.7)
     experiment.adjust("lr", 1e-3)
-    other = build(scenario())
+    other = KIND.build(scenario())
     other.load_state_dict(experiment.state_dict())
-    assert {name: each.value for name, each in other.adjustable().items()} == experiment.learner.adjusted
+    assert {name: each.value for name, each in other.adjustable().items()} == experiment.adjusted
     assert other.model.dropout.p == 0.3
-    assert other.learner.optimizer.weight_decay == 0.7
+    assert [group["weight_decay"] for group in other.optimizers[0].param_groups] == [0.7, 0.0]
     with pytest.raises(LabError, match="nearest: dropout"):
         experiment.adjust("drop_out", 0.1)
 
 
 def test_a_checkpoint_of_another_shape_is_refused_in_one_sentence() -> None:
-    state = build(scenario()).state_dict()
+    state = KIND.build(scenario()).state_dict()
     for changes, words in (
         ({"width": 32}, "does not fit"),
         ({"pooling": "mean"}, "does not fit"),
         ({"layers": 3}, "lacks"),
     ):
         with pytest.raises(LabError, match=words):
-            build(scenario(model=changes)).load_state_dict(state)
+            KIND.build(scenario(model=changes)).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
@@ -302,12 +301,12 @@ def test_a_batch_has_64_images_also_where_the_rest_of_train_is_given() -> None:
 
 def test_the_probe_decides_all_that_is_open_and_says_why() -> None:
     asked = scenario(compute={"dtype": "auto", "attention": "auto", "threads": 0, "share": "auto", "device": "auto"})
-    decided = resolve(asked)
+    decided = KIND.resolve(asked)
     assert "auto" not in decided.compute.model_dump().values()
     assert decided.compute.threads >= 1
-    experiment = build(decided)
+    experiment = KIND.build(decided)
     assert sum("chosen" in why for why in experiment.facts()["compute"]["why"]) == 1
-    assert resolve(decided) is decided
+    assert KIND.resolve(decided) is decided
     torch.set_num_threads(1)
 
 

@@ -91,7 +91,7 @@ def test_weights_and_shape_are_taken_over_and_what_was_found_is_written_down(tin
     experiment.start_from(read_start(run, resolved))
     assert equal(dict(experiment.model.state_dict()), dict(state(tiny_run, 12)["model"]))
     assert experiment.step_count == 0
-    moments = experiment.learner.optimizer.state().values()
+    moments = experiment.state_dict()["optimizer"].values()
     assert not any(bool(moment.any()) for entry in moments for moment in entry.values())
 
 

@@ -314,7 +314,7 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
         return
     if not detach:
         from txlab.experiments.corpora import load_corpus
-        from txlab.experiments.kinds.language_model.mixture import read_parts
+        from txlab.experiments.kinds.language_model.data import read_parts
 
         read_parts(data) if mixture else load_corpus(text)
         return

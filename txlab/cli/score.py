@@ -92,7 +92,7 @@ def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
     """
     from txlab.engine.tokenizers.elementary import NumberTokenizer
     from txlab.engine.tokenizers.huggingface import ForeignTokenizer
-    from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
+    from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
 
     tokenizer = model.target_tokenizer or model.tokenizer
     if model.kind == "bert" or isinstance(tokenizer, SymbolTokenizer | NumberTokenizer):

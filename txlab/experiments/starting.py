@@ -6,7 +6,7 @@ default, so that "4 layers" can be insisted on although 4 is what one gets anywa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,13 +26,11 @@ def adopted(
     scenario: S,
     opened: Opened,
     wanted: ModelKind,
-    shape_of: Callable[[S, int], Any],
     beside: int = 0,
 ) -> S:
     """The scenario with [model] filled in from `opened` and data.vocabulary set to that of its tokenizer.
 
     wanted    the kind of model that this kind of experiment trains
-    shape_of  (scenario, vocabulary) → the shape of its model
     beside    ids of the model that its tokenizer does not know ([MASK] and the like)
 
     LabError, one sentence, for what does not agree. Dropout is no part of a shape, nor is the context where positions
@@ -56,7 +54,7 @@ def adopted(
             raise LabError(f"{where} and [model] do not agree: {row['msg']}") from None
         raise LabError(f"{where} has {key} = {theirs.get(key)!r}, which no scenario can train: {row['msg']}") from None
     filled: S = scenario.model_copy(update={"model": model})
-    ours = shape_of(filled, shape.vocabulary)
+    ours = model.shape(shape.vocabulary)
     for name in differing(ours, shape, ("positions", "context")):
         here, there = getattr(ours, name), getattr(shape, name)
         if name in given:

@@ -98,7 +98,7 @@ def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) ->
         return ByteTokenizer()
     if name == DEFAULT:
         from txlab.experiments.corpora import python_docs
-        from txlab.experiments.kinds.language_model.trained_tokenizers import trained_tokenizer
+        from txlab.experiments.trained_tokenizers import trained_tokenizer
 
         return trained_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
     return load_tokenizer(find_tokenizer(name), pattern)

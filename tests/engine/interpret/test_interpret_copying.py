@@ -11,7 +11,7 @@ from txlab.engine.interpret.effects import effect
 from txlab.engine.interpret.interventions import Edge, Intervention, ScaleHead
 from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.kinds.language_model import build
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.scenario import load_scenario
 
@@ -44,7 +44,7 @@ def copier() -> GPT:
     torch.set_num_threads(1)
     scenario = load_scenario("gpt-copy", ["model.heads=2"], seed=1).scenario
     assert isinstance(scenario, LanguageModelScenario)
-    experiment = build(scenario.model_copy(update={"compute": scenario.compute.model_copy(update=FIXED)}))
+    experiment = KIND.build(scenario.model_copy(update={"compute": scenario.compute.model_copy(update=FIXED)}))
     for step in range(1, 601):
         experiment.step()
         if step >= 250 and step % 25 == 0 and copied(experiment.model) > 0.97:

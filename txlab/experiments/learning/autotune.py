@@ -19,8 +19,7 @@ from txlab.engine.cores import cores
 from txlab.engine.device import choose_device, describe
 from txlab.engine.transformer.attention import Kernel
 from txlab.errors import one_line
-from txlab.experiments.learning.compiling import LONG, WORTH, spoken
-from txlab.experiments.learning.timing import Dtype, Setting, Share, Trial, compare
+from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
 from txlab.experiments.schema import Compute, Scenario
 
 Asking = TypeVar("Asking", bound=Scenario)
@@ -188,7 +187,7 @@ def _thread_counts() -> list[int]:
 
 def _crews(asked: Compute, counts: Sequence[int], trial: Trial[Any]) -> list[tuple[int, Share]]:
     """(threads, what they share) worth timing: a batch is shared where it has a sequence for everybody, and without
-    dropout (see `crew`)."""
+    dropout (see `batch_threads`)."""
     sharing = [threads for threads in counts if 1 < threads <= trial.sequences and not trial.dropout]
     crews: list[tuple[int, Share]] = [(1, "operations")] if 1 in counts else []
     if asked.share != "operations":

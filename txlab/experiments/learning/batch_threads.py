@@ -17,25 +17,20 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from txlab.experiments.learning.optimizer import LongAdamW
-
 Model = TypeVar("Model", bound=nn.Module)
 Result = TypeVar("Result")
 
 
-class Crew(Generic[Model]):
+class BatchThreads(Generic[Model]):
     """`threads` threads, of which the caller's is the first, and as many models with the same parameters.
 
-    A crew of one is the model alone, and nothing else than calling it. The copies stay in evaluation mode: dropout
-    draws from one generator of the process, and threads would draw from it in no fixed order.
+    One thread is the model alone, and nothing else than calling it. The copies stay in evaluation mode: dropout draws
+    from one generator of the process, and threads would draw from it in no fixed order.
     """
 
-    def __init__(self, model: Model, optimizer: LongAdamW, threads: int) -> None:
-        """After the optimizer has laid out the model's parameters: the copies have to be views of the same vector."""
-        self.optimizer = optimizer
+    def __init__(self, model: Model, threads: int) -> None:
         self.models = [model, *(twin(model) for _ in range(threads - 1))]
-        self.copies = [[dict(copy.named_parameters())[name] for name in optimizer.places] for copy in self.models[1:]]
-        self.pool = ThreadPoolExecutor(threads - 1, "crew", torch.set_num_threads, (1,)) if threads > 1 else None
+        self.pool = ThreadPoolExecutor(threads - 1, "batch", torch.set_num_threads, (1,)) if threads > 1 else None
 
     def each(
         self,
@@ -63,9 +58,16 @@ class Crew(Generic[Model]):
                 wait(theirs)  # also where this part failed: nobody computes on after an error
             return [first, *(future.result() for future in theirs)]
 
-    def collect(self) -> Tensor:
-        """Take over and add up the gradients of all backward passes since the last time; ‖g‖."""
-        return self.optimizer.collect(*self.copies)
+    def add_gradients(self) -> None:
+        """Add what backward passes have left in the copies to the model's own `.grad`, one copy after the other."""
+        for copy in self.models[1:]:
+            pairs = list(zip(self.models[0].parameters(), copy.parameters(), strict=True))
+            shared = [(one.grad, other.grad) for one, other in pairs if one.grad is not None and other.grad is not None]
+            if shared:
+                torch._foreach_add_([one for one, _ in shared], [other for _, other in shared])
+            for one, other in pairs:
+                one.grad = other.grad if one.grad is None else one.grad
+                other.grad = None
 
 
 def twin(model: Model) -> Model:

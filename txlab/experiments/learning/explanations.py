@@ -17,8 +17,7 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.learning.schedule import clip_factor, factor
-from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.schema import Train, clip_factor, factor
 from txlab.experiments.protocol import Frame
 
 EXPLAINED = ("attention/pattern", "next/probability")

@@ -1,27 +1,369 @@
-"""What all kinds of experiment that learn by gradients have in common (MATH F3, F5)."""
+"""Learning by gradients: every update, and all that must be put back for the next one (MATH F3).
+
+An experiment gives `gradients(update)`: it calls `backward` and returns what it measured. This class does the rest:
+the schedule, clipping, AdamW, the refusal of updates that are not finite, what a person may turn, and the checkpoint.
+Parameters keep their ordinary `.grad`, so any torch.optim optimizer and any data-parallel wrapper fit.
+
+Notable: nothing random is saved. The batch and the dropout masks of update n are functions of (seed, n), so a
+checkpoint is weights, the optimizers' moments, the number of updates, and what a person has turned. An update that
+would write a NaN into the weights is refused before they are touched: at once on a CPU; on a GPU, without waiting for
+it, by a flag on the device that fused optimizers read and `verify` reports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from txlab.experiments.kind import Kind
-from txlab.experiments.learning.explanations import MeanLoss, explain_step
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
 
-if TYPE_CHECKING:
-    from txlab.engine.explain import Explanation
+from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, repeat_exactly
+from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import current_name
+from txlab.errors import LabError, nearest
+from txlab.experiments.learning.batch_threads import BatchThreads
+from txlab.experiments.learning.schema import Train, clip_factor, factor
+from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
+from txlab.experiments.randomness import derived_seed
+from txlab.experiments.schema import Compute
+
+Model = TypeVar("Model", bound=nn.Module)
+Measured: TypeAlias = dict[str, Tensor]  # "loss" of a batch, the mean over what is scored, and what else was counted
+HIGHEST = {"lr": 10.0, "clip": 1e6, "weight_decay": 100.0, "dropout": 0.95}
 
 
-class GradientKind(Kind):
-    """A kind that learns by gradients; `mean` says what its loss is a mean of."""
+def prepare(compute: Compute) -> None:
+    """Set this process to the scenario's number of threads, and to kernels that give the same bits each time."""
+    torch.set_num_threads(compute.threads)
+    repeat_exactly(choose_device(compute.device))
 
-    units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
-    mean: ClassVar[MeanLoss] = MeanLoss()
 
-    def explain_metric(
-        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
-    ) -> Explanation | None:
-        if not isfinite(values[name]):
-            return None
-        return explain_step(scenario, self.mean, name, values, step, facts)
+def adamw(model: nn.Module, train: Train) -> AdamW:
+    """θ ← θ − η (m̂ / (√v̂ + ε) + λ θ). MATH F3; Loshchilov & Hutter 2019.
+
+    Only matrices decay: biases, γ and β have nothing to gain from being small. A tied weight is there once.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": train.weight_decay, "decays": True},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0, "decays": False},
+    ]
+    return AdamW(
+        [group for group in groups if group["params"]],
+        lr=train.learning_rate,
+        betas=(train.beta1, train.beta2),
+        eps=train.epsilon,
+        fused=True,
+    )
+
+
+class GradientExperiment(Generic[Model]):
+    """An Experiment (see protocol) of a model that learns by gradients; no "auto" is left in its scenario.
+
+    model       what learns; several models are the children of one nn.ModuleDict
+    optimizers  of the model's parameters; each is clipped by the norm of its own gradients
+    how         attention kernel and dtype to compute in
+    adjusted    what a person may turn, as it stands; lr is the *peak*: warm-up and cosine go on, scaled
+    step_count  updates made so far
+    why         one sentence for each decision of [compute]
+
+    An experiment that collects its own data first (rollouts) or makes several updates a step overrides `step`, and
+    calls `update` for each of them.
+    """
+
+    refused: Tensor
+    first_refused: Tensor
+
+    def __init__(
+        self,
+        scenario: Any,
+        make: Callable[[torch.Generator], Model],
+        further: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        """scenario   has seed, train (a learning.schema.Train), compute, and perhaps model.dropout
+        make       the model, its weights drawn with a generator of the scenario's seed
+        further    what a person may turn in this kind besides: its value and the highest one allowed
+        """
+        from txlab.experiments.learning.autotune import reasons  # which times steps with this file's AdamW
+
+        train, compute = scenario.train, scenario.compute
+        self.scenario = scenario
+        self.device = choose_device(compute.device)
+        # The constructors of torch's modules draw from the global generator, which is left as it was.
+        with torch.random.fork_rng(devices=[]):
+            model = make(torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0)))
+        self.model: Model = model.to(self.device)
+        self.optimizers: Sequence[Optimizer] = self.make_optimizers()
+        fused = all(optimizer.defaults.get("fused") for optimizer in self.optimizers)
+        self.tells_late = self.device.type == "cuda" and fused
+        self.threads = BatchThreads(self.model, compute.threads if compute.share == "batch" else 1)
+        self.how: tuple[Kernel, torch.dtype] = (cast(Kernel, compute.attention), DTYPES[compute.dtype])
+        self.to_compile = compute.compile is True
+        self.why = reasons(scenario)
+        dropout = getattr(getattr(scenario, "model", None), "dropout", None)
+        self.adjusted: dict[str, float] = {
+            "lr": train.learning_rate,
+            "clip": train.clip,
+            "weight_decay": train.weight_decay,
+            **({} if dropout is None else {"dropout": dropout}),
+            **{name: value for name, (value, _) in (further or {}).items()},
+        }
+        self.highest = HIGHEST | {name: highest for name, (_, highest) in (further or {}).items()}
+        self.step_count = 0
+        self.watch_anew()
+
+    def make_optimizers(self) -> Sequence[Optimizer]:
+        """One AdamW of all parameters. A group's "lr_scale" multiplies the learning rate of the schedule."""
+        return [adamw(self.model, self.scenario.train)]
+
+    @property
+    def steps(self) -> int:
+        return int(self.scenario.train.steps)
+
+    # What a kind gives
+
+    def gradients(self, update: int) -> Measured:
+        """Leave the gradients of update n in the parameters; {"loss"} and what else was measured."""
+        raise NotImplementedError
+
+    def evaluate(self) -> Mapping[str, float | Tensor]:
+        raise NotImplementedError
+
+    def frame(self) -> Frame:
+        raise NotImplementedError
+
+    def samples(self) -> Sequence[Sample]:
+        return ()
+
+    # Learning
+
+    def step(self) -> Mapping[str, float | Tensor]:
+        """One update: {"loss", "lr", "grad_norm"} and what else `gradients` has measured.
+
+        loss       of this batch, before the update
+        grad_norm  ‖g‖ before clipping; of several optimizers √Σ‖g‖²
+        """
+        return self.update(self.gradients)
+
+    def update(self, gradients: Callable[[int], Measured]) -> Mapping[str, float | Tensor]:
+        """One update of all optimizers by the gradients that `gradients(number of the update)` leaves."""
+        update, clip = self.step_count + 1, self.adjusted["clip"]
+        measured, norms = self._measured(gradients, update)
+        loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
+        rate = self.learning_rate(update)
+        metrics: dict[str, float | Tensor] = {"loss": loss, "lr": rate, "grad_norm": norm, **measured}
+        if self.tells_late:
+            bad = ~(loss.isfinite() & norm.isfinite())
+            self.first_refused = torch.where(bad & (self.refused == 0), update, self.first_refused)
+            self.refused = torch.maximum(self.refused, bad.float())
+        else:
+            metrics = {name: float(value) for name, value in metrics.items()}
+            if not (isfinite(metrics["loss"]) and isfinite(metrics["grad_norm"])):
+                self.refuse(update, loss)
+        for optimizer, its_norm in zip(self.optimizers, norms, strict=True):
+            self._clip(optimizer, its_norm, clip)
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group.get("lr_scale", 1.0)
+            if self.tells_late:
+                optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer then leaves all as it is
+            optimizer.step()
+        self.step_count = update
+        return metrics
+
+    def _measured(self, gradients: Callable[[int], Measured], update: int) -> tuple[Measured, list[Tensor]]:
+        """What was measured, and ‖g‖ of each optimizer. A parameter that the loss does not reach has zeros."""
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        measured = gradients(update)
+        self.threads.add_gradients()
+        for parameter in self.model.parameters():
+            if parameter.grad is None and parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+        return measured, [torch.linalg.vector_norm(torch.cat(flat_gradients(each))) for each in self.optimizers]
+
+    def _clip(self, optimizer: Optimizer, norm: Tensor, clip: float) -> None:
+        """Scale gradients by `clip_factor`; where the norm is still on its way the scale is computed on the device."""
+        if self.tells_late:
+            scale: Tensor | float = (clip / (norm + 1e-6)).clamp(max=1.0) if clip else 1.0
+        else:
+            scale = clip_factor(float(norm), clip)
+        if isinstance(scale, Tensor) or scale < 1:
+            torch._foreach_mul_([p.grad for group in optimizer.param_groups for p in group["params"]], scale)
+
+    def learning_rate(self, update: int) -> float:
+        """Peak × schedule; the peak is what a person may turn, and the schedule goes on from there."""
+        train = self.scenario.train
+        return self.adjusted["lr"] * factor(update, train.warmup, train.steps, train.final, train.decay)
+
+    def accumulate(
+        self, update: int, work: Callable[..., Measured], micro_batches: Iterable[Sequence[Tensor]]
+    ) -> Measured:
+        """Sums of what `work(model, *tensors)` measures, after the backward passes that it makes, over all parts.
+
+        `work` divides its loss by what the whole batch scores: a mean of means would weigh targets by how they
+        happened to be dealt.
+        """
+        dropout = self.adjusted.get("dropout", 0.0) > 0
+        if dropout:
+            torch.manual_seed(derived_seed(self.scenario.seed, "dropout", update))
+        total: Measured = {}
+        for tensors in micro_batches:
+            # Dropout draws from one generator, in one order: with it the model works on the batch as a whole.
+            parts = (
+                [work(self.model, *tensors)] if dropout else self.threads.each(work, *tensors, in_turn=self.to_compile)
+            )
+            self.to_compile = False
+            for part in parts:
+                for name, value in part.items():
+                    total[name] = total[name] + value if name in total else value
+        return total
+
+    # What must never reach the weights
+
+    def refuse(self, update: int, loss: Tensor) -> None:
+        """Raise NotFinite naming the loss, else the first gradient that is not finite, else the norm."""
+        name, value = "loss", loss
+        if isfinite(float(loss)):
+            gradients = [(name, p.grad) for name, p in self.model.named_parameters() if p.grad is not None]
+            bad = [(name, gradient) for name, gradient in gradients if not bool(gradient.isfinite().all())]
+            if not bad:
+                raise NotFinite(update, "grad_norm", "Infinity")
+            name, value = f"the gradient of {bad[0][0]}", bad[0][1][~bad[0][1].isfinite()][0]
+        number = float(value)
+        raise NotFinite(update, name, "NaN" if number != number else "Infinity" if number > 0 else "-Infinity")
+
+    def watch_anew(self) -> None:
+        """The device's own memory of the first update that was refused: two scalars that nobody waits for."""
+        self.refused = torch.zeros((), device=self.device)  # 0 or 1; once 1 it stays
+        self.first_refused = torch.full((), -1, device=self.device)  # the number of that update
+
+    def verify(self) -> None:
+        """Raise NotFinite for the first update that a GPU refused; its batch is computed again to name the tensor.
+
+        The weights still are those before that update, and `step_count` goes back to them.
+        """
+        refused = int(self.first_refused) if self.tells_late else -1
+        if refused < 0:
+            return
+        self.step_count = refused - 1
+        measured, _ = self._measured(self.gradients, refused)
+        self.watch_anew()
+        self.refuse(refused, measured["loss"])
+
+    # Looking
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Without dropout; the mode is put back."""
+        training = self.model.training
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train(training)
+
+    def on_device(self, tensor: Tensor) -> Tensor:
+        """The same there; to a GPU from pinned memory, or the copy would wait for what is computed."""
+        if self.device.type != "cuda":
+            return tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+    def facts(self) -> Mapping[str, Any]:
+        """What run.json says of how it is computed: `peak_flops`, measured once, and `compute`."""
+        compute = {**self.scenario.compute.model_dump(), "name": describe(self.device), "why": list(self.why)}
+        return {"peak_flops": self.peak, "compute": compute}
+
+    @cached_property
+    def peak(self) -> float:
+        return measure_peak(self.device, self.how[1])
+
+    # What a person may change
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        """ "lr" is the *peak* learning rate: warm-up and cosine go on, scaled."""
+        return {name: Adjustable(name, value, 0.0, self.highest[name]) for name, value in self.adjusted.items()}
+
+    def adjust(self, name: str, value: float) -> None:
+        """Turn one of them; LabError for a name that is none."""
+        if name not in self.adjusted:
+            raise LabError(
+                f"{name!r} cannot be changed while this runs{nearest(name, self.adjusted)}; "
+                f"allowed: {', '.join(self.adjusted)}"
+            )
+        self.adjusted[name] = float(value)
+        if name == "dropout":
+            cast(Any, self.model).set_dropout(self.adjusted["dropout"])
+        elif name == "weight_decay":
+            for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
+                group["weight_decay"] = self.adjusted["weight_decay"] if group.get("decays") else 0.0
+
+    # Saving and putting back
+
+    def state_dict(self) -> State:
+        """The moments are kept by the names of their parameters: {"step", "exp_avg", "exp_avg_sq"} each for AdamW."""
+        moments = {p: state for optimizer in self.optimizers for p, state in optimizer.state.items()}
+        return {
+            "step": self.step_count,
+            "model": self.model.state_dict(),
+            "optimizer": {name: dict(moments.get(p, {})) for name, p in self.model.named_parameters()},
+            "adjusted": dict(self.adjusted),
+            "why": list(self.why),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go back to what `state_dict` gave. LabError if it belongs to another model shape."""
+        load_weights(self.model, state["model"])
+        saved = {current_name(name): moments for name, moments in state["optimizer"].items()}
+        names = {p: name for name, p in self.model.named_parameters()}
+        for optimizer in self.optimizers:
+            for p in (p for group in optimizer.param_groups for p in group["params"]):
+                optimizer.state.pop(p, None)
+                if moments := saved.get(names[p]):
+                    optimizer.state[p] = {key: put_back(value, p.device) for key, value in moments.items()}
+        self.watch_anew()
+        for name, value in state["adjusted"].items():
+            self.adjust(name, value)
+        self.step_count = int(state["step"])
+        self.why = list(state["why"]) or self.why
+
+    def start_from(self, weights: Mapping[str, Tensor]) -> None:
+        """Take these in place of random weights: no update has been made, and nothing else is taken over."""
+        load_weights(self.model, weights)
+
+
+def flat_gradients(optimizer: Optimizer) -> list[Tensor]:
+    """The gradients of an optimizer's parameters, each as a vector."""
+    return [cast(Tensor, p.grad).flatten() for group in optimizer.param_groups for p in group["params"]]
+
+
+def put_back(value: Any, device: torch.device) -> Any:
+    """A part of an optimizer's state of one's own, on the device."""
+    return value.clone().to(device) if isinstance(value, Tensor) else value
+
+
+def made_again(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Model:
+    """The model of a checkpoint, in eval mode; LabError where its weights do not fit the scenario's shape."""
+    with torch.random.fork_rng(devices=[]):
+        model = make()
+    load_weights(model, weights)
+    return model.eval()
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Put a checkpoint's weights into the model of its scenario; LabError where one does not fit.
+
+    Weights that were saved under the names of an earlier version are found under today's.
+    """
+    weights = {current_name(name): tensor for name, tensor in weights.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name, tensor in weights.items():
+        if shapes.pop(name, None) != tuple(tensor.shape):
+            raise LabError(f"the checkpoint's {name} {tuple(tensor.shape)} does not fit this scenario's [model]")
+    if shapes:
+        raise LabError(f"the checkpoint lacks {next(iter(shapes))}, which this scenario's [model] has")
+    model.load_state_dict(weights)

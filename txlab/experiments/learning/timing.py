@@ -1,7 +1,10 @@
-"""Steps of training that are timed and thrown away: under which settings this machine is quick.
+"""Steps of training that are timed and thrown away: which settings are quick on this machine, and torch's compiler.
 
 Notable: the settings take turns. Timed one after another, a burst of half a second beside us once made the best of them
-look five times slower; so spread, it meets all of them alike.
+look five times slower; so spread, it meets all of them alike. What the compiler gives depends on the shape, the dtype
+and the machine (4 layers of width 128 on two cores: the gradients in 17.6 ms where they took 21.1), and it asks for a
+C++ compiler that many machines lack. So it is tried on the probe's model, and whatever goes wrong there is a reason not
+to, never an error.
 """
 
 from __future__ import annotations
@@ -21,11 +24,10 @@ from txlab.engine.transformer.bert import BertShape
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.vision import VisionShape
-from txlab.experiments.learning.batch_threads import Crew
-from txlab.experiments.learning.compiling import compiled
-from txlab.experiments.learning.optimizer import LongAdamW
+from txlab.experiments.learning.batch_threads import BatchThreads, Model
+from txlab.experiments.learning.gradient import adamw
 from txlab.experiments.learning.schema import Train
-from txlab.experiments.learning.weights import Model
+from txlab.experiments.schema import Compute
 
 Dtype = Literal["float32", "bfloat16"]
 Share = Literal["operations", "batch"]
@@ -34,6 +36,8 @@ Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
 
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
 LARGEST_OF_LONG = 4e10  # of a run for which this is as good as nothing: more of the whole, so more like the whole
+LONG = 900.0  # seconds that a run must be expected to take: the compiler has cost 15 to 60 of them
+WORTH = 0.95  # compiled steps must be this much shorter
 NOTHING = 5e-6  # so large a part of all that a run computes
 
 
@@ -74,11 +78,11 @@ class Trial(Generic[Model]):
         # The constructors of torch's modules draw from the global generator; what a person seeded stays as it was.
         with torch.random.fork_rng(devices=[]):
             self.model = make(torch.Generator().manual_seed(0))
-        self.optimizer = LongAdamW(self.model, train, train.weight_decay)
+        self.optimizer = adamw(self.model, train)
         self.loss, self.batch, self.sequences, self.dropout, self.scale = loss, batch, sequences, dropout, scale
         self.part = part
         self.steps = train.steps * train.accumulate * part
-        self.crews: dict[int, Crew[Model]] = {}
+        self.crews: dict[int, BatchThreads[Model]] = {}
         self.compiled: set[Setting] = set()
 
     def step(self, setting: Setting) -> None:
@@ -86,7 +90,7 @@ class Trial(Generic[Model]):
         loss_of = compiled(self.loss, setting.share) if setting.compiled else self.loss
         members = setting.threads if setting.share == "batch" else 1
         if members not in self.crews:
-            self.crews[members] = Crew(self.model, self.optimizer, members)
+            self.crews[members] = BatchThreads(self.model, members)
         crew = self.crews[members]
 
         def learn(model: Model, *tensors: Tensor) -> None:
@@ -94,8 +98,10 @@ class Trial(Generic[Model]):
 
         crew.each(learn, *self.batch(), in_turn=setting.compiled and setting not in self.compiled)
         self.compiled.add(setting)
-        crew.collect().item()
+        crew.add_gradients()
+        float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0))
         self.optimizer.step()
+        self.optimizer.zero_grad()
 
     def time(self, setting: Setting) -> float:
         """Seconds of one step."""
@@ -151,3 +157,36 @@ def fitting(shape: Shape, batch: int, steps: int) -> tuple[Shape, int, float, st
 
 def _work(shape: GPTShape | BertShape | VisionShape, batch: int) -> int:
     return costs(shape).flops_per_token * batch * shape.context
+
+
+def compiled(loss: Callable[..., Any], share: str) -> Callable[..., Any]:
+    """A loss through torch's compiler, and with it the model that it is called with.
+
+    Threads that share the batch need the form that is C++ throughout: the other one keeps Python's lock while its
+    kernels run, so that they run one after the other (two halves of a batch in 21.2 ms, where 17.9 suffice).
+    """
+    if share != "batch":
+        return torch.compile(loss)
+    # Each thread's model is another one to the compiler, which by itself gives up after eight.
+    torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
+    return torch.compile(loss, options={"cpp_wrapper": True})
+
+
+def as_asked(loss: Callable[..., Any], compute: Compute) -> Callable[..., Any]:
+    """The loss that training runs: compiled where [compute] says so."""
+    return compiled(loss, compute.share) if compute.compile is True else loss
+
+
+def spoken(seconds: float) -> str:
+    """A duration in the unit one would say it in.
+
+    >>> spoken(50), spoken(600), spoken(9000)
+    ('50 s', '10 min', '2.5 h')
+    """
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )

@@ -1,20 +1,112 @@
-"""The experiment "image-classification": a vision transformer that learns to name generated shapes (MATH T14).
+"""The kind "image-classification": a vision transformer that learns to name generated shapes (MATH T14), and what its
+scenarios may say.
 
-Notable: this file imports no torch, because validating a scenario imports the package that its schema lies in.
+Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
+MATH.md's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
-from txlab.experiments.kinds.image_classification.schema import ImageScenario
+from pydantic import Field, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.learning import schema as learning
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.gradient import GradientKind
+from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
 
 if TYPE_CHECKING:
-    from txlab.engine.explain import Explanation
-    from txlab.experiments.kinds.image_classification.experiment import ImageExperiment
+    from txlab.engine.transformer.vision import VisionShape
+
+Name = Literal["circle", "square", "triangle", "cross", "ring", "crescent"]
+NAMES: tuple[Name, ...] = get_args(Name)
+
+
+class Data(Section):
+    """Images of one shape each, at a random place, size, angle and in random colours, under noise."""
+
+    shapes: list[Name] = Field(list(NAMES), min_length=2, description="the classes")
+    image: Annotated[int, Field(ge=8, le=512)] = Field(32, description="Y = X, pixels a side; a multiple of the patch")
+    smallest: Annotated[float, Field(gt=0, le=0.5)] = Field(0.2, description="least radius, as a share of the side")
+    largest: Annotated[float, Field(gt=0, le=0.5)] = Field(0.4, description="largest radius, as a share of the side")
+    noise: Annotated[float, Field(ge=0, le=2)] = Field(0.08, description="deviation of the noise; white is 1, black 0")
+
+    @model_validator(mode="after")
+    def shapes_are_several_and_fit(self) -> Self:
+        if len(set(self.shapes)) < len(self.shapes):
+            raise ValueError(f"shapes must not name one twice; they are {', '.join(self.shapes)}")
+        if self.smallest > self.largest:
+            raise ValueError(f"smallest must not be above largest; {self.smallest} is above {self.largest}")
+        return self
+
+
+class Model(Section):
+    """The shape of the vision transformer (MATH T14)."""
+
+    layers: PositiveInt = Field(4, description="N, blocks")
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(64, description="D, model width; a multiple of heads")
+    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
+    patch: PositiveInt = Field(4, description="P, pixels a side of a patch")
+    pooling: Literal["class", "mean"] = Field("class", description="class: a learned token is read; mean: the patches")
+    activation: Literal["gelu", "relu"] = "gelu"
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        return self
+
+
+class Train(learning.Train):
+    """AdamW, a batch being of images."""
+
+    batch: PositiveInt = Field(64, description="B, images a step")
+
+
+class Look(Section):
+    """What a frame shows: the attention patterns of one image that training never sees."""
+
+    image: NonNegativeInt = Field(0, description="its number among the generated ones")
+
+
+class ImageScenario(Scenario):
+    """A vision transformer that learns to name the shape in an image."""
+
+    kind: Literal["image-classification"] = "image-classification"
+    data: Data = Field(default_factory=Data)
+    model: Model = Field(default_factory=Model)
+    train: Train = Field(default_factory=Train)
+    look: Look = Field(default_factory=Look)
+
+    def shape(self) -> VisionShape:
+        """The model's shape: as many classes as there are shapes to be named."""
+        from txlab.engine.transformer.vision import VisionShape
+
+        return VisionShape(image=self.data.image, classes=len(self.data.shapes), **self.model.model_dump())
+
+    @model_validator(mode="after")
+    def patches_fill_the_image(self) -> Self:
+        side, patch = self.data.image, self.model.patch
+        if side % patch:
+            raise ValueError(f"data.image must be a multiple of model.patch; {side} is not a multiple of {patch}")
+        if (side // patch) ** 2 > 1024:
+            raise ValueError(f"model.patch = {patch} cuts data.image = {side} into more than 1024 patches")
+        return self
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        side = data.image // model.patch
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        patches = f"{side} × {side} patches of {model.patch} × {model.patch} pixels"
+        return [
+            ("Model", f"{layers}, {heads}, width {model.width}, {patches}"),
+            ("Images", f"{data.image} × {data.image} pixels, made as they are needed: {', '.join(data.shapes)}"),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} images"),
+        ]
 
 
 class ImageClassificationKind(GradientKind):
@@ -22,27 +114,26 @@ class ImageClassificationKind(GradientKind):
     title = "Image classification"
     schema = ImageScenario
     mean = MeanLoss("L = −(1/n) Σ ln p(class | image)", "T14", "the images", "classes")
+    uncompiled = "these runs take a minute or two"
 
-    def resolve(self, scenario: ImageScenario, say: Callable[[str], None] = lambda text: None) -> ImageScenario:
-        """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
-        from txlab.experiments.kinds.image_classification.trial import trial_of
-        from txlab.experiments.learning.autotune import resolve as decide
+    def explain_scenario(self, scenario: ImageScenario, seconds: float = 0.0) -> Explanation:
+        from txlab.engine.transformer.costs import costs
 
-        resolved: ImageScenario = super().resolve(decide(scenario, trial_of, say, "these runs take a minute or two"))
-        return resolved
-
-    def build(self, scenario: ImageScenario) -> ImageExperiment:
-        """Make the model and its optimizer; decides first what is still "auto"."""
-        from txlab.experiments.kinds.image_classification.experiment import build as make
-
-        return make(self.resolve(scenario))
-
-    def explain_scenario(self, scenario: ImageScenario, seconds: float = 0.0) -> Explanation | None:
-        from txlab.experiments.kinds.image_classification.size import explain_scenario
-
-        return explain_scenario(scenario, seconds)
+        shape = scenario.shape()
+        N, D, F, T = shape.layers, shape.width, shape.inner, shape.context
+        cost = costs(shape)
+        rest = cost.matmul_weights - N * (4 * D * D + 2 * D * F)
+        made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {rest}"
+        also = " and the class token" if shape.pooling == "class" else ""
+        return explained(
+            Size(cost, N, T, D, "patch", "positions, norms, biases"),
+            scenario.train,
+            seconds,
+            equation="FLOPs a step = B · T · (6 w + 12 N T D)",
+            math="T11, T14",
+            operands=[*dimensions(N, shape.heads, D, F), Operand("T", T, f"patches of an image{also}")],
+            weights=[Step("w", made, cost.matmul_weights, "with the patches' map and, once an image, the classes")],
+        )
 
 
 KIND = ImageClassificationKind()
-resolve = KIND.resolve
-build = KIND.build

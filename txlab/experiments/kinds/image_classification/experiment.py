@@ -1,4 +1,4 @@
-"""A vision transformer learning to name shapes, as an Experiment (MATH T14).
+"""A vision transformer learning to name shapes (MATH T14).
 
 Notable: there is no data set. The images of update n are a function of (seed, n), those of validation of (seed), so
 every update sees new ones, nothing can be learnt by heart, and a checkpoint holds no data and no random state.
@@ -6,65 +6,48 @@ every update sees new ones, nothing can be learnt by heart, and a checkpoint hol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from txlab.engine.transformer.attention import NO_MASK, pattern, scores
+from txlab.engine.transformer.attention import NO_MASK, Kernel, pattern, scores
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.vision import VisionTransformer, patch_names
-from txlab.experiments.kinds.image_classification.loss import summed_loss
-from txlab.experiments.kinds.image_classification.schema import ImageScenario
-from txlab.experiments.kinds.image_classification.shape import shape_of
+from txlab.experiments.kinds.image_classification import ImageScenario
 from txlab.experiments.kinds.image_classification.shapes import Images, as_tensors, draw
-from txlab.experiments.learning.compiling import as_asked
-from txlab.experiments.learning.learner import Learner, Measured, prepare
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.learning.gradient import GradientExperiment, Measured
+from txlab.experiments.learning.timing import Trial, as_asked, fitting
+from txlab.experiments.protocol import Frame
 
 
-def build(scenario: ImageScenario) -> ImageExperiment:
-    """The experiment of a scenario without "auto", with its number of threads set for this process."""
-    prepare(scenario.compute)
-    return ImageExperiment(scenario)
+def summed_loss(
+    model: VisionTransformer, pixels: Tensor, classes: Tensor, kernel: Kernel, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """(Σ −log softmax(logits)[class], logits (B, classes)): computed in `dtype`, summed in float32."""
+    with torch.autocast(pixels.device.type, dtype, enabled=dtype != torch.float32):
+        logits: Tensor = model(pixels, kernel)
+    return F.cross_entropy(logits.float(), classes, reduction="sum"), logits
 
 
-class ImageExperiment:
-    """See protocol.Experiment; no "auto" is left in the scenario."""
+class ImageExperiment(GradientExperiment[VisionTransformer]):
+    """See GradientExperiment; while training it also measures "accuracy", the share of the batch named rightly."""
+
+    scenario: ImageScenario
 
     def __init__(self, scenario: ImageScenario) -> None:
-        self.scenario = scenario
-        self.shape = shape_of(scenario)
-        self.learner = Learner(scenario, lambda generator: VisionTransformer(self.shape, generator))
-        self.model = self.learner.model
+        self.shape = scenario.shape()
+        super().__init__(scenario, lambda generator: VisionTransformer(self.shape, generator))
         self.training_loss = as_asked(summed_loss, scenario.compute)
-
-    @property
-    def step_count(self) -> int:
-        return self.learner.updates
-
-    @property
-    def steps(self) -> int:
-        return self.scenario.train.steps
-
-    # Learning
-
-    def step(self) -> Mapping[str, float | Tensor]:
-        """One update of AdamW: {"loss", "lr", "grad_norm", "accuracy"}.
-
-        loss       mean cross-entropy of this batch's classes, in nats, before the update
-        grad_norm  ‖g‖ before clipping
-        accuracy   share of the batch's images whose likeliest class is theirs
-        """
-        return self.learner.step(self.gradients)
 
     def gradients(self, update: int) -> Measured:
         """Gradients of the mean loss of a batch; that loss, and the accuracy."""
-        train, how = self.scenario.train, self.learner.how
+        train, how = self.scenario.train, self.how
         pixels, classes = self.tensors(draw(self.scenario.data, train.batch, self.scenario.seed, "train", update))
 
         def work(model: VisionTransformer, images: Tensor, wanted: Tensor) -> Measured:
@@ -74,24 +57,19 @@ class ImageExperiment:
             return {"loss": loss.detach(), "accuracy": (logits.argmax(-1) == wanted).sum() / train.batch}
 
         micro_batches = zip(pixels.chunk(train.accumulate), classes.chunk(train.accumulate), strict=True)
-        return self.learner.gradients(update, work, micro_batches)
+        return self.accumulate(update, work, micro_batches)
 
     def tensors(self, images: Images) -> tuple[Tensor, Tensor]:
-        return as_tensors(images, self.learner.device)
-
-    def verify(self) -> None:
-        self.learner.verify(self.gradients)
-
-    # Looking
+        return as_tensors(images, self.device)
 
     @torch.no_grad()
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """{"val_loss", "val_accuracy"} on images that no update is ever drawn from; without dropout."""
         total, right, seen = 0.0, 0, 0
-        with self.learner.quiet():
+        with self.quiet():
             for images in self._validation:
                 pixels, classes = self.tensors(images)
-                loss, logits = summed_loss(self.model, pixels, classes, *self.learner.how)
+                loss, logits = summed_loss(self.model, pixels, classes, *self.how)
                 total += float(loss)
                 right += int((logits.argmax(-1) == classes).sum())
                 seen += len(classes)
@@ -118,7 +96,7 @@ class ImageExperiment:
         """
         pixels, classes = self.tensors(self._probe)
         hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.leave")
-        with self.learner.quiet(), torch.autocast(pixels.device.type, enabled=False):
+        with self.quiet(), torch.autocast(pixels.device.type, enabled=False):
             logits = self.model(pixels, "matmul", hooks)[0]  # (classes)
             last = kept[f"blocks.{self.shape.layers - 1}.leave"][0]  # (T, D)
             votes = self.model.head(self.model.final_norm(last)).softmax(-1)  # (T, classes)
@@ -157,9 +135,6 @@ class ImageExperiment:
             },
         )
 
-    def samples(self) -> Sequence[Sample]:
-        return ()
-
     def facts(self) -> Mapping[str, Any]:
         cost, batch = costs(self.shape), self.scenario.train.batch
         return {
@@ -167,25 +142,32 @@ class ImageExperiment:
             "unit": "images",
             "units_per_step": batch,
             "flops_per_step": cost.flops_per_token * self.shape.context * batch,
-            **self.learner.facts(),
+            **super().facts(),
             "classes": list(self.scenario.data.shapes),
             "validation_images": batch * self.scenario.train.validation_batches,
         }
 
-    # What a person may change
 
-    def adjustable(self) -> Mapping[str, Adjustable]:
-        """ "lr" is the *peak* learning rate: warm-up and cosine go on, scaled."""
-        return self.learner.adjustable()
+experiment_of = ImageExperiment
 
-    def adjust(self, name: str, value: float) -> None:
-        self.learner.adjust(name, value)
 
-    # Saving and putting back
+def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:
+    """A step of this scenario, made smaller where it would take too long; making its images is timed with it."""
+    train = scenario.train
+    shape, batch, part, scale = fitting(
+        scenario.shape(), train.batch // train.accumulate, train.steps * train.accumulate
+    )
 
-    def state_dict(self) -> State:
-        return self.learner.state()
+    def images() -> tuple[Tensor, Tensor]:
+        return as_tensors(draw(scenario.data, batch, scenario.seed, "trial", 0), torch.device("cpu"))
 
-    def load_state_dict(self, state: State) -> None:
-        """Go back to a saved state. LabError if it belongs to another model shape."""
-        self.learner.load(state)
+    return Trial(
+        lambda generator: VisionTransformer(shape, generator),
+        train,
+        summed_loss,
+        images,
+        batch,
+        scenario.model.dropout,
+        part,
+        scale,
+    )

@@ -1,22 +1,23 @@
-"""The experiment "language-model": a decoder-only transformer that learns to guess the next token (MATH T9).
-
-Notable: this file imports no torch, because validating a scenario imports the package that its schema lies in.
-"""
+"""The kind "language-model": a decoder-only transformer that learns to guess the next token (MATH T9)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
 
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kind import Label
+from txlab.experiments.kinds.language_model import explanations
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
-from txlab.experiments.learning.gradient import GradientKind
-
-if TYPE_CHECKING:
-    from txlab.engine.explain import Explanation
-    from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
-    from txlab.experiments.loaded_model import Opened
-    from txlab.experiments.protocol import State
+from txlab.experiments.learning.kind import (
+    GradientKind,
+    Size,
+    dimensions,
+    explained,
+    refuse_unknown,
+    vocabulary_of,
+)
 
 
 class LanguageModelKind(GradientKind):
@@ -31,42 +32,6 @@ class LanguageModelKind(GradientKind):
         "accuracy_": Label("accuracy", unit="accuracy after so many examples"),
     }
 
-    def resolve(
-        self, scenario: LanguageModelScenario, say: Callable[[str], None] = lambda text: None
-    ) -> LanguageModelScenario:
-        """The same scenario with every "auto" of [compute] decided by a short measurement on this machine.
-
-        Before a measurement that is not so short `say` gets a line.
-        """
-        from txlab.experiments.kinds.language_model.trial import trial_of
-        from txlab.experiments.learning.autotune import resolve as decide
-
-        resolved: LanguageModelScenario = super().resolve(decide(scenario, trial_of, say))
-        return resolved
-
-    def build(self, scenario: LanguageModelScenario) -> LanguageModelExperiment:
-        """Read the corpus, make the model and its optimizer; decides first what is still "auto"."""
-        from txlab.experiments.kinds.language_model.experiment import build as make
-
-        return make(self.resolve(scenario))
-
-    def open_model(self, scenario: LanguageModelScenario, state: State) -> Opened:
-        """The model of a checkpoint, to be read and looked into; needs neither corpus nor optimizer."""
-        from txlab.experiments.kinds.language_model.opening import open_model as make
-
-        return make(scenario, state)
-
-    def adopt(self, scenario: LanguageModelScenario, opened: Opened) -> LanguageModelScenario:
-        """The scenario with the shape of the model that it starts from; LabError where the two do not agree."""
-        from txlab.experiments.kinds.language_model.opening import adopt as fit
-
-        return fit(scenario, opened)
-
-    def explain_scenario(self, scenario: LanguageModelScenario, seconds: float = 0.0) -> Explanation | None:
-        from txlab.experiments.kinds.language_model.size import explain_scenario
-
-        return explain_scenario(scenario, seconds)
-
     def explain_metric(
         self,
         scenario: LanguageModelScenario,
@@ -75,14 +40,48 @@ class LanguageModelKind(GradientKind):
         values: Mapping[str, float],
         facts: Mapping[str, Any],
     ) -> Explanation | None:
-        from txlab.experiments.kinds.language_model.measures import explain_metric
-
-        said = explain_metric(scenario, name, step, values, facts)
+        said = explanations.explain_metric(scenario, name, step, values, facts) if isfinite(values[name]) else None
         return said or super().explain_metric(scenario, name, step, values, facts)
+
+    def explain_scenario(self, scenario: LanguageModelScenario, seconds: float = 0.0) -> Explanation:
+        """The decoder, with every matrix counted."""
+        from txlab.engine.transformer.costs import costs
+
+        refuse_unknown(scenario.start)
+        data = scenario.data
+        reads = data.source == "text"
+        shape = scenario.model.shape(vocabulary_of(data.tokenizer, data.vocabulary) if reads else data.vocabulary)
+        N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
+        cost = costs(shape)
+        in_block = (cost.matmul_weights - V * D) // N
+        said, made, maps = "4 D² + 2 D F", f"4 · {D}² + 2 · {D} · {F}", "W_Q, W_K, W_V, W_O; W₁, W₂"
+        if shape.gated or shape.groups < shape.heads:
+            G, matrices = shape.groups, 3 if shape.gated else 2
+            said = f"2 D² (1 + G/H) + {matrices} D F"
+            made, maps = f"2 · {D}² · (1 + {G}/{shape.heads}) + {matrices} · {D} · {F}", maps + ", W₃" * shape.gated
+        beside = ["" if shape.tied else "W_E", "positions" if shape.positions == "learned" else "", "norms"]
+        beside += ["biases"] if shape.bias else []
+        return explained(
+            Size(cost, N, T, D, "token", ", ".join(filter(None, beside))),
+            scenario.train,
+            seconds,
+            equation=f"FLOPs a step = B · T · (6 w + 12 N T D),  w = N ({said}) + V D",
+            math="T9, T11",
+            operands=[
+                *dimensions(N, shape.heads, D, F),
+                Operand("T", T, "context"),
+                Operand("V", V, "symbols" if not reads else "bytes" if data.tokenizer == "bytes" else "tokens"),
+            ],
+            weights=[
+                Step("a block", made, in_block, maps),
+                Step(
+                    "w",
+                    f"{N} · {in_block} + {V} · {D}",
+                    N * in_block + V * D,
+                    "with W_U: what a token is multiplied with",
+                ),
+            ],
+        )
 
 
 KIND = LanguageModelKind()
-resolve = KIND.resolve
-build = KIND.build
-open_model = KIND.open_model
-adopt = KIND.adopt

@@ -1,37 +1,44 @@
-"""What a language model learns from, as batches: a batch is a pure function of (seed, step) (MATH K1–K3).
+"""What a language model learns from: a corpus, a mixture of several, or a generated task (MATH K1–K3, T12).
 
 Notable: training windows are drawn at random places, with replacement, so there is no epoch to remember; validation
 windows are fixed, evenly spread, and do not overlap where the text is long enough. `bytes_per_token` is that of
-exactly the tokens that validation scores, so bits per byte is what those bytes cost and can be set beside gzip.
+exactly the tokens that validation scores, so bits per byte is what those bytes cost and can be set beside gzip. Of a
+mixture, the text that a sequence comes from is drawn for whole blocks of steps at once, so that what every text has had
+after n steps is counted without drawing n batches; its validation loss is Σ wᵢ Lᵢ over texts, each Lᵢ beside it.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from txlab.engine.tokenizers.tokenizer import Tokenizer
-from txlab.experiments.corpora import Corpus, load_corpus
-from txlab.experiments.kinds.language_model.batch import NOT_SCORED, Batch, Tally, as_batch
+from txlab.experiments.corpora import BETWEEN, Corpus, Split, load_corpus, refuse_too_much
 from txlab.experiments.kinds.language_model.few_shot import FewShotData
-from txlab.experiments.kinds.language_model.graph import GraphData
-from txlab.experiments.kinds.language_model.induction import InductionData
-from txlab.experiments.kinds.language_model.tokenized import (
+from txlab.experiments.kinds.language_model.symbols import GraphData, InductionData
+from txlab.experiments.learning.text_data import (
+    Batch,
+    Tally,
+    TextData,
     TokenizedText,
+    as_batch,
     bytes_a_token,
     probe_of,
     prompts_of,
     spread,
+    tokenizer_facts,
     windows,
 )
-from txlab.experiments.kinds.language_model.trained_tokenizers import tokenizer_for
 from txlab.experiments.randomness import generator
-from txlab.experiments.tokenizer_store import fingerprint, kind_of
+from txlab.experiments.tokenizer_store import fingerprint
+from txlab.experiments.trained_tokenizers import tokenizer_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,49 +46,10 @@ if TYPE_CHECKING:
     from txlab.experiments.kinds.language_model.schema import Data as DataSection
     from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 
-__all__ = ["NOT_SCORED", "Batch", "Data", "TextData", "build_data", "spread"]
+BLOCK = 1024  # steps whose texts are drawn together
 
 
-class Data(Protocol):
-    """What the experiment asks of its data.
-
-    vocabulary             V
-    tokenizer              turns a prompt into ids and back
-    fingerprint            names the data; a checkpoint of other data is refused
-    tokenizer_fingerprint  names the tokenizer; a checkpoint of another one is refused
-    bytes_per_token        of the validation tokens; nan where tokens are not made of bytes
-    probe                  ids of the text whose attention is shown
-    prompts                ids of each prompt of the scenario, in its order
-    """
-
-    vocabulary: int
-    fingerprint: str
-    tokenizer_fingerprint: str
-    bytes_per_token: float
-    probe: list[int]
-    prompts: list[list[int]]
-
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-
-    def train_batch(self, step: int) -> Batch: ...
-
-    def validation_batches(self) -> list[Batch]: ...
-
-    def label(self, token: int) -> str: ...
-
-    def decode(self, ids: Sequence[int]) -> str: ...
-
-    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        """What validation sequences say beside their loss: (sum, count) by name of a metric."""
-
-    def progress(self, updates: int) -> Mapping[str, float]:
-        """What can be said of the data after so many updates, e.g. epochs had; a pure function, like the batches."""
-
-    def facts(self) -> Mapping[str, Any]: ...
-
-
-def build_data(scenario: LanguageModelScenario) -> Data:
+def build_data(scenario: LanguageModelScenario) -> TextData:
     """The data of a scenario; the same for the same scenario and corpus. LabError names what is wrong with it."""
     if scenario.data.source == "induction":
         return InductionData(scenario)
@@ -90,22 +58,18 @@ def build_data(scenario: LanguageModelScenario) -> Data:
     if scenario.data.source == "graph":
         return GraphData(scenario)
     if scenario.data.mixture:
-        from txlab.experiments.kinds.language_model.mixture import MixtureData
-
         return MixtureData(scenario)
-    return TextData(scenario, load_corpus(scenario.data.text))
+    return CorpusData(scenario, load_corpus(scenario.data.text))
 
 
 def training_text(data: DataSection) -> str:
     """The text that a tokenizer of [data] is learnt from: the training share, of a mixture those of all parts."""
     if data.mixture:
-        from txlab.experiments.kinds.language_model.mixture import joined, read_parts
-
         return joined(read_parts(data))
     return load_corpus(data.text).split(data.validation).train
 
 
-class TextData:
+class CorpusData:
     """A corpus, its tokenizer (saved before, or learnt from the training share alone) and windows of T + 1 tokens."""
 
     def __init__(self, scenario: LanguageModelScenario, corpus: Corpus) -> None:
@@ -166,13 +130,156 @@ class TextData:
         }
 
 
-def tokenizer_facts(tokenizer: Tokenizer, name: str, bytes_per_token: float, seconds: float) -> Mapping[str, Any]:
-    """What run.json says about a tokenizer; `seconds`: what reading the text took."""
-    return {
-        "kind": kind_of(tokenizer),
-        "name": name,
-        "fingerprint": fingerprint(tokenizer),
-        "vocabulary": tokenizer.vocabulary,
-        "bytes_per_token": bytes_per_token if isfinite(bytes_per_token) else None,
-        "seconds": seconds,
-    }
+# Mixtures
+
+
+@dataclass(frozen=True)
+class ReadPart:
+    """A text of the mixture; `share` is its weight over the sum of all."""
+
+    name: str
+    share: float
+    corpus: Corpus
+    split: Split
+
+
+def read_parts(data: DataSection) -> list[ReadPart]:
+    """The texts of data.mixture. LabError names one that cannot be read."""
+    total = sum(part.weight for part in data.mixture)
+    names = part_names([part.text for part in data.mixture])
+    corpora = []
+    for number, part in enumerate(data.mixture):
+        said = f"data.mixture[{number}].text ="
+        corpora.append(load_corpus(part.text, said))
+        refuse_too_much(corpora, said)
+    return [
+        ReadPart(name, part.weight / total, corpus, corpus.split(data.validation))
+        for name, part, corpus in zip(names, data.mixture, corpora, strict=True)
+    ]
+
+
+def part_names(texts: Sequence[str]) -> list[str]:
+    """A short name a text, for metrics, none twice.
+
+    >>> part_names(["python-docs", "/home/ann/notes.txt", "/home/bob/notes.txt"])
+    ['python-docs', 'notes', 'notes-2']
+    """
+    names: list[str] = []
+    for text in texts:
+        last = text.rstrip("/").rpartition("/")[2]
+        plain = re.sub(r"[^\w.-]+", "-", last.rpartition(".")[0] or last).strip("-.")[:40] or "text"
+        name, number = plain, 1
+        while name in names:
+            number += 1
+            name = f"{plain}-{number}"
+        names.append(name)
+    return names
+
+
+def joined(parts: Sequence[ReadPart]) -> str:
+    """What a tokenizer is learnt from."""
+    return BETWEEN.join(part.split.train for part in parts)
+
+
+class MixtureData:
+    """Windows of T + 1 tokens of several texts; with weights wᵢ a sequence comes from text i with probability wᵢ."""
+
+    def __init__(self, scenario: LanguageModelScenario) -> None:
+        started = time.perf_counter()
+        train = scenario.train
+        self.seed, self.batch, self.context = scenario.seed, train.batch, scenario.model.context
+        self.at_once = train.batch // train.accumulate
+        parts = read_parts(scenario.data)
+        self.names = [part.name for part in parts]
+        self.shares = np.array([part.share for part in parts])
+        self.tokenizer: Tokenizer = tokenizer_for(scenario.data, joined(parts))
+        self.tokenizer_fingerprint = fingerprint(self.tokenizer)
+        self.tokenizer_name, self.vocabulary = scenario.data.tokenizer, self.tokenizer.vocabulary
+        self.texts = [
+            TokenizedText.of(part.corpus, part.split, self.tokenizer, self.context + 1, f"data.mixture[{n}].text")
+            for n, part in enumerate(parts)
+        ]
+        named = "\n".join(f"{part.share!r} {part.corpus.fingerprint}" for part in parts)
+        self.fingerprint = sha256(named.encode()).hexdigest()
+        self.starts = [
+            spread(len(text.validation), self.context, train.validation_batches, train.batch) for text in self.texts
+        ]
+        per_token = [
+            bytes_a_token(self.tokenizer, windows(text.validation, starts, self.context + 1)[:, 1:])
+            for text, starts in zip(self.texts, self.starts, strict=True)
+        ]
+        self.bytes_per_token = float(self.shares @ np.array(per_token))  # of the mixture, as the validation loss is
+        first = max(parts, key=lambda part: part.share)
+        self.probe = probe_of(scenario.look, self.tokenizer, first.split.validation, self.context)
+        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
+        self.drawn: tuple[int, NDArray[np.int64]] = (-1, np.zeros((0, 0), np.int64))
+        self.seconds = time.perf_counter() - started
+
+    def sources(self, block: int) -> NDArray[np.int64]:
+        """(BLOCK, B): which text each sequence of these steps comes from."""
+        if self.drawn[0] != block:
+            random = generator(self.seed, "sources", block)
+            self.drawn = block, random.choice(len(self.shares), size=(BLOCK, self.batch), p=self.shares)
+        return self.drawn[1]
+
+    def train_batch(self, step: int) -> Batch:
+        sources = self.sources(step // BLOCK)[step % BLOCK]
+        places = generator(self.seed, "batch", step).random(self.batch)
+        rows = np.empty((self.batch, self.context + 1), np.int64)
+        for number, text in enumerate(self.texts):
+            chosen = np.flatnonzero(sources == number)
+            starts = (places[chosen] * (len(text.train) - self.context)).astype(np.int64)
+            rows[chosen] = windows(text.train, starts, self.context + 1)
+        return as_batch(rows)
+
+    def validation_batches(self) -> list[Batch]:
+        """As many batches of each text; weighted so that the mean over all is Σ wᵢ Lᵢ."""
+        found = []
+        for name, share, text, starts in zip(self.names, self.shares, self.texts, self.starts, strict=True):
+            rows = windows(text.validation, starts, self.context + 1)
+            for i in range(0, len(rows), self.at_once):
+                batch = as_batch(rows[i : i + self.at_once])
+                found.append(Batch(batch.inputs, batch.targets, float(share) / len(rows), name))
+        return found
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        return {}
+
+    def sequences_drawn(self, updates: int) -> NDArray[np.int64]:
+        """How many sequences each text has given in the first `updates` steps."""
+        counts = np.zeros(len(self.texts), np.int64)
+        for block in range(-(-updates // BLOCK)):
+            upto = self.sources(block)[: updates - block * BLOCK]
+            counts += np.bincount(upto.flatten(), minlength=len(counts))
+        return counts
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        """epochs/<name>: tokens drawn from a text over tokens there are in its training share."""
+        drawn = self.sequences_drawn(updates) * self.context
+        return {
+            f"epochs/{name}": float(tokens) / len(text.train)
+            for name, tokens, text in zip(self.names, drawn, self.texts, strict=True)
+        }
+
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def facts(self) -> Mapping[str, Any]:
+        parts: list[Mapping[str, Any]] = [
+            {**text.facts(), "name": name, "share": float(share), "validation_scored": len(starts) * self.context}
+            for name, share, text, starts in zip(self.names, self.shares, self.texts, self.starts, strict=True)
+        ]
+        sums = ["documents", "left_out", "bytes", "train_bytes", "train_tokens", "validation_bytes"]
+        sums += ["validation_tokens", "validation_scored"]
+        return {
+            "corpus": {
+                "name": " + ".join(self.names),
+                "fingerprint": self.fingerprint,
+                **{key: sum(part[key] for part in parts) for key in sums},
+                "parts": parts,
+            },
+            "tokenizer": tokenizer_facts(self.tokenizer, self.tokenizer_name, self.bytes_per_token, self.seconds),
+        }

@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model.batch import Batch, Tally, as_batch
-from txlab.experiments.kinds.language_model.induction import SymbolTokenizer
-from txlab.experiments.kinds.language_model.tokenized import probe_from, prompts_of
+from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
+from txlab.experiments.learning.text_data import Batch, Tally, as_batch, probe_from, prompts_of
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:

@@ -3,14 +3,19 @@
 Defaults live here. Letters in the descriptions are MATH.md's. No torch at import time.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from txlab.experiments.learning import schema as learning
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
+
+if TYPE_CHECKING:
+    from txlab.engine.transformer.gpt import GPTShape
 
 
 class Part(Section):
@@ -83,6 +88,13 @@ class Model(Section):
         """(j, i) of each edge: position i looks at j."""
         walks = [[int(node) for node in walk.split(">")] for walk in self.graph]
         return tuple((j, i) for walk in walks for j, i in itertools.pairwise(walk))
+
+    def shape(self, vocabulary: int) -> GPTShape:
+        """The decoder's shape, once the tokenizer has said how many tokens there are."""
+        from txlab.engine.transformer.gpt import GPTShape
+
+        section = self.model_dump(exclude={"embedding", "graph"})
+        return GPTShape(vocabulary=vocabulary, one_hot=self.embedding == "one-hot", edges=self.edges, **section)
 
     @model_validator(mode="after")
     def walks_join_positions(self) -> Self:

@@ -1,23 +1,114 @@
-"""The experiment "masked-language-model": an encoder that learns to guess hidden tokens from both sides (MATH T10).
+"""The kind "masked-language-model": an encoder that learns to guess hidden tokens from both sides (MATH T10), and what
+its scenarios may say.
 
-Notable: this file imports no torch, because validating a scenario imports the package that its schema lies in.
+Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
+MATH.md's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+from pydantic import Field, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
+from txlab.experiments.kinds.language_model import schema as language_model
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.gradient import GradientKind
+from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained, refuse_unknown, vocabulary_of
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
 
 if TYPE_CHECKING:
-    from txlab.engine.explain import Explanation
-    from txlab.experiments.kinds.masked_language_model.experiment import MaskedLanguageModelExperiment
-    from txlab.experiments.loaded_model import Opened
-    from txlab.experiments.protocol import State
+    from txlab.engine.transformer.bert import BertShape
+
+
+class Data(Section):
+    """What is learned from."""
+
+    source: Literal["text"] = "text"
+    text: str = Field(
+        "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
+    )
+    tokenizer: str = Field(
+        "bpe",
+        description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
+    )
+    vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(1024, description="tokens of bpe, words of words")
+    ties: Literal["first", "greatest"] = Field(
+        "first",
+        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
+    )
+    validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
+    masked: Annotated[float, Field(gt=0, le=0.9)] = Field(
+        0.15, description="share of the tokens to be guessed; of these 80 % are hidden, 10 % another token, 10 % stay"
+    )
+
+
+class Model(Section):
+    """The shape of the encoder (MATH T10); positions are learnt."""
+
+    layers: PositiveInt = Field(4, description="N, blocks")
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
+    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
+    context: Annotated[int, Field(ge=4, le=65_536)] = Field(64, description="T, positions, [CLS] and [SEP] among them")
+    norm: Literal["post", "pre"] = Field("post", description="post: as published")
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    tied: bool = Field(True, description="W_U = W_Eᵀ")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    def shape(self, vocabulary: int) -> BertShape:
+        """The encoder's shape, of one kind of text; `vocabulary` with [CLS], [SEP] and [MASK]."""
+        from txlab.engine.transformer.bert import BertShape
+
+        return BertShape(vocabulary=vocabulary, segments=1, **self.model_dump())
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        return self
+
+
+class Sampling(Section):
+    """Gaps that the model fills while it trains."""
+
+    prompts: list[str] = Field(default_factory=list, max_length=16, description="texts with [MASK] in them")
+    fillings: Annotated[int, Field(ge=1, le=20)] = Field(3, description="likeliest tokens told for each [MASK]")
+
+
+class Look(language_model.Look):
+    """What a frame shows: the attention patterns of one short text, and what each position takes its token to be."""
+
+    text: str = Field("", description="the probe text, with [MASK] or without; empty = the beginning of validation")
+    next_tokens: Annotated[int, Field(ge=1, le=50)] = Field(8, description="likeliest tokens kept a position")
+
+
+class MaskedLanguageModelScenario(Scenario):
+    """An encoder that learns to guess tokens that were hidden, from both sides."""
+
+    kind: Literal["masked-language-model"] = "masked-language-model"
+    data: Data = Field(default_factory=Data)
+    model: Model = Field(default_factory=Model)
+    train: language_model.Train = Field(default_factory=language_model.Train)
+    sampling: Sampling = Field(default_factory=Sampling)
+    look: Look = Field(default_factory=Look)
+    start: Start = Field(default_factory=Start)
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
+        if self.start.run and not model.model_fields_set:  # taken over from there, and not known before
+            shape, long = f"that of {self.start.run}", "T"
+        tokens = told_tokens(data.tokenizer, data.vocabulary)
+        return [
+            ("Model", shape),
+            ("Text", f"{data.text}, {tokens}; {round(100 * data.masked)} % asked for"),
+            *([("Begins", f"with the weights of {self.start.run}")] if self.start.run else []),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} × {long} tokens"),
+        ]
 
 
 class MaskedLanguageModelKind(GradientKind):
@@ -25,47 +116,35 @@ class MaskedLanguageModelKind(GradientKind):
     title = "Masked language model"
     schema = MaskedLanguageModelScenario
     mean = MeanLoss("L = −(1/n) Σₜ ln p(xₜ | the text with its gaps)", "T10", "the tokens asked for", "tokens")
+    uncompiled = "not for a masked-language-model"
 
-    def resolve(
-        self, scenario: MaskedLanguageModelScenario, say: Callable[[str], None] = lambda text: None
-    ) -> MaskedLanguageModelScenario:
-        """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
-        from txlab.experiments.kinds.masked_language_model.trial import trial_of
-        from txlab.experiments.learning.autotune import resolve as decide
-
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         if scenario.compute.compile is True:
             raise LabError("compute.compile = true is not for a masked-language-model; allowed: auto, false")
-        resolved: MaskedLanguageModelScenario = super().resolve(
-            decide(scenario, trial_of, say, "not for a masked-language-model")
+        return super().resolve(scenario, say)
+
+    def explain_scenario(self, scenario: MaskedLanguageModelScenario, seconds: float = 0.0) -> Explanation:
+        from txlab.engine.transformer.costs import costs
+
+        refuse_unknown(scenario.start)
+        data = scenario.data
+        shape = scenario.model.shape(vocabulary_of(data.tokenizer, data.vocabulary) + 3)  # [CLS], [SEP], [MASK]
+        N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
+        cost = costs(shape)
+        made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {D}² + {V} · {D}"
+        return explained(
+            Size(cost, N, T, D, "token", "tables, norms, biases"),
+            scenario.train,
+            seconds,
+            equation="FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + D² + V D",
+            math="T10, T11",
+            operands=[
+                *dimensions(N, shape.heads, D, F),
+                Operand("T", T, "context"),
+                Operand("V", V, "tokens, with [CLS], [SEP] and [MASK]"),
+            ],
+            weights=[Step("w", made, cost.matmul_weights, "what a token is multiplied with")],
         )
-        return resolved
-
-    def build(self, scenario: MaskedLanguageModelScenario) -> MaskedLanguageModelExperiment:
-        """Read the corpus, make the model and its optimizer; decides first what is still "auto"."""
-        from txlab.experiments.kinds.masked_language_model.experiment import build as make
-
-        return make(self.resolve(scenario))
-
-    def open_model(self, scenario: MaskedLanguageModelScenario, state: State) -> Opened:
-        """The model of a checkpoint, to be read and looked into; needs neither corpus nor optimizer."""
-        from txlab.experiments.kinds.masked_language_model.opening import open_model as make
-
-        return make(scenario, state)
-
-    def adopt(self, scenario: MaskedLanguageModelScenario, opened: Opened) -> MaskedLanguageModelScenario:
-        """The scenario with the shape of the model that it starts from; LabError where the two do not agree."""
-        from txlab.experiments.kinds.masked_language_model.opening import adopt as fit
-
-        return fit(scenario, opened)
-
-    def explain_scenario(self, scenario: MaskedLanguageModelScenario, seconds: float = 0.0) -> Explanation | None:
-        from txlab.experiments.kinds.masked_language_model.size import explain_scenario
-
-        return explain_scenario(scenario, seconds)
 
 
 KIND = MaskedLanguageModelKind()
-resolve = KIND.resolve
-build = KIND.build
-open_model = KIND.open_model
-adopt = KIND.adopt

@@ -1,92 +1,56 @@
-"""An encoder learning to guess hidden tokens, as an Experiment (MATH T10; Devlin et al. 2019).
+"""An encoder learning to guess hidden tokens (MATH T10; Devlin et al. 2019); opened again, and started from (T12).
 
-Notable: it is trained and measured on scored tokens just as a decoder is (`language_model.scoring`); its model, its
-loss, its data and what is shown of it are its own. Nothing is drawn when gaps are filled.
+Notable: it learns and is measured on scored tokens just as a decoder is. Nothing is drawn when gaps are filled.
+Training keeps nothing to look at: looking runs the model once more on one text, in float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import NO_MASK
+from txlab.engine.transformer.attention import NO_MASK, pattern, scores
 from txlab.engine.transformer.bert import Bert
-from txlab.experiments.kinds.language_model.batch import Batch
-from txlab.experiments.kinds.language_model.identity import identity, refuse_other
-from txlab.experiments.kinds.language_model.scoring import learn, measure, work_facts
-from txlab.experiments.kinds.language_model.text_frame import text_frame
-from txlab.experiments.kinds.masked_language_model.data import MaskedData
-from txlab.experiments.kinds.masked_language_model.looking import inspect
-from txlab.experiments.kinds.masked_language_model.loss import summed_loss
-from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
-from txlab.experiments.kinds.masked_language_model.shape import shape_of
-from txlab.experiments.learning.learner import Learner, Measured, prepare
-from txlab.experiments.learning.prefetch import Ahead
-from txlab.experiments.learning.weights import load_weights
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.engine.transformer.hooks import keeping
+from txlab.errors import LabError
+from txlab.experiments.corpora import load_corpus
+from txlab.experiments.kinds.masked_language_model import MaskedLanguageModelScenario
+from txlab.experiments.kinds.masked_language_model.data import SPECIAL, MaskedData, special_of
+from txlab.experiments.learning.gradient import made_again
+from txlab.experiments.learning.text_data import tokenizer_of_state
+from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids
+from txlab.experiments.learning.timing import Trial
+from txlab.experiments.loaded_model import Opened
+from txlab.experiments.protocol import Frame, Sample, State
+from txlab.experiments.starting import adopted
 
 
-def build(scenario: MaskedLanguageModelScenario) -> MaskedLanguageModelExperiment:
-    """The experiment of a scenario without "auto", with its number of threads set for this process."""
-    prepare(scenario.compute)
+def experiment_of(scenario: MaskedLanguageModelScenario) -> MaskedLanguageModelExperiment:
+    """The experiment of a scenario without "auto"."""
     return MaskedLanguageModelExperiment(scenario, MaskedData(scenario))
 
 
-class MaskedLanguageModelExperiment:
-    """See protocol.Experiment. `data` gives windows and gaps, the scenario all the rest; no "auto" is left in it."""
+class MaskedLanguageModelExperiment(TextExperiment[Bert]):
+    """Learns and measures as TextExperiment says; it writes nothing, but fills gaps."""
+
+    data: MaskedData
+    scenario: MaskedLanguageModelScenario
 
     def __init__(self, scenario: MaskedLanguageModelScenario, data: MaskedData) -> None:
-        self.scenario, self.data = scenario, data
-        self.shape = shape_of(scenario, data.vocabulary)
-        self.learner = Learner(scenario, lambda generator: Bert(self.shape, generator))
-        self.model = self.learner.model
-        self.batches = Ahead(data.train_batch, scenario.train.batch * self.shape.context)
-
-    @property
-    def step_count(self) -> int:
-        return self.learner.updates
-
-    @property
-    def steps(self) -> int:
-        return self.scenario.train.steps
-
-    # Learning
-
-    def step(self) -> Mapping[str, float | Tensor]:
-        """One update of AdamW: {"loss", "lr", "grad_norm"}.
-
-        loss       mean cross-entropy of the tokens asked for, in nats, before the update
-        grad_norm  ‖g‖ before clipping
-        """
-        return self.learner.step(self.gradients)
-
-    def gradients(self, update: int) -> Measured:
-        """Gradients of the mean loss over the tokens asked for in a batch, and that loss."""
-        return learn(self.learner, update, self.batches(update - 1), summed_loss)
-
-    def verify(self) -> None:
-        self.learner.verify(self.gradients)
-
-    # Looking
+        shape = scenario.model.shape(data.vocabulary)
+        super().__init__(scenario, data, shape, lambda generator: Bert(shape, generator))
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """{"val_loss", "masked_accuracy"} on windows and gaps that are always the same, without dropout."""
-        loss, tallied = measure(self.learner, self._validation, summed_loss, self.data.tally)
+        loss, tallied = self.measure()
         return {"val_loss": loss, **tallied}
 
-    @cached_property
-    def _validation(self) -> list[Batch]:
-        return self.data.validation_batches()
-
     def frame(self) -> Frame:
-        """Patterns, queries and keys of the probe text in every head; what each position takes its token to be."""
-        ids = self.data.probe
-        likeliest, seen = self.scenario.look.next_tokens, inspect(self.model, ids)
-        text = self.data.decode(ids)
-        return text_frame(self.step_count, ids, seen, likeliest, self.data.label, NO_MASK, self.shape, text)
+        """What each position takes its token to be, in place of what comes next."""
+        return self.text_frame(inspect(self.model, self.data.probe), NO_MASK)
 
     def samples(self) -> Sequence[Sample]:
         """Each prompt with its gaps filled by the likeliest tokens, and the likeliest ones of each with their
@@ -108,33 +72,60 @@ class MaskedLanguageModelExperiment:
                 )
         return Sample(self.data.decode(ids), " · ".join([f" → {self.data.decode(whole)}", *told]))
 
-    def facts(self) -> Mapping[str, Any]:
-        step = work_facts(self.shape, self.scenario.train.batch)
-        return {**step, **self.learner.facts(), **self.data.facts()}
 
-    # What a person may change
+@dataclass(frozen=True)
+class Inspection:
+    """queries, keys (L, H, T, K) as they enter the product · patterns (L, H, T, T) · probabilities (T, V)."""
 
-    def adjustable(self) -> Mapping[str, Adjustable]:
-        """ "lr" is the *peak* learning rate: warm-up and cosine go on, scaled."""
-        return self.learner.adjustable()
+    queries: Tensor
+    keys: Tensor
+    patterns: Tensor
+    probabilities: Tensor
 
-    def adjust(self, name: str, value: float) -> None:
-        self.learner.adjust(name, value)
 
-    # Saving and putting back
+@torch.inference_mode()
+def inspect(model: Bert, ids: Sequence[int]) -> Inspection:
+    """Run the model on one text without dropout, in float32, and keep what attention did. The mode is put back."""
+    device = model.embed.weight.device
+    switched = model.training and model.dropout.p > 0
+    if switched:
+        model.eval()
+    try:
+        hooks, kept = keeping(*(f"encoder.blocks.*.attention.{name}" for name in ("query", "key")))
+        with torch.autocast(device.type, enabled=False):
+            logits = model(torch.tensor([list(ids)], device=device), kernel="matmul", hooks=hooks)[0]  # (T, V)
+        q, k = (  # (L, H, T, K) each
+            torch.cat([kept[f"encoder.blocks.{layer}.attention.{name}"] for layer in range(model.shape.layers)])
+            for name in ("query", "key")
+        )
+        seen = pattern(scores(q, k), NO_MASK.allowed(len(ids), len(ids), device))
+        return Inspection(q, k, seen, logits.float().softmax(-1))
+    finally:
+        if switched:
+            model.train()
 
-    def state_dict(self) -> State:
-        return {**self._identity, **self.learner.state()}
 
-    @cached_property
-    def _identity(self) -> State:
-        return identity(self.data)
+def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:
+    """A step of this scenario, made smaller where it would take too long. Every token of it is to be guessed: that many
+    logits are computed however few tokens are asked for."""
+    vocabulary = min(expected_tokens(scenario.data.tokenizer, scenario.data.vocabulary), MOST) + len(SPECIAL)
+    return trial_on_ids(scenario.model.shape(vocabulary), Bert, scenario.train)
 
-    def start_from(self, weights: Mapping[str, Tensor]) -> None:
-        """Take these in place of random weights: no update has been made, and nothing else is taken over."""
-        load_weights(self.model, weights)
 
-    def load_state_dict(self, state: State) -> None:
-        """Go back to a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""
-        refuse_other(state, self.data, self.scenario.data)
-        self.learner.load(state)
+def open_model(scenario: MaskedLanguageModelScenario, state: State) -> Opened:
+    """The model and tokenizer of a checkpoint; LabError if they do not belong to this scenario."""
+    data = scenario.data
+    tokenizer = tokenizer_of_state(state, data, lambda: load_corpus(data.text).split(data.validation).train)
+    model = made_again(lambda: Bert(scenario.model.shape(tokenizer.vocabulary + len(SPECIAL))), state["model"])
+    example = scenario.look.text or next(iter(scenario.sampling.prompts), "")
+    return Opened("bert", model, tokenizer, special=special_of(tokenizer), example=example)
+
+
+def adopt(scenario: MaskedLanguageModelScenario, opened: Opened) -> MaskedLanguageModelScenario:
+    """The scenario as it runs when it starts from this model; LabError where they do not agree."""
+    if opened.kind == "bert" and opened.special.names != special_of(opened.tokenizer).names:
+        raise LabError(
+            f"start.run = {scenario.start.run!r} does not have {', '.join(SPECIAL)} right behind the tokens of its "
+            "tokenizer; a masked-language-model starts from runs of this kind"
+        )
+    return adopted(scenario, opened, "bert", len(SPECIAL))

@@ -1,24 +1,132 @@
-"""The experiment "translation": an encoder–decoder that learns to translate generated pairs (MATH T8).
+"""The kind "translation": an encoder–decoder that learns to translate generated pairs (MATH T8), and what its scenarios
+may say.
 
-Notable: this file imports no torch, because validating a scenario imports the package that its schema lies in.
+Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
+MATH.md's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+from pydantic import Field, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.kind import Label
-from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.learning import schema as learning
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.gradient import GradientKind
+from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained
+from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 
 if TYPE_CHECKING:
-    from txlab.engine.explain import Explanation
-    from txlab.experiments.kinds.translation.experiment import TranslationExperiment
-    from txlab.experiments.loaded_model import Opened
-    from txlab.experiments.protocol import State
+    from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
+
+
+class Data(Section):
+    """What is translated: English into a generated language, or dates as people write them into ISO 8601."""
+
+    task: Literal["language", "dates"] = "language"
+    pairs: Annotated[int, Field(ge=1, le=2_000_000)] = Field(
+        20_000, description="different pairs to learn from; a tenth of all translations is kept out of them for testing"
+    )
+
+
+class Model(Section):
+    """The shape of encoder and decoder (MATH T8)."""
+
+    encoder_layers: PositiveInt = Field(2, description="N, blocks of the encoder")
+    decoder_layers: PositiveInt = Field(2, description="N, blocks of the decoder")
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
+    feed_forward: Annotated[int, Field(ge=0)] = Field(0, description="F; 0 = 4 × width")
+    context: Annotated[int, Field(ge=2, le=65_536)] = Field(32, description="most positions of a source and a target")
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    norm: Literal["pre", "post"] = "pre"
+    activation: Literal["relu", "gelu"] = "relu"
+    shared: bool = Field(False, description="source and target are looked up in one table")
+    tied: bool = Field(True, description="W_U is the target's table")
+    bias: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            raise ValueError("rotary positions need an even head width (width / heads)")
+        if self.positions == "sinusoidal" and self.width % 2:
+            raise ValueError("sinusoidal positions need an even width")
+        return self
+
+
+class Train(learning.Train):
+    """AdamW, and label smoothing."""
+
+    steps: PositiveInt = 1500
+    batch: PositiveInt = Field(64, description="B, pairs a step, of about the same length")
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="share of the target's probability that is spread over the whole vocabulary"
+    )
+    validation_batches: PositiveInt = Field(
+        8, description="unseen pairs of each evaluation, in batches; always the same"
+    )
+
+
+class Sampling(Section):
+    """Translations that the model writes while it trains."""
+
+    pairs: Annotated[int, Field(ge=0, le=100)] = Field(4, description="so many of the unseen pairs, right or wrong")
+    sources: list[str] = Field(default_factory=list, max_length=16, description="and these texts")
+    beam: Annotated[int, Field(ge=1, le=64)] = Field(1, description="translations kept in sight; 1 = greedy")
+    length_penalty: Annotated[float, Field(ge=0, le=2)] = Field(
+        0.6, description="α of beam search (Wu et al. 2016): 0 = the likeliest, which favours short ones"
+    )
+
+
+class Look(Section):
+    """What a frame shows: attention within the source, within the target, and from target to source, of one pair."""
+
+    source: str = Field("", description="the probe; empty = the first unseen pair")
+    target: str = Field("", description="its translation, which the decoder is given")
+    next_tokens: Annotated[int, Field(ge=1, le=50)] = Field(8, description="likeliest next tokens kept a position")
+
+    @model_validator(mode="after")
+    def source_and_target_come_together(self) -> Self:
+        if bool(self.source) != bool(self.target):
+            raise ValueError("source and target must be given together: the decoder is given the target that it writes")
+        return self
+
+
+class TranslationScenario(Scenario):
+    """An encoder–decoder that learns to translate."""
+
+    kind: Literal["translation"] = "translation"
+    data: Data = Field(default_factory=Data)
+    model: Model = Field(default_factory=Model)
+    train: Train = Field(default_factory=Train)
+    sampling: Sampling = Field(default_factory=Sampling)
+    look: Look = Field(default_factory=Look)
+
+    def shape(self) -> EncoderDecoderShape:
+        """The model's shape; its vocabularies follow from the task."""
+        from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
+        from txlab.experiments.kinds.translation.data import tokenizers_for
+
+        source, target = (each.vocabulary for each in tokenizers_for(self.data, self.model.shared))
+        return EncoderDecoderShape(source_vocabulary=source, target_vocabulary=target, **self.model.model_dump())
+
+    def outline(self) -> list[tuple[str, str]]:
+        model, data, train = self.model, self.data, self.train
+        what = {"language": "sentences into a generated language", "dates": "dates into ISO 8601"}[data.task]
+        layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
+        return [
+            ("Model", f"{layers}, {several(model.heads, 'head')}, width {model.width}, context {model.context}"),
+            ("Pairs", f"{grouped(data.pairs)}: {what}"),
+            ("Training", f"{several(train.steps, 'step')} of {train.batch} pairs"),
+        ]
 
 
 class TranslationKind(GradientKind):
@@ -31,49 +139,72 @@ class TranslationKind(GradientKind):
         "exact_match": Label("exact", "unseen ones right throughout"),
         "token_accuracy": Label("tokens", "right, the ones before given"),
     }
+    uncompiled = "batches have many shapes"
 
-    def resolve(
-        self, scenario: TranslationScenario, say: Callable[[str], None] = lambda text: None
-    ) -> TranslationScenario:
-        """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
-        from txlab.experiments.kinds.translation.trial import trial_of
-        from txlab.experiments.learning.autotune import resolve as decide
-
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         if scenario.compute.compile is True:
             raise LabError(
                 "compute.compile = true is not for translation, whose batches have many shapes; allowed: auto, false"
             )
-        resolved: TranslationScenario = super().resolve(decide(scenario, trial_of, say, "batches have many shapes"))
-        return resolved
-
-    def build(self, scenario: TranslationScenario) -> TranslationExperiment:
-        """Make the pairs, the model and its optimizer; decides first what is still "auto"."""
-        from txlab.experiments.kinds.translation.experiment import build as make
-
-        return make(self.resolve(scenario))
-
-    def open_model(self, scenario: TranslationScenario, state: State) -> Opened:
-        """The model of a checkpoint, to be read and looked into; needs neither pairs nor optimizer."""
-        from txlab.experiments.kinds.translation.opening import open_model as make
-
-        return make(scenario, state)
-
-    def explain_scenario(self, scenario: TranslationScenario, seconds: float = 0.0) -> Explanation | None:
-        from txlab.experiments.kinds.translation.size import explain_scenario
-
-        return explain_scenario(scenario, seconds)
+        return super().resolve(scenario, say)
 
     def explain_metric(
         self, scenario: TranslationScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        from txlab.experiments.kinds.translation.judging import explain_exact_match
-
-        if name == "exact_match":
-            return explain_exact_match(scenario, name, step, values, facts)
+        if name == "exact_match" and isfinite(values[name]):
+            return explain_exact_match(values, facts)
         return super().explain_metric(scenario, name, step, values, facts)
+
+    def explain_scenario(self, scenario: TranslationScenario, seconds: float = 0.0) -> Explanation:
+        """An encoder–decoder, at its full context: real pairs are shorter, and cost less."""
+        from txlab.engine.transformer.costs import costs
+
+        shape = scenario.shape()
+        E, N, D, F, T = shape.encoder_layers, shape.decoder_layers, shape.width, shape.inner, shape.context
+        V, cost = shape.target_vocabulary, costs(shape)
+        made = f"{E} · (4 · {D}² + 2 · {D} · {F}) + {N} · (8 · {D}² + 2 · {D} · {F}) + {V} · {D}"
+        return explained(
+            Size(cost, E + 2 * N, T, D, "position", "tables, norms, biases"),
+            scenario.train,
+            seconds,
+            equation="FLOPs a step ≤ B · T · (6 w + 12 (Nₑ + 2 N_d) T D)",
+            math="T8, T11",
+            operands=[
+                Operand("Nₑ", E, f"layers of the encoder, of {shape.heads} heads each"),
+                Operand("N_d", N, "layers of the decoder, each with cross-attention too"),
+                *dimensions(N, shape.heads, D, F)[1:],
+                Operand("T", T, "most tokens of a source and of a target; a position is one of each"),
+                Operand("V", V, f"tokens of the target; the source has {shape.source_vocabulary}"),
+            ],
+            weights=[Step("w", made, cost.matmul_weights, "what a position is multiplied with")],
+        )
+
+
+def explain_exact_match(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
+    """How many sentences that is, beside what the token accuracy would make of it if mistakes fell at random."""
+    share, tokens, corpus = values["exact_match"], values.get("token_accuracy"), facts.get("corpus", {})
+    pairs, length = corpus.get("unseen_pairs"), corpus.get("target_tokens")
+    operands, steps = [], []
+    if pairs:
+        operands.append(Operand("n", pairs, "pairs that training never saw, always the same"))
+        steps.append(Step("right", f"{share:.4f} · {pairs}", share * pairs, "in every token"))
+        steps.append(Step("wrong", f"(1 − {share:.4f}) · {pairs}", (1 - share) * pairs, "in at least one"))
+    if tokens is not None and length:
+        operands += [
+            Operand("a", tokens, "token_accuracy: the likeliest token is right, given those before it"),
+            Operand("T", length, "tokens of a translation, on average, with its end"),
+        ]
+        told = "if mistakes fell on tokens at random; it is more where they gather in a few sentences"
+        steps.append(Step("aᵀ", f"{tokens:.4f}^{length:.1f}", tokens**length, told))
+    return Explanation(
+        question=f"what does an exact match of {share:.4g} mean?",
+        equation="exact match = (1/n) Σ [ŷ = y],  ŷₜ = argmax p(· | ŷ₁ … ŷₜ₋₁, x)",
+        math="T8",
+        source="Wang §5",
+        operands=operands,
+        steps=steps,
+        result=share,
+    )
 
 
 KIND = TranslationKind()
-resolve = KIND.resolve
-build = KIND.build
-open_model = KIND.open_model

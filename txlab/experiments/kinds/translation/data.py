@@ -1,41 +1,182 @@
-"""What a translation learns from and is tested on, as batches: a batch is a pure function of (seed, step).
+"""What a translation learns from and is tested on, as batches: functions of (seed, step) (MATH K1, T8).
 
 Notable: pairs are sorted by length and cut into strata; a step draws one pair, and fills its batch from that pair's
 stratum. So every pair is equally likely, a batch needs little padding (4 to 6 % of its tokens instead of a third),
-and there is still nothing to remember from step to step.
+and there is still nothing to remember from step to step. All words, or characters, are known beforehand: what is not
+among them is refused in one sentence, with the nearest that is, for a generated language has no other words.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError
-from txlab.experiments.kinds.translation import dates, language
-from txlab.experiments.kinds.translation.batch import Batch, as_batch
+import numpy as np
+from numpy.typing import NDArray
+
+from txlab.engine.tokenizers.elementary import Labelled
+from txlab.engine.tokenizers.tokenizer import unknown_token
+from txlab.errors import LabError, nearest
+from txlab.experiments.kinds.translation import Data, TranslationScenario, dates, language
 from txlab.experiments.kinds.translation.pairs import HELD_OUT, Pair, split_pairs
-from txlab.experiments.kinds.translation.schema import Data, TranslationScenario
-from txlab.experiments.kinds.translation.symbols import SymbolTokenizer
+from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.randomness import generator
 from txlab.experiments.tokenizer_store import fingerprint
 
+if TYPE_CHECKING:
+    import torch
+
+    from txlab.engine.transformer.attention import Mask
+
+PAD, START, END = 0, 1, 2
+SPECIAL = {PAD: "<pad>", START: "<start>", END: "<end>"}
 STRATA = 8  # at most; each has at least eight batches
 RULES = 1  # goes up when the same scenario would make other pairs
 Ids = tuple[list[int], list[int]]
 MAKERS = {"language": language.pair, "dates": dates.pair}
 
 
-def tokenizers_for(data: Data, shared: bool) -> tuple[SymbolTokenizer, SymbolTokenizer]:
+@dataclass(frozen=True)
+class ListedTokenizer(Labelled):
+    """One token for each symbol, after the special ones.
+
+    symbols   words, endings that begin with a hyphen, or characters
+    spaced    words are written with a space between, endings right behind their word; characters with nothing
+
+    >>> tokenizer = ListedTokenizer(("borv", "do", "-o"), spaced=True)
+    >>> tokenizer.encode("do borv-o"), tokenizer.decode([4, 3, 5, 2])
+    ([4, 3, 5], 'do borv-o')
+    """
+
+    symbols: tuple[str, ...]
+    spaced: bool
+
+    @property
+    def kind(self) -> str:
+        return "words" if self.spaced else "characters"
+
+    @property
+    def vocabulary(self) -> int:
+        return len(SPECIAL) + len(self.symbols)
+
+    @cached_property
+    def token_of(self) -> dict[str, int]:
+        return {symbol: len(SPECIAL) + i for i, symbol in enumerate(self.symbols)}
+
+    def ids(self, symbols: Iterable[str]) -> list[int]:
+        """LabError for a symbol that is not in the list."""
+        symbols = list(symbols)
+        for symbol in symbols:
+            if symbol not in self.token_of:
+                what = "word" if self.spaced else "character"
+                allowed = f"{len(self.symbols)} words" if self.spaced else "".join(self.symbols)
+                raise LabError(f"the {what} {symbol!r} is not known{nearest(symbol, self.symbols)}; allowed: {allowed}")
+        return [self.token_of[symbol] for symbol in symbols]
+
+    def encode(self, text: str) -> list[int]:
+        return self.ids(text.replace("-", " -").split() if self.spaced else text)
+
+    def token_bytes(self, token: int) -> bytes:
+        label = self.label(token)
+        return b"" if token in SPECIAL else label.encode()
+
+    def decode(self, ids: Iterable[int]) -> str:
+        symbols = [self.label(token) for token in ids if token not in SPECIAL]
+        return " ".join(symbols).replace(" -", "-") if self.spaced else "".join(symbols)
+
+    def label(self, token: int) -> str:
+        if not 0 <= token < self.vocabulary:
+            raise unknown_token(token, self.vocabulary)
+        return SPECIAL[token] if token in SPECIAL else self.symbols[token - len(SPECIAL)]
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """source (B, S), ending with the end token, then padding; `lengths` says where each ends.
+
+    inputs (B, T) begin with the start token; targets (B, T), the token that follows each input, the last of them the
+    end token, −100 where there is only padding.
+    """
+
+    source: torch.Tensor
+    lengths: tuple[int, ...]
+    inputs: torch.Tensor
+    targets: torch.Tensor
+
+    @property
+    def source_mask(self) -> Mask:
+        """The padding of the sources; nothing to mask where all are equally long."""
+        from txlab.engine.transformer.attention import NO_MASK, Padding
+
+        return NO_MASK if min(self.lengths) == max(self.lengths) else Padding(self.lengths)
+
+    @property
+    def scored(self) -> int:
+        """Targets that count."""
+        return int((self.targets != NOT_SCORED).sum())
+
+    def part(self, first: int, after: int) -> PairBatch:
+        """The pairs first … after − 1 as a batch."""
+        rows = slice(first, after)
+        return PairBatch(self.source[rows], self.lengths[rows], self.inputs[rows], self.targets[rows])
+
+    def of(self, rows: torch.Tensor) -> PairBatch:
+        """The pairs of these consecutive rows (at least one) as a batch: what a thread gets of it."""
+        return self.part(int(rows[0]), int(rows[-1]) + 1)
+
+    def to(self, device: torch.device) -> PairBatch:
+        """The same batch there; to a GPU from pinned memory, or the copy would wait for what is computed."""
+        source, inputs, targets = self.source, self.inputs, self.targets
+        if device.type == "cuda":
+            source, inputs, targets = source.pin_memory(), inputs.pin_memory(), targets.pin_memory()
+        late = device.type == "cuda"
+        return PairBatch(
+            source.to(device, non_blocking=late),
+            self.lengths,
+            inputs.to(device, non_blocking=late),
+            targets.to(device, non_blocking=late),
+        )
+
+
+def padded(rows: Sequence[Sequence[int]], filler: int) -> NDArray[np.int64]:
+    """Rows of different lengths as one array, as wide as the longest."""
+    table = np.full((len(rows), max(map(len, rows))), filler, dtype=np.int64)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return table
+
+
+def as_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
+    """Pairs of ids, without special tokens → a batch.
+
+    >>> batch = as_batch([([5, 6], [7]), ([5], [8, 9])])
+    >>> batch.source.tolist(), batch.inputs.tolist(), batch.targets.tolist()
+    ([[5, 6, 2], [5, 2, 0]], [[1, 7, 0], [1, 8, 9]], [[7, 2, -100], [8, 9, 2]])
+    """
+    import torch
+
+    sources = [[*source, END] for source, _ in pairs]
+    return PairBatch(
+        torch.from_numpy(padded(sources, PAD)),
+        tuple(map(len, sources)),
+        torch.from_numpy(padded([[START, *target] for _, target in pairs], PAD)),
+        torch.from_numpy(padded([[*target, END] for _, target in pairs], NOT_SCORED)),
+    )
+
+
+def tokenizers_for(data: Data, shared: bool) -> tuple[ListedTokenizer, ListedTokenizer]:
     """Of source and target; one and the same if they share a table. They follow from the task alone."""
     spaced = data.task == "language"
     source = language.english_words() if spaced else dates.source_characters()
     target = language.veshal_tokens() if spaced else dates.target_characters()
     if shared:
-        both = SymbolTokenizer((*source, *(symbol for symbol in target if symbol not in set(source))), spaced)
+        both = ListedTokenizer((*source, *(symbol for symbol in target if symbol not in set(source))), spaced)
         return both, both
-    return SymbolTokenizer(source, spaced), SymbolTokenizer(target, spaced)
+    return ListedTokenizer(source, spaced), ListedTokenizer(target, spaced)
 
 
 class PairData:
@@ -83,14 +224,14 @@ class PairData:
     def ids(self, pair: Pair) -> Ids:
         return self.source_tokenizer.ids(pair.source), self.target_tokenizer.ids(pair.target)
 
-    def train_batch(self, step: int) -> Batch:
+    def train_batch(self, step: int) -> PairBatch:
         random = generator(self.seed, "batch", step)
         count = len(self.train)
         stratum = int(random.integers(count)) * self.strata // count
         low, high = -(-stratum * count // self.strata), -(-(stratum + 1) * count // self.strata)
         return as_batch([self.train[i] for i in random.integers(low, high, size=self.batch).tolist()])
 
-    def validation_batches(self) -> list[Batch]:
+    def validation_batches(self) -> list[PairBatch]:
         """The unseen pairs, the shortest first."""
         pairs = sorted(self.unseen, key=lengths)
         return [as_batch(pairs[i : i + self.at_once]) for i in range(0, len(pairs), self.at_once)]

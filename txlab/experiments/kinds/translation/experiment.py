@@ -1,80 +1,86 @@
-"""An encoder–decoder learning to translate, as an Experiment (MATH T8).
+"""An encoder–decoder learning to translate (MATH T8), and opened again.
 
 Notable: translating is tested in earnest: every unseen source is translated token by token by the model alone, and
-counts only if every token is right. What is learnt with is `learning.Learner`'s.
+counts only if every token is right. Training keeps nothing to look at: looking runs the model once more on one pair, in
+float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, Mask, pattern, scores
+from txlab.engine.transformer.beam import beam_search
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+from txlab.engine.transformer.generation import generate_target
+from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.inspection import previous_token_scores
 from txlab.errors import LabError
-from txlab.experiments.kinds.translation.batch import Batch
-from txlab.experiments.kinds.translation.data import Ids, PairData, lengths
-from txlab.experiments.kinds.translation.looking import SITES, look
-from txlab.experiments.kinds.translation.loss import summed_loss
-from txlab.experiments.kinds.translation.schema import TranslationScenario
-from txlab.experiments.kinds.translation.shape import shape_of
-from txlab.experiments.kinds.translation.symbols import END, START
-from txlab.experiments.kinds.translation.work import flops_per_pair
-from txlab.experiments.kinds.translation.writing import Writing, sources_of, wanted_of
-from txlab.experiments.learning.learner import Learner, Measured, prepare
-from txlab.experiments.learning.prefetch import Ahead
-from txlab.experiments.protocol import Adjustable, Frame, Sample, State
+from txlab.experiments.kinds.translation import TranslationScenario
+from txlab.experiments.kinds.translation.data import (
+    END,
+    MAKERS,
+    PAD,
+    SPECIAL,
+    START,
+    Ids,
+    PairBatch,
+    PairData,
+    as_batch,
+    lengths,
+    tokenizers_for,
+)
+from txlab.experiments.kinds.translation.pairs import drawn_pairs
+from txlab.experiments.learning.gradient import GradientExperiment, Measured, made_again
+from txlab.experiments.learning.text_data import NOT_SCORED
+from txlab.experiments.learning.timing import Trial
+from txlab.experiments.loaded_model import Opened, Special
+from txlab.experiments.protocol import Frame, Sample, State
 
 
-def build(scenario: TranslationScenario) -> TranslationExperiment:
-    """The experiment of a scenario without "auto", with its number of threads set for this process."""
-    prepare(scenario.compute)
+def summed_loss(
+    model: EncoderDecoder, batch: PairBatch, kernel: Kernel, dtype: torch.dtype, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """(Σ over the scored targets of −Σᵥ q(v) log softmax(logits)[v], logits (B, T, V)), with teacher forcing.
+
+    q = (1 − s) · [v is the target] + s / V, s the label smoothing (Szegedy et al. 2016, §7; Vaswani et al. 2017, §5.4).
+    The model computes in `dtype`; the sum is taken in float32.
+    """
+    with torch.autocast(batch.source.device.type, dtype, enabled=dtype != torch.float32):
+        logits: Tensor = model(batch.source, batch.inputs, kernel, source_mask=batch.source_mask)
+    scores, wanted = logits.float().flatten(0, 1), batch.targets.flatten()
+    return F.cross_entropy(scores, wanted, ignore_index=NOT_SCORED, reduction="sum", label_smoothing=smoothing), logits
+
+
+def experiment_of(scenario: TranslationScenario) -> TranslationExperiment:
+    """The experiment of a scenario without "auto"."""
     return TranslationExperiment(scenario, PairData(scenario))
 
 
-class TranslationExperiment:
-    """See protocol.Experiment. `data` gives the pairs, the scenario all the rest; no "auto" is left in it."""
+class TranslationExperiment(GradientExperiment[EncoderDecoder]):
+    """See GradientExperiment; `data` gives the pairs, and a person may turn the label smoothing that the loss has."""
+
+    scenario: TranslationScenario
 
     def __init__(self, scenario: TranslationScenario, data: PairData) -> None:
-        self.scenario, self.data = scenario, data
-        self.shape = shape_of(scenario)
-        self.learner = Learner(
-            scenario,
-            lambda generator: EncoderDecoder(self.shape, generator),
-            {"label_smoothing": (scenario.train.label_smoothing, 0.95)},
-        )
-        self.model = self.learner.model
-        self.batches = Ahead(data.train_batch, 2 * scenario.train.batch * data.longest)
+        self.data, self.shape = data, scenario.shape()
+        further = {"label_smoothing": (scenario.train.label_smoothing, 0.95)}
+        super().__init__(scenario, lambda generator: EncoderDecoder(self.shape, generator), further)
         # Nothing that is right is longer than the longest pair; a few tokens more show what goes wrong.
-        self.writing = Writing(min(self.shape.context, data.longest + 4), *self.learner.how)
-
-    @property
-    def step_count(self) -> int:
-        return self.learner.updates
-
-    @property
-    def steps(self) -> int:
-        return self.scenario.train.steps
-
-    # Learning
-
-    def step(self) -> Mapping[str, float | Tensor]:
-        """One update of AdamW: {"loss", "lr", "grad_norm"}.
-
-        loss       mean cross-entropy of this batch's targets, label smoothing in it, in nats, before the update
-        grad_norm  ‖g‖ before clipping
-        """
-        return self.learner.step(self.gradients)
+        self.writing = Writing(min(self.shape.context, data.longest + 4), *self.how)
 
     def gradients(self, update: int) -> Measured:
         """Gradients of the mean loss over the scored targets of a batch, and that loss."""
-        batch = self.batches(update - 1)
-        scored, there = batch.scored, batch.to(self.learner.device)
-        how, smoothing = self.learner.how, self.learner.adjusted["label_smoothing"]
+        batch = self.data.train_batch(update - 1)
+        scored, there = batch.scored, batch.to(self.device)
+        how, smoothing = self.how, self.adjusted["label_smoothing"]
 
         def work(model: EncoderDecoder, rows: Tensor) -> Measured:
             loss = summed_loss(model, there.of(rows), *how, smoothing)[0] / scored
@@ -82,12 +88,7 @@ class TranslationExperiment:
             return {"loss": loss.detach()}
 
         rows = torch.arange(len(batch.lengths))
-        return self.learner.gradients(update, work, [(part,) for part in rows.chunk(self.scenario.train.accumulate)])
-
-    def verify(self) -> None:
-        self.learner.verify(self.gradients)
-
-    # Looking
+        return self.accumulate(update, work, [(part,) for part in rows.chunk(self.scenario.train.accumulate)])
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """The same numbers for the same weights, on the unseen pairs, without dropout and label smoothing.
@@ -97,9 +98,9 @@ class TranslationExperiment:
         exact_match     share of the sources whose translation, written greedily without help, is right in every token
         """
 
-        how = self.learner.how
+        how = self.how
 
-        def measure(batch: Batch, model: EncoderDecoder, rows: Tensor) -> tuple[float, int, int]:
+        def measure(batch: PairBatch, model: EncoderDecoder, rows: Tensor) -> tuple[float, int, int]:
             part = batch.of(rows)
             with torch.no_grad():  # which is a thread's own
                 loss, logits = summed_loss(model, part, *how)
@@ -111,16 +112,16 @@ class TranslationExperiment:
             return float(loss), likeliest, right
 
         total, likeliest, right, scored, pairs = 0.0, 0, 0, 0, 0
-        with self.learner.quiet():
+        with self.quiet():
             for batch in self._validation:
-                work = partial(measure, batch.to(self.learner.device))
-                for loss, tokens, exact in self.learner.crew.each(work, torch.arange(len(batch.lengths))):
+                work = partial(measure, batch.to(self.device))
+                for loss, tokens, exact in self.threads.each(work, torch.arange(len(batch.lengths))):
                     total, likeliest, right = total + loss, likeliest + tokens, right + exact
                 scored, pairs = scored + batch.scored, pairs + len(batch.lengths)
         return {"val_loss": total / scored, "token_accuracy": likeliest / scored, "exact_match": right / pairs}
 
     @cached_property
-    def _validation(self) -> list[Batch]:
+    def _validation(self) -> list[PairBatch]:
         return self.data.validation_batches()
 
     def frame(self) -> Frame:
@@ -165,7 +166,7 @@ class TranslationExperiment:
         if not shown:
             return []
         sources = [[*source, END] for source, _ in shown]
-        with self.learner.quiet():
+        with self.quiet():
             if sampling.beam == 1:
                 written = self.writing.greedy(self.model, sources)
             else:
@@ -188,26 +189,15 @@ class TranslationExperiment:
             "unit": "tokens",
             "units_per_step": batch * (self.data.source_tokens + self.data.target_tokens),
             "flops_per_step": batch * flops_per_pair(self.shape, read),
-            **self.learner.facts(),
+            **super().facts(),
             **self.data.facts(),
         }
-
-    # What a person may change
-
-    def adjustable(self) -> Mapping[str, Adjustable]:
-        """ "lr" is the *peak* learning rate: warm-up and cosine go on, scaled."""
-        return self.learner.adjustable()
-
-    def adjust(self, name: str, value: float) -> None:
-        self.learner.adjust(name, value)
-
-    # Saving and putting back
 
     def state_dict(self) -> State:
         return {
             "corpus": self.data.fingerprint,
             "tokenizer": self.data.tokenizer_fingerprint,
-            **self.learner.state(),
+            **super().state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -219,4 +209,185 @@ class TranslationExperiment:
                     f"scenario's [data] makes (fingerprint {here[:12]}, the checkpoint has {state[name][:12]}); "
                     "put seed, data, train.batch and train.validation_batches back, or start a new run"
                 )
-        self.learner.load(state)
+        super().load_state_dict(state)
+
+
+# Translations that a model writes alone, many at once, and what would have been right
+
+NEVER = (PAD, START)  # ids that no translation has
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How it is written: at most `longest` tokens, the end token among them."""
+
+    longest: int
+    kernel: Kernel
+    dtype: torch.dtype
+
+    def greedy(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Of each source (which ends with its end token) the translation, without end token."""
+        with self.autocast(model):
+            written = generate_target(
+                model, sources, self.longest, start=START, end=END, never=NEVER, kernel=self.kernel
+            )
+        return [without_end(target) for target in written]
+
+    def beam(
+        self, model: EncoderDecoder, sources: Sequence[Sequence[int]], beams: int, alpha: float
+    ) -> list[list[int]]:
+        """The same by beam search with the length penalty of Wu et al. 2016."""
+        with self.autocast(model):
+            found = [
+                beam_search(
+                    model,
+                    source,
+                    self.longest,
+                    beams=beams,
+                    start=START,
+                    end=END,
+                    alpha=alpha,
+                    never=NEVER,
+                    kernel=self.kernel,
+                )
+                for source in sources
+            ]
+        return [without_end(hypotheses[0][0]) for hypotheses in found]
+
+    def autocast(self, model: EncoderDecoder) -> torch.autocast:
+        device = model.embed_target.weight.device
+        return torch.autocast(device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+
+def without_end(target: Sequence[int]) -> list[int]:
+    return [token for token in target if token != END]
+
+
+def sources_of(batch: PairBatch) -> list[list[int]]:
+    """The sources of a batch, with the end token and without padding."""
+    return [row[:length] for row, length in zip(batch.source.tolist(), batch.lengths, strict=True)]
+
+
+def wanted_of(batch: PairBatch) -> list[list[int]]:
+    """The right targets of a batch, without the end token."""
+    return [[token for token in row if token not in (NOT_SCORED, END)] for row in batch.targets.tolist()]
+
+
+# What one pair looks like from inside
+
+# Where attention is, and who may look at whom there.
+SITES: dict[str, tuple[str, Mask]] = {
+    "encoder": ("encoder.blocks.{}.attention", NO_MASK),
+    "decoder": ("decoder.blocks.{}.attention", CAUSAL),
+    "cross": ("decoder.blocks.{}.cross", NO_MASK),
+}
+
+
+@dataclass(frozen=True)
+class SiteAttention:
+    """query (L, H, T, K) and key (L, H, S, K) as they enter the product, pattern (L, H, T, S)."""
+
+    query: Tensor
+    key: Tensor
+    pattern: Tensor
+
+
+@torch.inference_mode()
+def look(
+    model: EncoderDecoder, source: Sequence[int], target: Sequence[int]
+) -> tuple[Mapping[str, SiteAttention], Tensor]:
+    """(attention by site, next-token probabilities (T, V)): `target` begins with its start token. Mode is put back."""
+    device = model.embed_target.weight.device
+    switched = model.training and model.dropout.p > 0
+    if switched:
+        model.eval()
+    try:
+        hooks, kept = keeping(
+            *(f"{place.format('*')}.{name}" for place, _ in SITES.values() for name in ("query", "key"))
+        )
+        ids = (torch.tensor([list(row)], device=device) for row in (source, target))
+        with torch.autocast(device.type, enabled=False):
+            logits = model(*ids, "matmul", hooks=hooks)[0]  # (T, V)
+        seen = {}
+        for site, (place, mask) in SITES.items():
+            layers = model.shape.encoder_layers if site == "encoder" else model.shape.decoder_layers
+            q, k = (
+                torch.cat([kept[f"{place.format(layer)}.{name}"] for layer in range(layers)])
+                for name in ("query", "key")
+            )
+            seen[site] = SiteAttention(q, k, pattern(scores(q, k), mask.allowed(q.shape[-2], k.shape[-2], device)))
+        return seen, logits.float().softmax(-1)
+    finally:
+        if switched:
+            model.train()
+
+
+# What translating a pair costs; the rules are those of `engine.transformer.costs`
+
+
+def flops_per_pair(shape: EncoderDecoderShape, lengths: Iterable[tuple[int, int]]) -> float:
+    """Mean FLOPs, forward and backward, of pairs of S source and T target tokens.
+
+    6 · [S · (Nₑ (4D² + 2DF) + N_d 2D²) + T · (N_d (6D² + 2DF) + V D)] + 12 D (Nₑ S² + N_d T² + N_d S T)
+
+    W_K and W_V of cross-attention read the source's positions, its W_Q and W_O the target's. Padding is not counted.
+    """
+    D, F, V = shape.width, shape.inner, shape.target_vocabulary
+    encoder, decoder = shape.encoder_layers, shape.decoder_layers
+    by_source = encoder * (4 * D * D + 2 * D * F) + decoder * 2 * D * D
+    by_target = decoder * (6 * D * D + 2 * D * F) + V * D
+    total, pairs = 0, 0
+    for S, T in lengths:
+        products = S * by_source + T * by_target
+        total += 6 * products + 12 * D * (encoder * S * S + decoder * T * T + decoder * S * T)
+        pairs += 1
+    return total / pairs
+
+
+# What is timed, and what is opened
+
+
+def trial_of(scenario: TranslationScenario) -> Trial[EncoderDecoder]:
+    """A step of this scenario: as many pairs as a micro-batch has, drawn anew and alike in length, as its own are."""
+    source, target = tokenizers_for(scenario.data, scenario.model.shared)
+    size = scenario.train.batch // scenario.train.accumulate
+    pairs = drawn_pairs(MAKERS[scenario.data.task], 0)
+    made = sorted((next(pairs) for _ in range(8 * size)), key=lambda pair: len(pair.source))
+    middle = made[len(made) // 2 - size // 2 :][:size]
+    batch = as_batch([(source.ids(pair.source), target.ids(pair.target)) for pair in middle])
+
+    def loss(model: EncoderDecoder, rows: Tensor, kernel: Kernel, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        return summed_loss(model, batch.of(rows), kernel, dtype)
+
+    return Trial(
+        lambda generator: EncoderDecoder(scenario.shape(), generator),
+        scenario.train,
+        loss,
+        lambda: (torch.arange(size),),
+        size,
+        scenario.model.dropout,
+    )
+
+
+EXAMPLES = {
+    "language": ("the old dog followed the small birds", "do borv-o vet-o dei lissan-ein parv-ein sekun-ot-ok"),
+    "dates": ("5 March 2021", "2021-03-05"),
+}
+
+
+def open_model(scenario: TranslationScenario, state: State) -> Opened:
+    """The model and tokenizers of a checkpoint; LabError if they do not belong to this scenario."""
+    source, target = tokenizers_for(scenario.data, scenario.model.shared)
+    model = made_again(lambda: EncoderDecoder(scenario.shape()), state["model"])
+    example, translated = EXAMPLES[scenario.data.task]
+    if scenario.look.source:
+        example, translated = scenario.look.source, scenario.look.target
+    return Opened(
+        "encoder-decoder",
+        model,
+        source,
+        target,
+        Special(begin=START, end=END, pad=PAD, source_end=END, names=SPECIAL),
+        example,
+        translated,
+    )

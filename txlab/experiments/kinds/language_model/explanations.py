@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, isfinite, log, sqrt
+from math import exp, log, sqrt
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
@@ -13,8 +13,6 @@ def explain_metric(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
     """What only learning from texts records; None for any other metric."""
-    if not isfinite(values[name]):
-        return None
     if name == "val_loss" and scenario.data.mixture:
         return explain_mixture_loss(values[name], values, facts)
     if name.startswith("epochs/"):

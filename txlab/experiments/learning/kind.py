@@ -1,22 +1,78 @@
-"""How large the model of a scenario is and what a step of it costs, before it has run (MATH T8–T11, T14).
+"""What the bench must know of every kind that learns by gradients, and how large a model is and what a step of it costs
+(MATH F3, T8–T11, T14).
 
-Notable: nothing is allocated and no text is read; what only the text can tell is refused in a sentence that says who
-will know. torch is imported inside, with the shapes.
+Notable: sizes are counted before anything has run: nothing is allocated and no text is read; what only the text can
+tell is refused in a sentence that says who will know. torch is imported inside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
+from txlab.experiments.kind import Kind
+from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.schema import Start
 from txlab.experiments.tokenizer_store import tokenizer_named
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import Costs
+    from txlab.experiments.loaded_model import Opened
+    from txlab.experiments.protocol import Experiment, State
+
+
+class GradientKind(Kind):
+    """A kind that learns by gradients.
+
+    mean        what its loss is a mean of
+    uncompiled  why torch's compiler is not tried where it was not asked for; "" = it is, where training is long
+    """
+
+    units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
+    mean: ClassVar[MeanLoss] = MeanLoss()
+    uncompiled: ClassVar[str] = ""
+
+    def mathematics(self) -> Any:
+        """The module `experiment` of the kind's package, which may import torch. It has `experiment_of(scenario)`,
+        `trial_of(scenario)`, what is timed where something is "auto", and, if its models can be opened and started
+        from, `open_model` and `adopt` as in `Kind`."""
+        return import_module(f"{type(self).__module__}.experiment")
+
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
+        """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
+        from txlab.experiments.learning.autotune import resolve
+
+        return super().resolve(resolve(scenario, self.mathematics().trial_of, say, self.uncompiled))
+
+    def build(self, scenario: Any) -> Experiment:
+        from txlab.experiments.learning.gradient import prepare
+
+        resolved = self.resolve(scenario)
+        prepare(resolved.compute)
+        experiment: Experiment = self.mathematics().experiment_of(resolved)
+        return experiment
+
+    def open_model(self, scenario: Any, state: State) -> Opened:
+        make = getattr(self.mathematics(), "open_model", super().open_model)
+        opened: Opened = make(scenario, state)
+        return opened
+
+    def adopt(self, scenario: Any, opened: Opened) -> Any:
+        return getattr(self.mathematics(), "adopt", super().adopt)(scenario, opened)
+
+    def explain_metric(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        if not isfinite(values[name]):
+            return None
+        return explain_step(scenario, self.mean, name, values, step, facts)
+
 
 SOURCE = "Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B"
 

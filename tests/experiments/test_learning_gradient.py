@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
-from txlab.experiments.learning.learner import Learner, Measured
-from txlab.experiments.learning.optimizer import LongAdamW
+from txlab.experiments.learning.gradient import GradientExperiment, Measured, adamw
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.schema import Compute
@@ -64,30 +63,34 @@ X = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
 Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
 
 
-def learner(**turned: float) -> Learner[Line]:
-    found = Learner(Fitting(), Line, {"warmth": (0.5, 3.0)})
+class LineExperiment(GradientExperiment[Line]):
+    parts = 1
+
+    def gradients(self, update: int) -> Measured:
+        def work(model: Line, x: Tensor, y: Tensor) -> Measured:
+            loss = ((model(x) - y) ** 2).sum() / 4
+            loss.backward()
+            return {"loss": loss.detach(), "rows": torch.tensor(float(len(x)))}
+
+        return self.accumulate(update, work, zip(X.chunk(self.parts), Y.chunk(self.parts), strict=True))
+
+
+def learner(**turned: float) -> LineExperiment:
+    found = LineExperiment(Fitting(), Line, {"warmth": (0.5, 3.0)})
     for name, value in turned.items():
         found.adjust(name, value)
     return found
 
 
-def gradients(of: Learner[Line], parts: int = 1) -> Any:
-    def work(model: Line, x: Tensor, y: Tensor) -> Measured:
-        loss = ((model(x) - y) ** 2).sum() / 4
-        loss.backward()
-        return {"loss": loss.detach(), "rows": torch.tensor(float(len(x)))}
-
-    return lambda update: of.gradients(update, work, zip(X.chunk(parts), Y.chunk(parts), strict=True))
-
-
 def test_what_is_measured_is_added_up_over_the_parts() -> None:
     whole, parts = learner(), learner()
+    parts.parts = 4
     for _ in range(3):
-        one, other = whole.step(gradients(whole)), parts.step(gradients(parts, 4))
+        one, other = whole.step(), parts.step()
         assert other == pytest.approx(one, rel=1e-5)
         assert list(one) == ["loss", "lr", "grad_norm", "rows"]
         assert one["rows"] == 4.0
-    assert whole.updates == 3
+    assert whole.step_count == 3
 
 
 def test_the_weights_are_a_function_of_the_seed_and_the_global_generator_stays() -> None:
@@ -98,23 +101,24 @@ def test_the_weights_are_a_function_of_the_seed_and_the_global_generator_stays()
 
 def test_dropout_is_a_function_of_seed_and_update() -> None:
     one, other = learner(dropout=0.5), learner(dropout=0.5)
-    losses = [one.step(gradients(one))["loss"] for _ in range(6)]
+    losses = [one.step()["loss"] for _ in range(6)]
     for update in range(6):
         torch.manual_seed(update)  # whatever was drawn before
-        assert other.step(gradients(other))["loss"] == losses[update]
+        assert other.step()["loss"] == losses[update]
     still = learner(dropout=0.5, lr=0.0)
-    assert len({still.step(gradients(still))["loss"] for _ in range(6)}) > 1  # other masks every time
+    assert len({still.step()["loss"] for _ in range(6)}) > 1  # other masks every time
 
 
 def test_a_state_put_back_goes_on_bit_for_bit_with_what_was_turned() -> None:
     one, other = learner(warmth=2.5, lr=0.2, weight_decay=0.3, dropout=0.2), learner()
     for _ in range(4):
-        one.step(gradients(one))
+        one.step()
     one.why = ["because"]
-    other.load(one.state())
+    other.load_state_dict(one.state_dict())
     assert other.adjusted == one.adjusted
-    assert (other.updates, other.why, other.optimizer.weight_decay, other.model.dropout.p) == (4, ["because"], 0.3, 0.2)
-    assert other.step(gradients(other)) == one.step(gradients(one))
+    assert (other.step_count, other.why, other.model.dropout.p) == (4, ["because"], 0.2)
+    assert other.optimizers[0].param_groups[0]["weight_decay"] == 0.3
+    assert other.step() == one.step()
     assert torch.equal(other.model.weight, one.model.weight)
 
 
@@ -130,19 +134,19 @@ def test_what_may_be_turned_has_bounds_and_a_name_that_is_none_its_nearest() -> 
 def test_a_bad_update_is_refused_at_once_or_late_and_named(late: bool) -> None:
     bad = learner()
     bad.tells_late = late
-    bad.step(gradients(bad))
+    bad.step()
     kept = bad.model.weight.detach().clone()
     bad.model.weight.register_hook(lambda gradient: gradient * float("nan"))
 
     def go_on() -> None:
         for _ in range(3):
-            bad.step(gradients(bad))
-        bad.verify(gradients(bad))
+            bad.step()
+        bad.verify()
 
     with pytest.raises(NotFinite, match="step 2: the gradient of weight is NaN"):
         go_on()
     assert torch.equal(bad.model.weight, kept)
-    assert bad.updates == 1
+    assert bad.step_count == 1
 
 
 def test_quiet_is_without_dropout_and_puts_the_mode_back_also_after_an_error() -> None:
@@ -184,9 +188,9 @@ def test_every_kind_decides_all_that_is_open_and_leaves_the_generator(kind: str)
 @pytest.mark.parametrize("kind", ["masked-language-model", "image-classification"])
 def test_every_large_model_is_timed_in_part(kind: str) -> None:
     if kind == "masked-language-model":
-        from txlab.experiments.kinds.masked_language_model.trial import trial_of
+        from txlab.experiments.kinds.masked_language_model.experiment import trial_of
     else:
-        from txlab.experiments.kinds.image_classification.trial import trial_of
+        from txlab.experiments.kinds.image_classification.experiment import trial_of
     large = {"model": {"layers": 12, "heads": 12, "width": 768}, "train": {"batch": 64}}
     trial: Any = trial_of(kind_named(kind).schema.model_validate(large))  # type: ignore[arg-type]
     assert trial.model.shape.layers == 1
@@ -195,16 +199,90 @@ def test_every_large_model_is_timed_in_part(kind: str) -> None:
     assert trial.steps > 5 * 1000
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("clip", [0.0, 0.5, 2.0, 50.0])
-def test_clipping_late_is_torchs_clipping_and_never_makes_a_gradient_larger(clip: float) -> None:
-    line = Line(torch.Generator().manual_seed(1))
-    optimizer = LongAdamW(line, Train(steps=1, batch=1), 0.0)
+def test_clipping_is_torchs_clipping_and_never_makes_a_gradient_larger(clip: float, late: bool) -> None:
     gradient = torch.tensor([[1.0, -2.0, 2.0]])  # ‖g‖ = 3
-    line.weight.grad = gradient.clone()
-    norm = optimizer.collect()
-    optimizer.clip_late(norm, clip)
+    experiment = learner(clip=clip)
+    experiment.tells_late = late
+    experiment.model.weight.register_hook(lambda _: gradient)
+    assert float(experiment.step()["grad_norm"]) == pytest.approx(3.0)
     expected = nn.Parameter(torch.zeros(1, 3))
     expected.grad = gradient.clone()
     torch.nn.utils.clip_grad_norm_([expected], clip or float("inf"))
-    assert torch.allclose(optimizer.gradient_of["weight"], expected.grad, rtol=1e-6)
-    assert float(optimizer.norm()) <= 3.0
+    used = experiment.model.weight.grad
+    assert used is not None
+    assert torch.allclose(used, expected.grad, rtol=1e-6)
+    assert float(used.norm()) <= 3.0
+
+
+# Other learners: several models, any optimizer of torch, data of their own making, no dropout
+
+
+@dataclass(frozen=True)
+class NoModel:
+    """A scenario that says nothing of dropout."""
+
+    seed: int = 5
+    train: Train = field(default_factory=lambda: Train(steps=20, warmup=2, batch=4, learning_rate=0.05, clip=1.0))
+    compute: Compute = field(default_factory=lambda: Compute.model_validate(COMPUTE))
+
+    def model_dump_json(self) -> str:
+        return "actor and critic"
+
+
+class ActorCritic(GradientExperiment[nn.ModuleDict]):
+    """Draws its own data, then makes two updates of both models with each draw."""
+
+    def __init__(self) -> None:
+        def make(generator: torch.Generator) -> nn.ModuleDict:
+            return nn.ModuleDict({"actor": Line(generator), "critic": Line(generator)})
+
+        super().__init__(NoModel(), make)
+
+    def make_optimizers(self) -> list[torch.optim.Optimizer]:
+        actor = adamw(self.model["actor"], self.scenario.train)
+        groups = [{"params": list(self.model["critic"].parameters()), "lr_scale": 0.5}]
+        return [actor, torch.optim.SGD(groups, lr=0.1, momentum=0.9)]
+
+    def step(self) -> dict[str, float | Tensor]:
+        draw = torch.randn(4, 3, generator=torch.Generator().manual_seed(self.step_count))
+
+        def gradients(update: int) -> Measured:
+            value, action = self.model["critic"](draw), self.model["actor"](draw)
+            loss = ((action - value.detach()) ** 2).mean() + ((value - draw.sum(1, keepdim=True)) ** 2).mean()
+            loss.backward()
+            return {"loss": loss.detach()}
+
+        self.update(gradients)
+        return {**self.update(gradients)}
+
+
+def test_two_models_with_an_optimizer_each_resume_bit_for_bit() -> None:
+    whole, first, second = ActorCritic(), ActorCritic(), ActorCritic()
+    for _ in range(3):
+        whole.step()
+        first.step()
+    assert set(first.state_dict()["optimizer"]["actor.weight"]) == {"step", "exp_avg", "exp_avg_sq"}
+    assert set(first.state_dict()["optimizer"]["critic.weight"]) == {"momentum_buffer"}
+    second.load_state_dict(first.state_dict())
+    for _ in range(3):
+        assert second.step() == whole.step()
+    assert second.step_count == whole.step_count == 12
+    assert all(map(torch.equal, second.model.parameters(), whole.model.parameters()))
+    fresh = ActorCritic()
+    assert not any(map(torch.equal, fresh.model.parameters(), whole.model.parameters()))
+
+
+def test_each_optimizer_has_its_learning_rate_and_clips_by_its_own_norm() -> None:
+    experiment = ActorCritic()
+    metrics = experiment.step()
+    rates = [optimizer.param_groups[0]["lr"] for optimizer in experiment.optimizers]
+    assert rates == [metrics["lr"], 0.5 * metrics["lr"]]
+    norms = [float(parameter.grad.norm()) for parameter in experiment.model.parameters() if parameter.grad is not None]
+    assert max(norms) <= 1.0 + 1e-6
+    assert metrics["grad_norm"] > 1.0
+
+
+def test_without_dropout_nobody_can_turn_it() -> None:
+    assert list(ActorCritic().adjustable()) == ["lr", "clip", "weight_decay"]

@@ -1,0 +1,254 @@
+"""Texts as tokens, as windows, and as the batches that one step of training reads (MATH K1–K3).
+
+Notable: the validation share is cut off the text before it is tokenised, and a tokenizer is learnt from the training
+share alone. A checkpoint carries its tokenizer, so that it opens where its corpus is not (see `loaded_model`). torch is
+imported inside, for what is asked of data before anything is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from txlab.engine.tokenizers.huggingface import ForeignTokenizer
+from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.errors import LabError
+from txlab.experiments.corpora import Corpus, Split
+from txlab.experiments.loaded_model import kept_tokenizer, tokenizer_kept
+from txlab.experiments.protocol import State
+from txlab.experiments.tokenizer_store import fingerprint, kind_of
+from txlab.experiments.trained_tokenizers import tokenizer_for
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from txlab.experiments.kinds.language_model.schema import Look
+
+Tally: TypeAlias = "Mapping[str, tuple[float, int]]"  # name of a metric → (sum, how many it is the sum of)
+
+NOT_SCORED = -100  # torch's cross_entropy leaves such targets out
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`inputs` (B, T) int64; `targets` (B, T) int64, the token that follows each input, or −100 where not scored.
+
+    weight  how much each of its targets counts in a validation loss over several batches
+    source  the text of a mixture that it comes from; "" = there is but one
+    """
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    weight: float = 1.0
+    source: str = ""
+
+
+def as_batch(windows: NDArray[np.int64], scored: NDArray[np.bool_] | None = None) -> Batch:
+    """(n, T + 1) tokens → inputs and the tokens that follow them; `scored` (n, T): which of these count."""
+    import torch
+
+    targets = windows[:, 1:] if scored is None else np.where(scored, windows[:, 1:], NOT_SCORED)
+    return Batch(torch.from_numpy(windows[:, :-1].copy()), torch.from_numpy(np.ascontiguousarray(targets)))
+
+
+class TextData(Protocol):
+    """What a decoder or an encoder asks of the data that it learns from.
+
+    vocabulary             V
+    tokenizer              turns a prompt into ids and back
+    fingerprint            names the data; a checkpoint of other data is refused
+    tokenizer_fingerprint  names the tokenizer; a checkpoint of another one is refused
+    bytes_per_token        of the validation tokens; nan where tokens are not made of bytes
+    probe                  ids of the text whose attention is shown
+    prompts                ids of each prompt of the scenario, in its order
+    """
+
+    vocabulary: int
+    fingerprint: str
+    tokenizer_fingerprint: str
+    bytes_per_token: float
+    probe: list[int]
+    prompts: list[list[int]]
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    def train_batch(self, step: int) -> Batch: ...
+
+    def validation_batches(self) -> list[Batch]: ...
+
+    def label(self, token: int) -> str: ...
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
+        """What validation sequences say beside their loss: (sum, count) by name of a metric."""
+
+    def progress(self, updates: int) -> Mapping[str, float]:
+        """What can be said of the data after so many updates, e.g. epochs had; a pure function, like the batches."""
+
+    def facts(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """`train` and `validation` (n) ids, packed; `boundary` as in Split."""
+
+    corpus: Corpus
+    boundary: str
+    train: NDArray[Any]
+    validation: NDArray[Any]
+    train_bytes: int
+    validation_bytes: int
+
+    @classmethod
+    def of(cls, corpus: Corpus, split: Split, tokenizer: Tokenizer, length: int, said: str) -> TokenizedText:
+        """LabError, beginning with what was `said`, where a share is shorter than a window of `length` tokens."""
+        train, validation = (
+            packed(tokenizer.encode_long(text), tokenizer.vocabulary) for text in (split.train, split.validation)
+        )
+        for share, tokens in (("training", train), ("validation", validation)):
+            if len(tokens) < length:
+                raise LabError(
+                    f"{said} is too short: its {share} share has {len(tokens)} tokens and "
+                    f"model.context = {length - 1} needs at least {length}; give a longer text or a "
+                    "smaller context"
+                )
+        return cls(
+            corpus,
+            split.boundary,
+            train,
+            validation,
+            len(split.train.encode()),
+            len(split.validation.encode()),
+        )
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "name": self.corpus.name,
+            "fingerprint": self.corpus.fingerprint,
+            "documents": len(self.corpus.documents),
+            "left_out": self.corpus.left_out,
+            "bytes": self.corpus.size,
+            "train_bytes": self.train_bytes,
+            "train_tokens": len(self.train),
+            "validation_bytes": self.validation_bytes,
+            "validation_tokens": len(self.validation),
+            "validation_cut": self.boundary,
+        }
+
+
+def windows(tokens: NDArray[Any], starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """(n, length): the tokens from each start on."""
+    found: NDArray[np.int64] = tokens[starts[:, None] + np.arange(length)].astype(np.int64)
+    return found
+
+
+def packed(ids: NDArray[np.uint32], vocabulary: int) -> NDArray[Any]:
+    """Two bytes a token where they suffice."""
+    return ids.astype(np.uint16) if vocabulary <= 1 << 16 else ids
+
+
+def spread(length: int, context: int, batches: int, batch: int) -> NDArray[np.int64]:
+    """Where the validation windows start: evenly over the text, and never so many that a token is scored twice.
+
+    Whole batches, unless the text does not fill even one.
+
+    >>> spread(100, 10, batches=3, batch=1).tolist()
+    [0, 44, 89]
+    """
+    fitting = (length - 1) // context
+    count = min(batches, fitting // batch) * batch or fitting
+    return np.linspace(0, length - context - 1, count).astype(np.int64)
+
+
+def bytes_a_token(tokenizer: Tokenizer, scored: NDArray[np.int64]) -> float:
+    """Bytes of the text that these tokens make, a token; nan for a tokenizer that may drop cases or accents, whose
+    text is not the bytes that were there."""
+    if isinstance(tokenizer, ForeignTokenizer):
+        return nan
+    return len(tokenizer.decode_bytes(scored.flatten().tolist())) / scored.size
+
+
+def probe_of(look: Look, tokenizer: Tokenizer, validation: str, most: int) -> list[int]:
+    """The first `most` tokens of look.text, else of the validation text. LabError for fewer than two."""
+    beginning = validation[: 64 * look.positions]  # enough: no token of the probe is that long on average
+    return probe_from(look, tokenizer.encode(look.text or beginning), most)
+
+
+def probe_from(look: Look, ids: list[int], most: int) -> list[int]:
+    """As many of these as a frame shows. LabError for fewer than two."""
+    probe = ids[: min(look.positions, most)]
+    if len(probe) < 2:
+        raise LabError(f"look.text = {look.text!r} has {len(probe)} token; a probe needs at least 2")
+    return probe
+
+
+def prompts_of(prompts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+    """Each prompt as ids; LabError for one without any."""
+    found = [tokenizer.encode(prompt) for prompt in prompts]
+    for prompt, ids in zip(prompts, found, strict=True):
+        if not ids:
+            raise LabError(f"sampling.prompts has {prompt!r}, which has no token to begin with")
+    return found
+
+
+def tokenizer_facts(tokenizer: Tokenizer, name: str, bytes_per_token: float, seconds: float) -> Mapping[str, Any]:
+    """What run.json says about a tokenizer; `seconds`: what reading the text took."""
+    return {
+        "kind": kind_of(tokenizer),
+        "name": name,
+        "fingerprint": fingerprint(tokenizer),
+        "vocabulary": tokenizer.vocabulary,
+        "bytes_per_token": bytes_per_token if isfinite(bytes_per_token) else None,
+        "seconds": seconds,
+    }
+
+
+# Which text and which tokenizer a checkpoint belongs to
+
+
+def identity(data: TextData) -> State:
+    """What a checkpoint says of its data."""
+    return {
+        "corpus": data.fingerprint,
+        "tokenizer": data.tokenizer_fingerprint,
+        "tokenizer_file": kept_tokenizer(data.tokenizer),
+    }
+
+
+def refuse_other(state: State, data: TextData, asked: Any) -> None:
+    """LabError for a checkpoint of another corpus or tokenizer."""
+    if state["corpus"] != data.fingerprint:
+        raise LabError(
+            f"data.text = {asked.text!r} is not the corpus that this run began with (fingerprint "
+            f"{data.fingerprint[:12]}, the checkpoint has {state['corpus'][:12]}); put that text back, or "
+            "start a new run"
+        )
+    if state.get("tokenizer", data.tokenizer_fingerprint) != data.tokenizer_fingerprint:
+        raise LabError(
+            f"data.tokenizer = {asked.tokenizer!r} is not the tokenizer that this run began with "
+            f"(fingerprint {data.tokenizer_fingerprint[:12]}, the checkpoint has {state['tokenizer'][:12]}); "
+            "put that one back, or start a new run"
+        )
+
+
+def tokenizer_of_state(state: State, asked: Any, training_text: Callable[[], str]) -> Tokenizer:
+    """The tokenizer that the checkpoint carries; one that carries none is given what its scenario names."""
+    kept = tokenizer_kept(state.get("tokenizer_file"))
+    if kept is not None:
+        return kept
+    learnt = asked.tokenizer in ("characters", "words", "bpe")
+    found = tokenizer_for(asked, training_text() if learnt else "")
+    if state.get("tokenizer", fingerprint(found)) != fingerprint(found):
+        raise LabError(
+            f"data.tokenizer = {asked.tokenizer!r} is not the tokenizer that this run began with, and the "
+            "checkpoint does not carry that one"
+        )
+    return found
