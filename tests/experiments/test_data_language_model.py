@@ -13,9 +13,9 @@ import torch
 
 from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
 from txlab.errors import LabError
+from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.experiments.kinds.language_model import data as data_module
-from txlab.experiments.kinds.language_model.data import TextData, build_data, spread
-from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model.data import CorpusData, build_data, spread
 from txlab.experiments.kinds.language_model.symbols import InductionData, alphabet
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.trained_tokenizers import trained_tokenizer
@@ -71,7 +71,7 @@ def test_a_batch_depends_on_seed_and_step_and_on_nothing_else(text_file: Path) -
 @pytest.mark.parametrize("source", ["python-docs", "induction"])
 def test_another_process_with_another_hash_seed_draws_the_same(source: str, tmp_path: Path) -> None:
     code = (
-        "from txlab.experiments.kinds.language_model.schema import LanguageModelScenario as S\n"
+        "from txlab.experiments.kinds.language_model import LanguageModelScenario as S\n"
         "from txlab.experiments.kinds.language_model.data import build_data\n"
         "s = {'source': SOURCE, 'vocabulary': 64} if SOURCE == 'induction' else {'tokenizer': 'bpe'}\n"
         "d = build_data(S(data=s, sampling={'prompts': ['The']}))\n"
@@ -94,7 +94,7 @@ def test_another_process_with_another_hash_seed_draws_the_same(source: str, tmp_
 def test_all_of_the_training_text_is_drawn(text_file: Path) -> None:
     text_file.write_text(text_file.read_text()[:500])
     data = build_data(scenario({"text": str(text_file)}))
-    assert isinstance(data, TextData)
+    assert isinstance(data, CorpusData)
     first, last = data.train[: data.context], data.train[-data.context :]
     batches = [data.train_batch(step) for step in range(2000)]
     assert any((batch.inputs.numpy() == first).all(axis=1).any() for batch in batches)
@@ -105,7 +105,7 @@ def test_all_of_the_training_text_is_drawn(text_file: Path) -> None:
 def test_validation_is_fixed_and_scores_no_token_twice(text_file: Path, tokenizer: str) -> None:
     chosen = scenario({"text": str(text_file), "tokenizer": tokenizer, "vocabulary": 300})
     data = build_data(chosen)
-    assert isinstance(data, TextData)
+    assert isinstance(data, CorpusData)
     first, second = data.validation_batches(), build_data(chosen).validation_batches()
     assert len(first) == 3
     assert all(torch.equal(a.targets, b.targets) for a, b in zip(first, second, strict=True))

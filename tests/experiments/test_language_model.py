@@ -16,10 +16,9 @@ import torch.nn.functional as F
 
 from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
-from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
-from txlab.experiments.learning.schedule import factor
+from txlab.experiments.learning.schema import factor
 from txlab.experiments.protocol import NotFinite
 
 WORDS = ("the cat sees a mouse", "a mouse eats the corn", "the bird sings", "corn grows in the field")
@@ -203,7 +202,7 @@ SECOND_HALF = """
 import json, sys
 from pathlib import Path
 from txlab.experiments.kinds.language_model import KIND
-from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []

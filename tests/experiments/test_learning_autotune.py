@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
 from txlab.experiments.kinds.language_model.experiment import trial_of
-from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning import autotune as probe
 from txlab.experiments.learning import timing
 
@@ -46,7 +45,8 @@ def test_what_a_person_has_set_stays() -> None:
 
 def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing.Trial, "time", lambda *_: pytest.fail("timed"))
-    decided = scenario(device="cpu", dtype="float32", threads=1, attention="sdpa", compile=False)
+    settled = {"device": "cpu", "dtype": "float32", "threads": 1, "share": "operations", "attention": "sdpa"}
+    decided = scenario(**settled, compile=False)
     assert KIND.resolve(decided) is decided
 
 

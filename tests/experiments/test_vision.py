@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
-from txlab.experiments.kinds.image_classification import KIND, NAMES, Data, ImageScenario
+from txlab.experiments.kinds.image_classification import KIND, NAMES, ImageScenario, ShapeImages
 from txlab.experiments.kinds.image_classification.experiment import ImageExperiment
 from txlab.experiments.kinds.image_classification.shapes import CONTRAST, draw
 from txlab.experiments.learning.explanations import explain_attention
@@ -65,7 +65,7 @@ def assert_same_bits(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor
 
 
 def test_images_are_a_function_of_seed_purpose_and_step() -> None:
-    data = Data()
+    data = ShapeImages()
     one, again = draw(data, 5, 3, "train", 7), draw(data, 5, 3, "train", 7)
     assert np.array_equal(one.pixels, again.pixels)
     assert np.array_equal(one.classes, again.classes)
@@ -77,7 +77,7 @@ def test_images_are_a_function_of_seed_purpose_and_step() -> None:
 
 def test_every_shape_has_the_area_that_geometry_gives_it_and_lies_inside() -> None:
     side = 200  # so large that a pixel is nothing
-    data = Data(image=side, noise=0.0, smallest=0.2, largest=0.4)
+    data = ShapeImages(image=side, noise=0.0, smallest=0.2, largest=0.4)
     images = draw(data, 120, 1, "train", 0)
     first, second = 0.8**2 * np.pi, (0.85**2 - 0.45**2) * np.pi
     bars = 2 * (2 * 0.95 * 0.6) - 0.6**2
@@ -104,7 +104,7 @@ def test_every_shape_has_the_area_that_geometry_gives_it_and_lies_inside() -> No
 
 
 def test_all_classes_come_and_neither_colour_nor_brightness_tells_them() -> None:
-    images = draw(Data(), 3000, 1, "train", 0)
+    images = draw(ShapeImages(), 3000, 1, "train", 0)
     share = np.bincount(images.classes, minlength=6) / 3000
     assert np.abs(share - 1 / 6).max() < 0.03
     border = images.pixels[:, :, 0].mean((1, 2))
@@ -153,8 +153,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(dropout: float, t
         whole.step()
     program = (
         "import sys, torch\n"
-        "from txlab.experiments.kinds.image_classification import build\n"
-        "from txlab.experiments.kinds.image_classification import ImageScenario\n"
+        "from txlab.experiments.kinds.image_classification import KIND, ImageScenario\n"
         "experiment = KIND.build(ImageScenario.model_validate_json(sys.argv[1]))\n"
         "[experiment.step() for _ in range(4)]\n"
         "experiment.evaluate(), experiment.frame()\n"
@@ -312,7 +311,7 @@ def test_the_probe_decides_all_that_is_open_and_says_why() -> None:
 
 def test_the_registry_knows_the_kind_without_torch() -> None:
     assert kind_named("image-classification").schema is ImageScenario
-    program = "import sys, txlab.experiments.kinds.image_classification.schema; assert 'torch' not in sys.modules"
+    program = "import sys, txlab.experiments.kinds.image_classification; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

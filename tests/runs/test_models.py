@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import experiment as language_model
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.loaded_model import kept_tokenizer, tokenizer_kept
 from txlab.runs import checkpoints, models
 from txlab.runs.directory import RunDirectory, RunInfo
@@ -37,7 +37,7 @@ def test_a_run_opens_with_the_weights_of_its_newest_checkpoint(tiny_run: Path) -
 
 
 def test_an_opened_model_says_what_the_experiment_says(tiny_run: Path) -> None:
-    experiment = language_model.build(load_scenario(tiny_run / "scenario.toml").scenario)  # type: ignore[arg-type]
+    experiment = KIND.build(load_scenario(tiny_run / "scenario.toml").scenario)
     experiment.load_state_dict(checkpoints.load(RunDirectory(tiny_run), 12))
     experiment.model.eval()
     opened = open_model(str(tiny_run))

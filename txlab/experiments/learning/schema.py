@@ -6,11 +6,11 @@ number, so there is no scheduler to save. No torch here: a screen explains a lea
 """
 
 from math import cos, pi
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Section
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Section, several
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -37,6 +37,54 @@ class Train(Section):
         if self.batch % self.accumulate:
             raise ValueError(f"batch must be a multiple of accumulate; {self.batch} is not one of {self.accumulate}")
         return self
+
+
+class TransformerSection(Section):
+    """What the table [model] says of every transformer."""
+
+    heads: PositiveInt = Field(4, description="H, heads a block")
+    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
+    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+        return self
+
+
+class TextSection(Section):
+    """What the table [data] says where a text is read."""
+
+    text: str = Field(
+        "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
+    )
+    tokenizer: str = Field(
+        "bytes",
+        description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
+    )
+    vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(1024, description="tokens of bpe, words of words")
+    ties: Literal["first", "greatest"] = Field(
+        "first",
+        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
+    )
+    validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
+
+
+def text_outline(scenario: Any, text: str) -> list[tuple[str, str]]:
+    """What the catalogue says of a model that learns from `text`; a shape that it takes over is not known before."""
+    model, train, start = scenario.model, scenario.train, scenario.start.run
+    layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+    shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
+    if start and not model.model_fields_set:
+        shape, long = f"that of {start}", "T"
+    return [
+        ("Model", shape),
+        ("Text", text),
+        *([("Begins", f"with the weights of {start}")] if start else []),
+        ("Training", f"{several(train.steps, 'step')} of {train.batch} × {long} tokens"),
+    ]
 
 
 def factor(update: int, warmup: int, steps: int, final: float, decay: Literal["cosine", "constant"]) -> float:

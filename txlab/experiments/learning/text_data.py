@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from txlab.experiments.kinds.language_model.schema import Look
+    from txlab.experiments.kinds.language_model import ProbeText
 
 Tally: TypeAlias = "Mapping[str, tuple[float, int]]"  # name of a metric → (sum, how many it is the sum of)
 
@@ -176,13 +176,13 @@ def bytes_a_token(tokenizer: Tokenizer, scored: NDArray[np.int64]) -> float:
     return len(tokenizer.decode_bytes(scored.flatten().tolist())) / scored.size
 
 
-def probe_of(look: Look, tokenizer: Tokenizer, validation: str, most: int) -> list[int]:
+def probe_of(look: ProbeText, tokenizer: Tokenizer, validation: str, most: int) -> list[int]:
     """The first `most` tokens of look.text, else of the validation text. LabError for fewer than two."""
     beginning = validation[: 64 * look.positions]  # enough: no token of the probe is that long on average
     return probe_from(look, tokenizer.encode(look.text or beginning), most)
 
 
-def probe_from(look: Look, ids: list[int], most: int) -> list[int]:
+def probe_from(look: ProbeText, ids: list[int], most: int) -> list[int]:
     """As many of these as a frame shows. LabError for fewer than two."""
     probe = ids[: min(look.positions, most)]
     if len(probe) < 2:

@@ -24,7 +24,7 @@ Name = Literal["circle", "square", "triangle", "cross", "ring", "crescent"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
 
-class Data(Section):
+class ShapeImages(Section):
     """Images of one shape each, at a random place, size, angle and in random colours, under noise."""
 
     shapes: list[Name] = Field(list(NAMES), min_length=2, description="the classes")
@@ -42,32 +42,23 @@ class Data(Section):
         return self
 
 
-class Model(Section):
+class VisionModel(learning.TransformerSection):
     """The shape of the vision transformer (MATH T14)."""
 
     layers: PositiveInt = Field(4, description="N, blocks")
-    heads: PositiveInt = Field(4, description="H, heads a block")
     width: PositiveInt = Field(64, description="D, model width; a multiple of heads")
-    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
     patch: PositiveInt = Field(4, description="P, pixels a side of a patch")
     pooling: Literal["class", "mean"] = Field("class", description="class: a learned token is read; mean: the patches")
     activation: Literal["gelu", "relu"] = "gelu"
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-    @model_validator(mode="after")
-    def heads_divide_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
-        return self
 
 
-class Train(learning.Train):
+class ImageTrain(learning.Train):
     """AdamW, a batch being of images."""
 
     batch: PositiveInt = Field(64, description="B, images a step")
 
 
-class Look(Section):
+class ProbeImage(Section):
     """What a frame shows: the attention patterns of one image that training never sees."""
 
     image: NonNegativeInt = Field(0, description="its number among the generated ones")
@@ -77,10 +68,10 @@ class ImageScenario(Scenario):
     """A vision transformer that learns to name the shape in an image."""
 
     kind: Literal["image-classification"] = "image-classification"
-    data: Data = Field(default_factory=Data)
-    model: Model = Field(default_factory=Model)
-    train: Train = Field(default_factory=Train)
-    look: Look = Field(default_factory=Look)
+    data: ShapeImages = Field(default_factory=ShapeImages)
+    model: VisionModel = Field(default_factory=VisionModel)
+    train: ImageTrain = Field(default_factory=ImageTrain)
+    look: ProbeImage = Field(default_factory=ProbeImage)
 
     def shape(self) -> VisionShape:
         """The model's shape: as many classes as there are shapes to be named."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.experiments.kinds.image_classification import Data, Name
+from txlab.experiments.kinds.image_classification import Name, ShapeImages
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ OUTSIDE: dict[Name, Callable[[Numbers, Numbers], Numbers]] = {
 }
 
 
-def draw(data: Data, count: int, seed: int, purpose: str, step: int) -> Images:
+def draw(data: ShapeImages, count: int, seed: int, purpose: str, step: int) -> Images:
     """`count` images, a pure function of the arguments: the same ones whenever and wherever they are asked for."""
     random = generator(seed, purpose, step)
     side = data.image

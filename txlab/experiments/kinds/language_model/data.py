@@ -43,8 +43,7 @@ from txlab.experiments.trained_tokenizers import tokenizer_for
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from txlab.experiments.kinds.language_model.schema import Data as DataSection
-    from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
+    from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
 
 BLOCK = 1024  # steps whose texts are drawn together
 
@@ -62,7 +61,7 @@ def build_data(scenario: LanguageModelScenario) -> TextData:
     return CorpusData(scenario, load_corpus(scenario.data.text))
 
 
-def training_text(data: DataSection) -> str:
+def training_text(data: TextOrTask) -> str:
     """The text that a tokenizer of [data] is learnt from: the training share, of a mixture those of all parts."""
     if data.mixture:
         return joined(read_parts(data))
@@ -143,7 +142,7 @@ class ReadPart:
     split: Split
 
 
-def read_parts(data: DataSection) -> list[ReadPart]:
+def read_parts(data: TextOrTask) -> list[ReadPart]:
     """The texts of data.mixture. LabError names one that cannot be read."""
     total = sum(part.weight for part in data.mixture)
     names = part_names([part.text for part in data.mixture])

@@ -16,10 +16,9 @@ from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
+from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
 from txlab.experiments.kinds.language_model.data import build_data, training_text
 from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer
-from txlab.experiments.kinds.language_model.schema import Data as DataSection
-from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
 from txlab.experiments.learning.gradient import made_again
 from txlab.experiments.learning.text_data import TextData, tokenizer_of_state
@@ -122,6 +121,6 @@ def adopt(scenario: LanguageModelScenario, opened: Opened) -> LanguageModelScena
     return filled
 
 
-def task_tokenizer(data: DataSection) -> Tokenizer:
+def task_tokenizer(data: TextOrTask) -> Tokenizer:
     """One token for each symbol of a generated task."""
     return FewShotTokenizer(data.vocabulary) if data.source == "few-shot" else SymbolTokenizer(data.vocabulary)

@@ -8,55 +8,43 @@ MATH.md's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import schema as language_model
+from txlab.experiments.kinds.language_model import ProbeText, TextTrain
+from txlab.experiments.learning import schema as learning
 from txlab.experiments.learning.explanations import MeanLoss
 from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained, refuse_unknown, vocabulary_of
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
+from txlab.experiments.schema import PositiveInt, Scenario, Section, Start, told_tokens
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.bert import BertShape
 
 
-class Data(Section):
+class MaskedText(learning.TextSection):
     """What is learned from."""
 
     source: Literal["text"] = "text"
-    text: str = Field(
-        "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
-    )
     tokenizer: str = Field(
         "bpe",
         description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
     )
-    vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(1024, description="tokens of bpe, words of words")
-    ties: Literal["first", "greatest"] = Field(
-        "first",
-        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
-    )
-    validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
     masked: Annotated[float, Field(gt=0, le=0.9)] = Field(
         0.15, description="share of the tokens to be guessed; of these 80 % are hidden, 10 % another token, 10 % stay"
     )
 
 
-class Model(Section):
+class Encoder(learning.TransformerSection):
     """The shape of the encoder (MATH T10); positions are learnt."""
 
     layers: PositiveInt = Field(4, description="N, blocks")
-    heads: PositiveInt = Field(4, description="H, heads a block")
-    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
-    feed_forward: NonNegativeInt = Field(0, description="F; 0 = 4 × width")
     context: Annotated[int, Field(ge=4, le=65_536)] = Field(64, description="T, positions, [CLS] and [SEP] among them")
     norm: Literal["post", "pre"] = Field("post", description="post: as published")
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
     tied: bool = Field(True, description="W_U = W_Eᵀ")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     def shape(self, vocabulary: int) -> BertShape:
         """The encoder's shape, of one kind of text; `vocabulary` with [CLS], [SEP] and [MASK]."""
@@ -64,21 +52,15 @@ class Model(Section):
 
         return BertShape(vocabulary=vocabulary, segments=1, **self.model_dump())
 
-    @model_validator(mode="after")
-    def heads_divide_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
-        return self
 
-
-class Sampling(Section):
+class Filling(Section):
     """Gaps that the model fills while it trains."""
 
     prompts: list[str] = Field(default_factory=list, max_length=16, description="texts with [MASK] in them")
     fillings: Annotated[int, Field(ge=1, le=20)] = Field(3, description="likeliest tokens told for each [MASK]")
 
 
-class Look(language_model.Look):
+class ProbeGaps(ProbeText):
     """What a frame shows: the attention patterns of one short text, and what each position takes its token to be."""
 
     text: str = Field("", description="the probe text, with [MASK] or without; empty = the beginning of validation")
@@ -89,26 +71,17 @@ class MaskedLanguageModelScenario(Scenario):
     """An encoder that learns to guess tokens that were hidden, from both sides."""
 
     kind: Literal["masked-language-model"] = "masked-language-model"
-    data: Data = Field(default_factory=Data)
-    model: Model = Field(default_factory=Model)
-    train: language_model.Train = Field(default_factory=language_model.Train)
-    sampling: Sampling = Field(default_factory=Sampling)
-    look: Look = Field(default_factory=Look)
+    data: MaskedText = Field(default_factory=MaskedText)
+    model: Encoder = Field(default_factory=Encoder)
+    train: TextTrain = Field(default_factory=TextTrain)
+    sampling: Filling = Field(default_factory=Filling)
+    look: ProbeGaps = Field(default_factory=ProbeGaps)
     start: Start = Field(default_factory=Start)
 
     def outline(self) -> list[tuple[str, str]]:
-        model, data, train = self.model, self.data, self.train
-        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
-        shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
-        if self.start.run and not model.model_fields_set:  # taken over from there, and not known before
-            shape, long = f"that of {self.start.run}", "T"
+        data = self.data
         tokens = told_tokens(data.tokenizer, data.vocabulary)
-        return [
-            ("Model", shape),
-            ("Text", f"{data.text}, {tokens}; {round(100 * data.masked)} % asked for"),
-            *([("Begins", f"with the weights of {self.start.run}")] if self.start.run else []),
-            ("Training", f"{several(train.steps, 'step')} of {train.batch} × {long} tokens"),
-        ]
+        return learning.text_outline(self, f"{data.text}, {tokens}; {round(100 * data.masked)} % asked for")
 
 
 class MaskedLanguageModelKind(GradientKind):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 
 
-class Data(Section):
+class PairTask(Section):
     """What is translated: English into a generated language, or dates as people write them into ISO 8601."""
 
     task: Literal["language", "dates"] = "language"
@@ -34,14 +34,11 @@ class Data(Section):
     )
 
 
-class Model(Section):
+class Translator(learning.TransformerSection):
     """The shape of encoder and decoder (MATH T8)."""
 
     encoder_layers: PositiveInt = Field(2, description="N, blocks of the encoder")
     decoder_layers: PositiveInt = Field(2, description="N, blocks of the decoder")
-    heads: PositiveInt = Field(4, description="H, heads a block")
-    width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
-    feed_forward: Annotated[int, Field(ge=0)] = Field(0, description="F; 0 = 4 × width")
     context: Annotated[int, Field(ge=2, le=65_536)] = Field(32, description="most positions of a source and a target")
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     norm: Literal["pre", "post"] = "pre"
@@ -49,12 +46,9 @@ class Model(Section):
     shared: bool = Field(False, description="source and target are looked up in one table")
     tied: bool = Field(True, description="W_U is the target's table")
     bias: bool = True
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @model_validator(mode="after")
-    def heads_divide_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads; {self.width} is not a multiple of {self.heads}")
+    def positions_fit_the_width(self) -> Self:
         if self.positions == "rotary" and (self.width // self.heads) % 2:
             raise ValueError("rotary positions need an even head width (width / heads)")
         if self.positions == "sinusoidal" and self.width % 2:
@@ -62,7 +56,7 @@ class Model(Section):
         return self
 
 
-class Train(learning.Train):
+class PairTrain(learning.Train):
     """AdamW, and label smoothing."""
 
     steps: PositiveInt = 1500
@@ -75,7 +69,7 @@ class Train(learning.Train):
     )
 
 
-class Sampling(Section):
+class Translations(Section):
     """Translations that the model writes while it trains."""
 
     pairs: Annotated[int, Field(ge=0, le=100)] = Field(4, description="so many of the unseen pairs, right or wrong")
@@ -86,7 +80,7 @@ class Sampling(Section):
     )
 
 
-class Look(Section):
+class ProbePair(Section):
     """What a frame shows: attention within the source, within the target, and from target to source, of one pair."""
 
     source: str = Field("", description="the probe; empty = the first unseen pair")
@@ -104,11 +98,11 @@ class TranslationScenario(Scenario):
     """An encoder–decoder that learns to translate."""
 
     kind: Literal["translation"] = "translation"
-    data: Data = Field(default_factory=Data)
-    model: Model = Field(default_factory=Model)
-    train: Train = Field(default_factory=Train)
-    sampling: Sampling = Field(default_factory=Sampling)
-    look: Look = Field(default_factory=Look)
+    data: PairTask = Field(default_factory=PairTask)
+    model: Translator = Field(default_factory=Translator)
+    train: PairTrain = Field(default_factory=PairTrain)
+    sampling: Translations = Field(default_factory=Translations)
+    look: ProbePair = Field(default_factory=ProbePair)
 
     def shape(self) -> EncoderDecoderShape:
         """The model's shape; its vocabularies follow from the task."""

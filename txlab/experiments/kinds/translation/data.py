@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from txlab.engine.tokenizers.elementary import Labelled
 from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.translation import Data, TranslationScenario, dates, language
+from txlab.experiments.kinds.translation import PairTask, TranslationScenario, dates, language
 from txlab.experiments.kinds.translation.pairs import HELD_OUT, Pair, split_pairs
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.randomness import generator
@@ -168,7 +168,7 @@ def as_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
     )
 
 
-def tokenizers_for(data: Data, shared: bool) -> tuple[ListedTokenizer, ListedTokenizer]:
+def tokenizers_for(data: PairTask, shared: bool) -> tuple[ListedTokenizer, ListedTokenizer]:
     """Of source and target; one and the same if they share a table. They follow from the task alone."""
     spaced = data.task == "language"
     source = language.english_words() if spaced else dates.source_characters()
