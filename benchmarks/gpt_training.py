@@ -42,7 +42,6 @@ from torch import Tensor, nn
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, synchronise
 from txlab.engine.transformer.costs import costs
 from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
-from txlab.experiments.kinds.language_model.shape import shape_of
 from txlab.experiments.learning.autotune import reasons
 from txlab.experiments.learning.text_experiment import expected_tokens
 from txlab.experiments.learning.timing import SHARED
@@ -295,7 +294,7 @@ def measure(
     tokens = scenario.train.batch * m.context
     device = choose_device(compute.device)
     peak = measure_peak(device, DTYPES[compute.dtype], seconds=1.0)
-    work = costs(shape_of(scenario, vocabulary(scenario))).flops_per_token
+    work = costs(scenario.model.shape(vocabulary(scenario))).flops_per_token
     for name, seconds in taken.items():
         middle = median(seconds)
         print(f"  {LOOPS[name]:34} {1e3 * middle:8.1f} ms a step {tokens / middle:10,.0f} tokens/s")
