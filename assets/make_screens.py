@@ -43,7 +43,7 @@ from txlab.tui.screens.lab.screen import LabScreen  # noqa: E402
 from txlab.tui.screens.play.lesson_dialog import Lesson  # noqa: E402
 from txlab.tui.screens.play.screen import PlayScreen  # noqa: E402
 from txlab.tui.screens.tokens.screen import TokensScreen  # noqa: E402
-from txlab.tui.screens.tokens.view import TokensView  # noqa: E402
+from txlab.tui.screens.tokens.token_view import TokensView  # noqa: E402
 from txlab.tui.screens.train.screen import TrainScreen  # noqa: E402
 from txlab.tui.settings import Settings  # noqa: E402
 from txlab.tui.widgets.heatmap import Heatmap  # noqa: E402
@@ -166,10 +166,10 @@ async def draw_tokens(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     await pilot.press("2")
     screen = app.screen
     assert isinstance(screen, TokensScreen)
-    await until(pilot, lambda: screen.ready() and screen.lanes)
+    await until(pilot, lambda: screen.training.quiet and screen.text.lanes)
     await pilot.press("c", *"bytes", "enter", "escape")
-    await until(pilot, lambda: screen.ready() and len(screen.lanes) == 2)
-    tokenizer, ids = screen.lanes[0].tokenizer, screen.lanes[0].ids
+    await until(pilot, lambda: len(screen.text.lanes) == 2)
+    tokenizer, ids = screen.text.lanes[0].tokenizer, screen.text.lanes[0].ids
     deepest = max(range(len(ids)), key=lambda place: merge_tree(tokenizer, int(ids[place])).depth())
     screen.query_one("#view", TokensView).to_token(deepest)
     await pilot.pause(0.5)

@@ -12,18 +12,16 @@ import pytest
 from picture import text_of
 from recorded import settle
 from textual import events
-from tokens_screen import MAIN, app_on, notices, opened, quiet, show
+from tokens_screen import MAIN, app_on, document_of, notices, opened, quiet, show
 
 from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.files import save_tokenizer
 from txlab.errors import LabError
-from txlab.tui.screens.tokens import encoding as tokens_encoding
-from txlab.tui.screens.tokens import jobs as tokens_jobs
-from txlab.tui.screens.tokens import lines as tokens_lines
-from txlab.tui.screens.tokens.encoding import Choice
+from txlab.tui.screens.tokens import encoded_text, text_panel, token_lines
+from txlab.tui.screens.tokens.encoded_text import TokenizerChoice
 from txlab.tui.screens.tokens.screen import TokensScreen
-from txlab.tui.screens.tokens.view import TokensView
+from txlab.tui.screens.tokens.token_view import TokensView
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
@@ -50,7 +48,7 @@ async def test_a_text_is_seen_as_its_tokens_with_ids_bytes_and_offsets(tmp_path:
         screen, view = await opened(pilot)
         text = "The cat that é chased"
         await show(pilot, text.encode())
-        tokenizer = screen.trained
+        tokenizer = screen.text.trained
         assert tokenizer is not None
         ids = tokenizer.encode(text)
         assert view.lanes[0].ids.tolist() == ids
@@ -72,7 +70,7 @@ async def test_why_tells_which_merges_made_the_token(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen, view = await opened(pilot)
         await show(pilot, b" that")
-        tokenizer, token = screen.trained, int(view.lanes[0].ids[0])
+        tokenizer, token = screen.text.trained, int(view.lanes[0].ids[0])
         assert isinstance(tokenizer, BytePairTokenizer)
         tree = merge_tree(tokenizer, token)
         assert tree.rank is not None
@@ -110,14 +108,14 @@ async def test_what_is_typed_becomes_tokens_and_digits_are_text(tmp_path: Path) 
     async with app.run_test(size=(100, 30)) as pilot:
         screen, view = await opened(pilot)
         await pilot.press("n", *"that", "space", "1", "2", "q", "enter", "tab", "question_mark")
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"that 12q\n\t?")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"that 12q\n\t?")
         assert app.current_mode == "tokens"
-        assert screen.trained is not None
-        assert view.lanes[0].ids.tolist() == screen.trained.encode("that 12q\n\t?")
+        assert screen.text.trained is not None
+        assert view.lanes[0].ids.tolist() == screen.text.trained.encode("that 12q\n\t?")
         await pilot.press("left", "left", "backspace", "up", "home", "delete", "x")
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"xhat 12q\t?")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"xhat 12q\t?")
         await pilot.press("ctrl+z", "ctrl+z")
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"that 12q\t?")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"that 12q\t?")
         await pilot.press("escape")
         assert not view.editing
         await pilot.press("1")
@@ -130,7 +128,7 @@ async def test_what_arrives_in_one_piece_with_the_key_that_begins_editing_is_tex
         screen, _ = await opened(pilot)
         for key in "n1q2e?":  # as a slow line delivers them: all at once
             app.post_message(events.Key(key, key))
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"1q2e?")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"1q2e?")
         assert app.screen is screen
 
 
@@ -142,7 +140,7 @@ async def test_letters_are_taken_out_whole(tmp_path: Path) -> None:
         await pilot.press("e", "end", "left", "backspace")
         await settle(pilot, lambda: view.text == "aéb".encode())
         await pilot.press("backspace", "delete")
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"a")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"a")
 
 
 async def test_a_paste_is_the_new_text_and_goes_in_at_the_caret_while_editing(tmp_path: Path) -> None:
@@ -150,12 +148,12 @@ async def test_a_paste_is_the_new_text_and_goes_in_at_the_caret_while_editing(tm
     async with app.run_test(size=(100, 30)) as pilot:
         screen, view = await opened(pilot)
         app.post_message(events.Paste("two\rlines"))  # as terminals send them
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"two\nlines")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"two\nlines")
         await pilot.press("e", "right")
         app.post_message(events.Paste("[/x]\x1b"))
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"t[/x]\x1bwo\nlines")  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"t[/x]\x1bwo\nlines")
         app.post_message(events.Paste("long " * 5000))
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == b"long " * 5000)  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == b"long " * 5000)
         assert not view.editing
 
 
@@ -166,12 +164,12 @@ async def test_a_file_is_opened_whatever_is_in_it_and_one_that_is_not_there_is_s
     async with app.run_test(size=(120, 40)) as pilot:
         screen, _ = await opened(pilot)
         await pilot.press("o", *"some.bin", "enter")
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == HOSTILE)  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == HOSTILE)
         await pilot.press("o", *"no.txt", "enter")
         await settle(pilot, lambda: "no.txt" in notices(app))
-        await settle(pilot, lambda: not screen.encoding)
-        assert screen.document is not None
-        assert screen.document.data == HOSTILE
+        await settle(pilot, lambda: not screen.text.encoding)
+        assert screen.text.document is not None
+        assert document_of(screen) == HOSTILE
 
 
 @pytest.mark.parametrize("ascii", [False, True])
@@ -180,12 +178,17 @@ async def test_hostile_text_reaches_no_terminal(tmp_path: Path, ascii: bool) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         screen, _ = await opened(pilot)
         await show(pilot, HOSTILE * 3, "bad[/x]\x1b\u202e.txt")
-        screen.choices = [Choice("trained"), Choice("bytes"), Choice("characters"), Choice("words")]
-        screen.wish()
+        screen.text.choices = [
+            TokenizerChoice("trained"),
+            TokenizerChoice("bytes"),
+            TokenizerChoice("characters"),
+            TokenizerChoice("words"),
+        ]
+        screen.text.wish()
         await settle(pilot, lambda: quiet(screen), 400)
         for key in ("right", "i", "b", "down", "end", "v", "t", "full_stop", "m", "t", "l", "l", "e", "escape"):
             await pilot.press(key)
-            await settle(pilot, lambda: not screen.learning)
+            await settle(pilot, lambda: not screen.training.learning)
             text = text_of(app)
             assert not set(text) & {"\x1b", "\x00", "\u202e", "\x07", "\x9b", "\u200d", "\r"}
             if ascii:
@@ -209,11 +212,11 @@ async def test_five_megabytes_are_encoded_in_a_worker_and_only_what_is_seen_is_d
 
         return wrapper
 
-    monkeypatch.setattr(tokens_jobs, "lane_of", noted(tokens_jobs.lane_of))
-    monkeypatch.setattr(tokens_jobs, "document_of", noted(tokens_jobs.document_of))
-    monkeypatch.setattr(tokens_encoding, "index", noted(tokens_encoding.index))
-    plain = tokens_lines.layout
-    monkeypatch.setattr(tokens_lines, "layout", lambda *a: laid.append(a[2]) or plain(*a))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(text_panel, "lane_of", noted(text_panel.lane_of))
+    monkeypatch.setattr(text_panel, "document_of", noted(text_panel.document_of))
+    monkeypatch.setattr(encoded_text, "index", noted(encoded_text.index))
+    plain = token_lines.layout
+    monkeypatch.setattr(token_lines, "layout", lambda *a: laid.append(a[2]) or plain(*a))  # type: ignore[func-returns-value]
     data = b"".join(b"%d the cat that chased the mice \xe2\x82\xac\n" % line for line in range(130_000))
     assert len(data) > 5_000_000
     file = tmp_path / "big.txt"
@@ -222,8 +225,8 @@ async def test_five_megabytes_are_encoded_in_a_worker_and_only_what_is_seen_is_d
     async with app.run_test(size=(120, 40)) as pilot:
         screen, view = await opened(pilot)
         laid.clear()
-        screen.look_at_text(str(file), None)
-        await settle(pilot, lambda: quiet(screen) and screen.document.data == data, 2000)  # type: ignore[union-attr]
+        screen.text.look_at_text(str(file), None)
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == data, 2000)
         assert MAIN not in threads
         assert threads
         assert len(laid) <= 2 * 40
@@ -236,16 +239,16 @@ async def test_five_megabytes_are_encoded_in_a_worker_and_only_what_is_seen_is_d
         await pilot.press("e")
         assert not view.editing
         assert "looked at, not edited" in notices(app)
-        assert screen.trained is not None
-        assert view.lanes[0].ids[:50].tolist() == screen.trained.encode(data[:400].decode())[:50]
+        assert screen.text.trained is not None
+        assert view.lanes[0].ids[:50].tolist() == screen.text.trained.encode(data[:400].decode())[:50]
         await pilot.press("end")
         await pilot.pause()
         assert f"{len(view.lanes[0]):,}".replace(",", " ") in text_of(app)
         app.post_message(events.Paste(data.decode()))
-        await settle(pilot, lambda: quiet(screen) and screen.document.name == "pasted", 2000)  # type: ignore[union-attr]
+        await settle(pilot, lambda: quiet(screen) and screen.text.document.name == "pasted", 2000)
         assert MAIN not in threads
-        assert screen.document is not None
-        assert screen.document.data == data
+        assert screen.text.document is not None
+        assert document_of(screen) == data
 
 
 async def test_one_long_line_is_laid_out_piece_by_piece(tmp_path: Path) -> None:
@@ -266,7 +269,7 @@ async def test_a_text_can_be_cancelled_and_the_one_before_stays(
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen, _ = await opened(pilot)
-        before = screen.document
+        before = screen.text.document
         stopped = threading.Event()
 
         def slow(name: str, tokenizer: Any, document: Any, special: bool, progress: Any) -> Any:
@@ -277,12 +280,12 @@ async def test_a_text_can_be_cancelled_and_the_one_before_stays(
             finally:
                 stopped.set()
 
-        monkeypatch.setattr(tokens_jobs, "lane_of", slow)
-        screen.look_at_text("slow", b"never shown")
+        monkeypatch.setattr(text_panel, "lane_of", slow)
+        screen.text.look_at_text("slow", b"never shown")
         await settle(pilot, lambda: "45%" in text_of(app), 400)
         await pilot.press("x")
-        await settle(pilot, lambda: stopped.is_set() and not screen.encoding)
-        assert screen.document is before
+        await settle(pilot, lambda: stopped.is_set() and not screen.text.encoding)
+        assert screen.text.document is before
         assert "cancelled" in notices(app)
         await pilot.press("right")
 
@@ -303,20 +306,20 @@ async def test_up_to_four_tokenizers_stand_beside_each_other(tmp_path: Path) -> 
             await settle(pilot, lambda: "Beside each other" in text_of(app))
             await pilot.press(*name, "enter")
             await settle(pilot, lambda: quiet(screen), 400)
-        assert [choice.title for choice in screen.shown] == ["trained", "bytes", "mine", "characters"]
+        assert [choice.title for choice in screen.text.shown] == ["trained", "bytes", "mine", "characters"]
         assert view.lanes[2].ids.tolist() == save.encode("ab <|end|> that")
         lines = [line for line in text_of(app).splitlines() if line[5:8].strip() in "1234" and "that" in line]
         assert len({line.index("that") for line in lines}) == 1
         assert len(lines) == 4
-        screen.toggle(Choice("words"))
+        screen.text.toggle(TokenizerChoice("words"))
         await settle(pilot, lambda: "4 tokenizers" in notices(app))
         await pilot.press("tab", "tab")
         assert view.front == 2
         await pilot.press("a")
         await settle(
-            pilot, lambda: quiet(screen) and screen.lanes[2].ids.tolist() == save.encode("ab <|end|> that", True)
+            pilot, lambda: quiet(screen) and screen.text.lanes[2].ids.tolist() == save.encode("ab <|end|> that", True)
         )
-        screen.toggle(Choice("bytes"))
+        screen.text.toggle(TokenizerChoice("bytes"))
         await settle(pilot, lambda: quiet(screen) and len(view.lanes) == 3)
 
 
@@ -325,9 +328,9 @@ async def test_a_tokenizer_that_cannot_be_read_is_said_and_left_out(tmp_path: Pa
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen, _ = await opened(pilot)
-        screen.toggle(Choice("file", "bad.json"))
+        screen.text.toggle(TokenizerChoice("file", "bad.json"))
         await settle(pilot, lambda: "bad.json" in notices(app) and quiet(screen))
-        assert [choice.kind for choice in screen.shown] == ["trained"]
+        assert [choice.kind for choice in screen.text.shown] == ["trained"]
 
 
 async def test_languages_are_compared_by_every_tokenizer_that_is_shown(tmp_path: Path) -> None:
@@ -336,15 +339,15 @@ async def test_languages_are_compared_by_every_tokenizer_that_is_shown(tmp_path:
     app = app_on(tmp_path)
     async with app.run_test(size=(140, 40)) as pilot:
         screen, _ = await opened(pilot)
-        screen.toggle(Choice("bytes"))
+        screen.text.toggle(TokenizerChoice("bytes"))
         await settle(pilot, lambda: quiet(screen))
         await pilot.press("l")
         await settle(pilot, lambda: bool(screen.query_one("#languages", Table).rows))
         rows = {row[0]: row for row in screen.query_one("#languages", Table).rows}
         assert set(rows) == {language.name for language in languages()}
         for language in languages():
-            assert screen.trained is not None
-            assert rows[language.name][1] == count(len(screen.trained.encode(language.text)))
+            assert screen.text.trained is not None
+            assert rows[language.name][1] == count(len(screen.text.trained.encode(language.text)))
             assert count(len(language.text.encode())) in rows[language.name]
         assert rows["English"][3] == "1.00"
         await pilot.press("escape")
@@ -353,7 +356,7 @@ async def test_languages_are_compared_by_every_tokenizer_that_is_shown(tmp_path:
 
 def test_every_key_can_be_changed() -> None:
     for binding in [*TokensScreen.BINDINGS, *TokensView.BINDINGS]:
-        assert binding.id.startswith(("tokens.", "screen.")), binding  # type: ignore[union-attr]
+        assert binding.id.startswith(("tokens.", "screen.")), binding
 
 
 async def test_a_key_is_changed_by_its_id(tmp_path: Path) -> None:
@@ -373,6 +376,6 @@ def test_a_text_to_look_at_is_a_regular_file_of_a_bounded_size(tmp_path: Path) -
     refused = {"fifo": "it is a FIFO", "huge": "at most 64 MiB", "": "it is a folder", "x" * 300: "too long"}
     for path, said in refused.items():
         with pytest.raises(LabError, match=said):
-            tokens_encoding.read_text(str(tmp_path / path), lambda done, whole: None)
+            encoded_text.read_text(str(tmp_path / path), lambda done, whole: None)
     with pytest.raises(LabError, match="it is a device"):
-        tokens_encoding.read_text("/dev/zero", lambda done, whole: None)
+        encoded_text.read_text("/dev/zero", lambda done, whole: None)

@@ -13,10 +13,10 @@ from txlab.drawing.text import width
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
 from txlab.engine.tokenizers.offsets import token_spans_of_bytes
+from txlab.engine.tokenizers.patterns import cut
 from txlab.engine.tokenizers.training import train_tokenizer
-from txlab.tui.screens.tokens.encoding import PIECE, Stopped, document_of, lane_of, pieces
-from txlab.tui.screens.tokens.layout import PARAGRAPH, Lane, index, layout
-from txlab.tui.screens.tokens.signs import shown_bytes, tints, units
+from txlab.tui.screens.tokens.encoded_text import PARAGRAPH, PART, Stopped, TokenLane, document_of, index, lane_of
+from txlab.tui.screens.tokens.token_layout import layout, shown_bytes, tints, units
 
 BPE = train_tokenizer(["the cat that the mat, naïve 日本 the e\u0301 \r\n\n  def"] * 4, 320)
 KINDS = [BPE, ByteTokenizer(), CharacterTokenizer.of("the cat")]
@@ -32,7 +32,7 @@ def never(done: int, total: int) -> None:
     assert 0 <= done <= max(1, total)
 
 
-def lanes_of(data: bytes, special: bool = False) -> list[Lane]:
+def lanes_of(data: bytes, special: bool = False) -> list[TokenLane]:
     document = index(data)
     return [lane_of(str(number), kind, document, special, never) for number, kind in enumerate(KINDS)]
 
@@ -113,10 +113,11 @@ def test_tokens_lie_where_the_engine_says(data: bytes) -> None:
 def test_a_long_text_in_pieces_has_the_tokens_of_the_whole() -> None:
     words = ("x" + "that" * 300 + " the  cat\n\n 123 naïve 日本") * 600
     text, whole = words.encode(), BPE.encode(words)
-    torn = [BPE.encode(words[start : start + PIECE]) for start in range(0, len(words), PIECE)]
+    torn = [BPE.encode(words[start : start + PART]) for start in range(0, len(words), PART)]
     assert sum(torn, []) != whole  # noqa: RUF017
-    assert len(list(pieces(text))) > 3
-    assert "".join(piece for _, piece in pieces(text)).encode() == text
+    parts = list(cut(words, "gpt4", PART))
+    assert len(parts) > 3
+    assert "".join(parts).encode() == text
     assert lane_of("bpe", BPE, index(text), False, never).ids.tolist() == whole
 
 
@@ -153,7 +154,7 @@ def test_a_long_text_says_how_far_it_is() -> None:
         said: list[int] = []
         lane_of("", kind, index(text), False, lambda done, total: said.append(done))  # noqa: B023
         assert said == sorted(said)
-        assert len(said) > len(text) // (2 * PIECE)
+        assert len(said) > len(text) // (2 * PART)
         assert said[-1] == len(text)
 
 

@@ -10,7 +10,7 @@ from picture import strips_of, text_of
 from recorded import settle
 from tokens_screen import app_on, opened, quiet, show
 
-from txlab.tui.screens.tokens.encoding import Choice
+from txlab.tui.screens.tokens.encoded_text import TokenizerChoice
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +57,8 @@ async def test_no_size_breaks_any_view(tmp_path: Path, ascii: bool) -> None:
     app = app_on(tmp_path, ascii=ascii)
     async with app.run_test(size=(120, 40)) as pilot:
         screen, _ = await opened(pilot)
-        screen.choices = [Choice("trained"), Choice("bytes")]
-        screen.wish()
+        screen.text.choices = [TokenizerChoice("trained"), TokenizerChoice("bytes")]
+        screen.text.wish()
         await settle(pilot, lambda: quiet(screen))
         for keys in (["right", "i"], ["t"], ["m"], ["t", "l"], ["l", "v", "e"]):
             await pilot.press(*keys)

@@ -16,9 +16,10 @@ from tokens_screen import app_on, notices, opened, quiet
 from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.tui.screens.dialogs import Confirm
-from txlab.tui.screens.tokens.encoding import Choice
+from txlab.tui.screens.tokens.encoded_text import TokenizerChoice
 from txlab.tui.screens.tokens.screen import TokensScreen
-from txlab.tui.screens.tokens.signs import shown_bytes
+from txlab.tui.screens.tokens.token_layout import shown_bytes
+from txlab.tui.screens.tokens.training_panel import TrainingState
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
@@ -52,18 +53,31 @@ def counted(text: str, merges: int) -> list[tuple[tuple[bytes, bytes], int]]:
     return found
 
 
+def state_of(screen: TokensScreen) -> TrainingState:
+    assert screen.training.state is not None
+    return screen.training.state
+
+
 async def training(pilot: Pilot[None], folder: Path) -> TokensScreen:
     """The training view, before the first merge of TEXT."""
     (folder / "text.txt").write_text(TEXT)
     screen, _ = await opened(pilot)
     await pilot.press("t")
-    screen.learn_from(str(folder / "text.txt"))
-    await settle(pilot, lambda: quiet(screen) and screen.look is not None and screen.look.size == len(TEXT), 400)
+    screen.training.learn_from(str(folder / "text.txt"))
+    await settle(
+        pilot,
+        lambda: quiet(screen) and screen.training.state is not None and screen.training.state.size == len(TEXT),
+        400,
+    )
     return screen
 
 
 async def at(pilot: Pilot[None], screen: TokensScreen, merges: int) -> None:
-    await settle(pilot, lambda: quiet(screen) and screen.look is not None and screen.look.merges == merges, 400)
+    await settle(
+        pilot,
+        lambda: quiet(screen) and screen.training.state is not None and screen.training.state.merges == merges,
+        400,
+    )
 
 
 async def test_each_merge_is_the_most_frequent_pair_and_can_be_taken_back(tmp_path: Path) -> None:
@@ -105,17 +119,16 @@ async def test_a_run_goes_to_the_vocabulary_that_is_aimed_for_and_pauses(tmp_pat
         await pilot.press("z")
         await settle(pilot, lambda: "Vocabulary" in text_of(app))
         await pilot.press(*["backspace"] * 4, *"270", "enter")
-        await settle(pilot, lambda: screen.bench.recipe.target == 270)
+        await settle(pilot, lambda: screen.training.recipe.vocabulary == 270)
         await pilot.press("right_curly_bracket")
         await at(pilot, screen, 14)
         await pilot.press("left_curly_bracket")
         await at(pilot, screen, 0)
         await pilot.press("minus", "minus", "space")
-        await settle(pilot, lambda: screen.running)
+        await settle(pilot, lambda: screen.training.session.running)
         await pilot.press("space")
-        await settle(pilot, lambda: not screen.learning)
-        assert screen.look is not None
-        assert screen.look.merges < 14
+        await settle(pilot, lambda: not screen.training.learning)
+        assert state_of(screen).merges < 14
 
 
 async def test_curves_and_the_text_follow_the_merges(tmp_path: Path) -> None:
@@ -144,12 +157,12 @@ async def test_vocabularies_are_compared(tmp_path: Path) -> None:
         await settle(pilot, lambda: bool(screen.query_one("#sizes", Table).rows))
         rows = screen.query_one("#sizes", Table).rows
         assert [row[0] for row in rows] == ["256", "512", "1 024"]
-        assert screen.document is not None
-        small = train_tokenizer([screen.bench.text], 512)
-        assert rows[1][1] == count(len(small.encode_long(screen.bench.text)))
-        assert rows[1][3] == count(len(small.encode(screen.document.data.decode())))
+        assert screen.text.document is not None
+        small = train_tokenizer([screen.text.corpus], 512)
+        assert rows[1][1] == count(len(small.encode_long(screen.text.corpus)))
+        assert rows[1][3] == count(len(small.encode(screen.text.document.data.decode())))
         await pilot.press("m")
-        assert not screen.sizes
+        assert not screen.training.sizes
 
 
 async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> None:
@@ -166,8 +179,8 @@ async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> No
         await pilot.press(*["backspace"] * 20, *"mine", "enter")
         await settle(pilot, lambda: "data.tokenizer=mine" in notices(app))
         assert saved_tokenizers() == ["mine"]
-        assert screen.trained is not None
-        assert tokenizer_named("mine").encode(TEXT) == screen.trained.encode(TEXT)
+        assert screen.text.trained is not None
+        assert tokenizer_named("mine").encode(TEXT) == screen.text.trained.encode(TEXT)
         said = ["data.tokenizer=mine", f"data.text={tmp_path / 'text.txt'}"]
         from txlab.experiments.kinds.language_model import LanguageModelScenario
         from txlab.experiments.kinds.language_model.data import build_data
@@ -185,8 +198,8 @@ async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> No
         await pilot.press("n")
         assert tokenizer_named("mine").vocabulary == 264
         await pilot.press("t")
-        screen.toggle(Choice("saved", "mine"))
-        await settle(pilot, lambda: quiet(screen) and len(screen.lanes) == 2)
+        screen.text.toggle(TokenizerChoice("saved", "mine"))
+        await settle(pilot, lambda: quiet(screen) and len(screen.text.lanes) == 2)
 
 
 async def test_why_says_why_a_pair_is_next_and_which_merges_made_a_token(tmp_path: Path) -> None:
@@ -208,7 +221,6 @@ async def test_a_text_that_cannot_be_read_leaves_what_was_learnt(tmp_path: Path)
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await training(pilot, tmp_path)
-        screen.learn_from(str(tmp_path / "nothing.txt"))
-        await settle(pilot, lambda: "nothing.txt" in notices(app) and not screen.learning)
-        assert screen.look is not None
-        assert screen.look.size == len(TEXT)
+        screen.training.learn_from(str(tmp_path / "nothing.txt"))
+        await settle(pilot, lambda: "nothing.txt" in notices(app) and not screen.training.learning)
+        assert state_of(screen).size == len(TEXT)

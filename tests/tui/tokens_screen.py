@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.tokens.screen import TokensScreen
-from txlab.tui.screens.tokens.view import TokensView
+from txlab.tui.screens.tokens.token_view import TokensView
 from txlab.tui.settings import Settings
 
 MAIN = threading.main_thread()
@@ -23,8 +23,14 @@ def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
 
 def quiet(screen: TokensScreen) -> bool:
     """Nothing is being worked at, and what was wanted is on the screen."""
-    busy = screen.encoding or screen.learning or screen.todo or screen.source is not None
-    return not busy and screen.document is not None and screen.choices == screen.shown and bool(screen.lanes)
+    text = screen.text
+    busy = text.encoding or not screen.training.quiet or text.source is not None
+    return not busy and text.document is not None and text.choices == text.shown and bool(text.lanes)
+
+
+def document_of(screen: TokensScreen) -> bytes | None:
+    """The text on the screen."""
+    return screen.text.document.data if screen.text.document is not None else None
 
 
 async def opened(pilot: Pilot[None]) -> tuple[TokensScreen, TokensView]:
@@ -40,8 +46,8 @@ async def opened(pilot: Pilot[None]) -> tuple[TokensScreen, TokensView]:
 async def show(pilot: Pilot[None], data: bytes, name: str = "test") -> None:
     screen = pilot.app.screen
     assert isinstance(screen, TokensScreen)
-    screen.look_at_text(name, data)
-    await settle(pilot, lambda: quiet(screen) and screen.document is not None and screen.document.data == data, 400)
+    screen.text.look_at_text(name, data)
+    await settle(pilot, lambda: quiet(screen) and document_of(screen) == data, 400)
 
 
 def notices(app: TxlabApp) -> str:

@@ -7,10 +7,16 @@ tokens that a language needs for them compare languages as well as tokenizers.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txlab.engine.tokenizers.offsets import Statistics
+    from txlab.engine.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -43,3 +49,25 @@ def sentences_file() -> Path:
     package = Path(str(files("txlab")))
     installed = package / "_shipped" / "texts" / "sentences.toml"
     return installed if installed.is_file() else package.parent / "assets" / "texts" / "sentences.toml"
+
+
+@dataclass(frozen=True)
+class LanguageStatistics:
+    """A language, and what each of several tokenizers makes of its sentences."""
+
+    language: Language
+    statistics: list[Statistics]
+
+
+def by_language(tokenizers: Sequence[Tokenizer], wanted: Callable[[], bool] = lambda: True) -> list[LanguageStatistics]:
+    """For every language; `wanted` is asked before each of them, and ends it by False."""
+    from txlab.engine.tokenizers.offsets import statistics
+
+    found: list[LanguageStatistics] = []
+    for language in languages():
+        if not wanted():
+            break
+        data = language.text.encode()
+        counts = [statistics(data, tokenizer.encode_long(language.text)) for tokenizer in tokenizers]
+        found.append(LanguageStatistics(language, counts))
+    return found

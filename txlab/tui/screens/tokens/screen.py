@@ -1,37 +1,40 @@
 """Screen 2, Tokens: a text as its tokens, by one tokenizer or by several; how a token grew; how an encoding is learnt.
 
-Notable: the text is the middle of the screen and everything else says more about the token under the cursor. Reading,
-encoding and training are in worker threads (tokens_jobs, tokens_bench); this file has the keys and what is seen.
+The text is the middle of the screen and everything else says more about the token under the cursor; the training (t)
+and the languages (l) take its place. This file says which of the three is looked at and hands on what the panels have
+found: the text and its lanes to the detail, the preview and the languages, what was learnt to the text.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 
+from txlab.drawing.formatting import count
+from txlab.drawing.text import visible
+from txlab.engine.explain import Explanation
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.engine.tokenizers.trees import explain_token
 from txlab.errors import LabError
-from txlab.tui.screens.base_screens import Rule
-from txlab.tui.screens.tokens.answers import AnsweringScreen
-from txlab.tui.screens.tokens.bench import THIS_TEXT
-from txlab.tui.screens.tokens.encoding import specials_of
-from txlab.tui.screens.tokens.training import Recipe
-from txlab.tui.screens.tokens.view import TokensView
-from txlab.tui.screens.tokens.words import brief, card, header, lane_table, working
+from txlab.tui.panel import ROUTED, Panel
+from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.tokens.detail_panel import DetailPanel, brief
+from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument
+from txlab.tui.screens.tokens.languages_panel import LanguagesPanel
+from txlab.tui.screens.tokens.text_panel import TextPanel
+from txlab.tui.screens.tokens.training_panel import TrainingPanel
 from txlab.tui.screens.words import Words
-from txlab.tui.widgets.chart import Chart
-from txlab.tui.widgets.page import Page
-from txlab.tui.widgets.table import Table
-
-TRAINING = {"run", "learn", "first", "last", "pace", "pattern", "aim", "sizes", "keep"}
-TEXT = {"edit", "new", "go_to", "borders", "ids"}
+from txlab.tui.widgets.bars import bar
+from txlab.tui.widgets.why import ask_why
 
 
-class TokensScreen(AnsweringScreen):
+class TokensScreen(BenchScreen):
     """The text, the training (t) or the languages (l)."""
 
     CSS_PATH = "tokens.tcss"
@@ -42,35 +45,24 @@ class TokensScreen(AnsweringScreen):
         "\\xe2 a byte that is no character. Paste a text, press e to write, o to open a file; c puts other tokenizers "
         "beside this one. t shows how it is learnt: space runs, . merges once, a comma takes a merge back."
     )
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (TrainingPanel, TextPanel, DetailPanel, LanguagesPanel)
+    KEY_ORDER: ClassVar[tuple[str, ...]] = (
+        "tokens.run", "tokens.step", "tokens.back", "tokens.edit", "tokens.open", "tokens.compare", "tokens.training",
+        "tokens.languages", "screen.why", "tokens.side", "tokens.next-tokenizer", "tokens.previous-tokenizer",
+        "tokens.special", "tokens.new", "tokens.ids", "tokens.borders", "tokens.go-to", "tokens.cancel",
+        "tokens.vocabulary", "tokens.sizes", "tokens.keep", "tokens.pattern", "tokens.slower", "tokens.faster",
+        "tokens.first", "tokens.last", "tokens.card-up", "tokens.card-down", "tokens.card-left", "tokens.card-right",
+        "tokens.leave",
+    )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "run", "run", id="tokens.run", key_display="space"),
-        Binding("full_stop", "learn(1)", "merge", id="tokens.step", key_display="."),
-        Binding("comma", "learn(-1)", "back", id="tokens.back", key_display=","),
-        Binding("e", "edit", "edit", id="tokens.edit"),
         Binding("o", "open", "open", id="tokens.open"),
-        Binding("c", "compare", "compare", id="tokens.compare"),
         Binding("t", "view('training')", "training", id="tokens.training"),
         Binding("l", "view('languages')", "languages", id="tokens.languages"),
         Binding("w", "why", "why", id="screen.why"),
         Binding("v", "side", "token", id="tokens.side"),
         Binding("tab", "front(1)", "tokenizer", id="tokens.next-tokenizer"),
         Binding("shift+tab", "front(-1)", "tokenizer before", id="tokens.previous-tokenizer", show=False),
-        Binding("a", "special", "special tokens", id="tokens.special"),
-        Binding("n", "new", "new", id="tokens.new"),
-        Binding("i", "ids", "ids", id="tokens.ids"),
-        Binding("b", "borders", "borders", id="tokens.borders", show=False),
-        Binding("g", "go_to", "go to", id="tokens.go-to", show=False),
         Binding("x", "cancel", "cancel", id="tokens.cancel"),
-        Binding("z", "aim", "vocabulary", id="tokens.vocabulary"),
-        Binding("m", "sizes", "sizes", id="tokens.sizes"),
-        Binding("k", "keep", "save", id="tokens.keep"),
-        Binding("p", "pattern", "pattern", id="tokens.pattern"),
-        Binding("minus", "pace(-1)", "pace", id="tokens.slower", key_display="- +"),
-        Binding("plus,equals_sign", "pace(1)", "faster", id="tokens.faster", key_display="+", show=False),
-        Binding("left_curly_bracket", "first", "first", id="tokens.first", key_display="{ }"),
-        Binding("right_curly_bracket", "last", "to the end", id="tokens.last", key_display="}", show=False),
-        Binding("up,shift+up", "card(-1)", "tree up", id="tokens.card-up", key_display="shift+up", show=False),
-        Binding("down,shift+down", "card(1)", "tree down", id="tokens.card-down", key_display="shift+down", show=False),
         Binding("left", "beside(-1)", "token before", id="tokens.card-left", show=False),
         Binding("right", "beside(1)", "next token", id="tokens.card-right", show=False),
         Binding("escape", "leave", "done", id="tokens.leave", key_display="esc"),
@@ -78,123 +70,110 @@ class TokensScreen(AnsweringScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.busy_line = ""
+        self.refresh_rate = 4.0
+        self.text, self.detail, self.languages = TextPanel(self), DetailPanel(), LanguagesPanel(self)
+        self.training = TrainingPanel(self, lambda: self.refresh_rate)
+        self.view = self.text.view
+        self.looked_at = "text"  # or training, or languages
+        self.was_busy = False
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="header")
         yield Rule()
         with Horizontal(id="text"):
-            yield TokensView("learning a first encoding…", id="view")
-            with Vertical(id="side"):
-                yield Page(id="card")
-                yield Rule()
-                lanes = Table(id="lanes")
-                lanes.can_focus = False
-                yield lanes
-        yield Table(id="languages", waiting="counting…")
-        with Horizontal(id="training"):
-            with Vertical(id="tables"):
-                yield Table(id="pairs", waiting="counting pairs…")
-                rule = Rule()
-                rule.id = "made-rule"
-                yield rule
-                yield Table(id="made")
-            with Vertical(id="curves"):
-                for name in ("length", "found"):
-                    chart = Chart(id=name)
-                    chart.can_focus = False
-                    yield chart
-                yield Table(id="sizes")
-        rule = Rule()
-        rule.id = "preview-rule"
-        yield rule
-        preview = TokensView(id="preview")
-        preview.can_focus = False
-        yield preview
-        rule = Rule()
-        rule.id = "brief-rule"
-        yield rule
+            yield self.text
+            yield self.detail
+        yield self.languages
+        yield self.training
+        yield Rule(id="brief-rule")
         yield Words(id="brief")
 
     def on_mount(self) -> None:
+        self.refresh_rate = float(getattr(self.app, "refresh_rate", 4.0))
         self.set_class(self.ascii, "-ascii")
-        self.query_one("#found", Chart).log_y = True
-        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self.tick)
-        self.train("prepare", Recipe())
-        self.train("run", 0.0)
+        self.set_interval(1 / self.refresh_rate, self.tick)
         self.show_header()
-
-    def corpus(self) -> str:
-        return self.bench.text
 
     # What is seen.
 
     def tick(self) -> None:
-        """The progress of what is being worked at."""
-        if (self.encoding or self.learning or self.busy_line) and self.app.screen is self:
+        """The progress of what is being worked at, and once more when it has ended."""
+        busy = self.text.encoding or self.training.learning
+        if (busy or self.was_busy) and self.app.screen is self:
             self.show_header()
+            if busy != self.was_busy:
+                self.refresh_bindings()
+        self.was_busy = busy
 
     def show_header(self) -> None:
+        document = self.text.document
         if not self.is_attached:
             return
-        self.busy_line = ""
-        if self.has_class("-training"):
-            said = self.training_words()
-        elif self.encoding:
-            what, done, total = self.progress
-            self.busy_line = what or "encoding"
-            said = working(self.busy_line, done, total, self.ascii)
-        elif self.has_class("-languages"):
+        if self.looked_at == "training":
+            said = self.training.header(self.ascii)
+        elif self.text.encoding:
+            said = working(*self.text.progress, self.ascii)
+        elif self.looked_at == "languages":
             words = "tokens for the same sentences in every language; × English compares with the same tokenizer"
             said = Content.assemble(Content.styled("languages", "bold"), f"   {words}")
-        elif self.document is not None:
-            editing = self.query_one("#view", TokensView).editing
-            said = header(self.document, self.special, editing, self.ascii)
+        elif document is not None:
+            said = header(document, self.text.special, self.view.editing, self.ascii)
         else:
             said = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
         self.query_one("#header", Words).say(said, layout=False)
 
-    @on(TokensView.Moved)
-    def show_words(self) -> None:
-        """Everything that is said about the token under the cursor."""
-        document, lanes = self.document, self.lanes
+    @on(TextPanel.Shown)
+    def show_text(self) -> None:
+        """Everything that is said about the text and the token under the cursor."""
+        document, lanes = self.text.document, self.text.lanes
         if document is None or not lanes:
             return
-        view = self.query_one("#view", TokensView)
-        front, token = view.front, view.cursor
+        front, token = self.view.front, self.view.cursor
         if len(lanes[front]):
             token = min(token, len(lanes[front]) - 1)
-        self.query_one("#card", Page).say(card(document, lanes[front], token, self.ascii), home=True)
-        columns, rows = lane_table(lanes, document, self.ascii)
-        self.query_one("#lanes", Table).set_table(columns, rows, marked=[front] if len(lanes) > 1 else [])
+        self.detail.show(document, lanes, front, token, self.ascii)
         self.query_one("#brief", Words).say(brief(document, lanes, front, token, self.ascii), layout=False)
         self.show_header()
-        if self.has_class("-languages"):
-            self.count_languages()
+        if self.looked_at == "languages":
+            self.show_languages()
+
+    def show_languages(self) -> None:
+        self.languages.show(tuple(lane.tokenizer for lane in self.text.lanes), self.view.front, self.ascii)
+
+    @on(TrainingPanel.Learned)
+    def take_tokenizer(self) -> None:
+        """The training has gone on: the text needs its tokens as soon as one looks at it and the training rests."""
+        state = self.training.state
+        if state is not None and state.tokenizer is not self.text.trained:
+            self.text.use_trained(state.tokenizer, state.experiment.text)
+            if self.looked_at != "training" and not self.training.session.running:
+                self.text.wish()
+        self.show_header()
+        self.refresh_bindings()
 
     def action_view(self, name: str) -> None:
         """Look at the training or the languages; the same key again goes back to the text."""
-        name = "text" if self.looked_at == name else name
+        before, self.looked_at = self.looked_at, "text" if self.looked_at == name else name
         for each in ("training", "languages"):
-            self.set_class(each == name, f"-{each}")
-        self.query_one({"text": "#view", "training": "#pairs", "languages": "#languages"}[name]).focus()
-        if name == "training":
-            self.show_training()
-            self.train("look")  # the text may be another one than the merges were last shown with
-        elif name == "languages":
-            self.count_languages()
+            self.set_class(each == self.looked_at, f"-{each}")
+        self.text.active = self.detail.active = self.looked_at == "text"
+        self.query_one({"text": "#view", "training": "#pairs", "languages": "#languages"}[self.looked_at]).focus()
+        if before == "training":
+            self.training.leave()
+        if self.looked_at == "training":
+            self.training.enter(self.text.document)
+        elif self.looked_at == "languages":
+            self.show_languages()
         else:
-            self.running = False
-            self.wish()
+            self.text.wish()
         self.show_header()
         self.refresh_bindings()
 
     def action_leave(self) -> None:
         """End editing; from another view back to the text."""
-        view = self.query_one("#view", TokensView)
-        if view.editing:
-            view.edit(False)
-            self.show_words()
+        if self.view.editing:
+            self.view.edit(False)
+            self.show_text()
             self.refresh_bindings()
         elif self.looked_at != "text":
             self.action_view(self.looked_at)
@@ -209,128 +188,116 @@ class TokensScreen(AnsweringScreen):
         if not self.has_class("-side"):
             self.query_one("#pairs" if self.looked_at == "training" else "#view").focus()
 
-    def action_card(self, by: int) -> None:
-        self.query_one("#card", Page).scroll_lines(by)
-
-    def action_beside(self, by: int) -> None:
-        """The next token while the text itself is folded away."""
-        self.query_one("#view", TokensView).action_across(by)
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.refresh_bindings)
 
     def word_for(self, binding: Binding) -> str:
-        editing = self.query_one("#view", TokensView).editing
-        if editing or binding.id == "tokens.leave":  # letters are text now
-            return "end editing" if editing and binding.id == "tokens.leave" else ""
+        if self.view.editing or binding.id == "tokens.leave":  # letters are text now
+            return "end editing" if self.view.editing and binding.id == "tokens.leave" else ""
         training = self.looked_at == "training"
         words = {
-            "tokens.run": "pause" if self.running else "run",
             "tokens.training": "text" if training else "training",
             "tokens.languages": "text" if self.looked_at == "languages" else "languages",
             "tokens.next-tokenizer": "table" if training else "tokenizer",
             "tokens.open": "learn from" if training else "open",
             "tokens.side": "curves" if training else "token",
-            "tokens.special": "special as text" if self.special else "special tokens",
         }
-        return words.get(binding.id or "", binding.description)
+        return words.get(binding.id or "") or super().word_for(binding)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         where = self.looked_at
-        if action in TRAINING:
-            return where == "training"
         if action == "front":
-            return where == "training" or len(self.lanes) > 1
-        if action in TEXT or action == "special":
-            return where == "text"
-        if action == "compare":
-            return where != "training"
+            return where == "training" or len(self.text.lanes) > 1
         if action == "open":
             return where != "languages"
         if action == "side":
             return where != "languages" and (self.has_class("-narrow") or self.has_class("-tiny"))
-        if action in ("card", "beside"):
+        if action == "beside":
             return where == "text"
         if action == "cancel":
-            return self.encoding or self.learning
-        return True
+            return self.text.encoding or self.training.learning
+        if action == ROUTED and parameters[1] == "compare":
+            return where != "training"
+        return super().check_action(action, parameters)
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self.refresh_bindings)
+    # Keys that mean something in several views.
 
-    # The text.
+    def on_paste(self, event: events.Paste) -> None:
+        """A paste while something else has the focus."""
+        if self.looked_at == "text":
+            self.text.take_paste(event.text)
 
     def action_open(self) -> None:
         """A file to look at; in the training view, the text to learn from."""
-        from txlab.tui.screens.dialogs import AskValue, Choose
-
-        def read(path: str | None) -> None:
-            if path and path.strip():
-                self.query_one("#view", TokensView).edit(False)
-                self.look_at_text(path.strip(), None)
-
-        def learn(name: str | None) -> None:
-            if name == "a file or folder…":
-                question = AskValue("Learn from which text?", "a UTF-8 file, or a folder of them")
-                self.app.push_screen(question, lambda path: self.learn_from(path.strip()) if path else None)
-            elif name:
-                self.learn_from(THIS_TEXT if name == "the text on the screen" else name)
-
-        if self.looked_at != "training":
-            self.app.push_screen(AskValue("Open which file?", "any file; what is no text is shown by its bytes"), read)
-            return
-        now = self.bench.recipe.text
-        rows = [("python-docs", "the documentation of Python, 0.4 MB"), ("python-source", "its library, above 10 MB")]
-        rows += [("the text on the screen", ""), ("a file or folder…", "")]
-        self.app.push_screen(Choose("Learn from which text?", [(*row, row[0] == now) for row in rows]), learn)
+        if self.looked_at == "training":
+            self.training.ask_for_corpus()
+        else:
+            self.text.ask_for_file()
 
     def action_cancel(self) -> None:
-        self.stop_learning = self.learning
-        self.running = False
-        if self.cancel():
+        self.training.cancel()
+        if self.text.cancel():
             self.tell("cancelled; the text before it stays")
 
     def action_front(self, by: int) -> None:
-        """The cursor goes on in another tokenizer's tokens, at the same byte; in training, to another table."""
-        view = self.query_one("#view", TokensView)
+        """The cursor goes on in another tokenizer's tokens; in training, to another table."""
+        if self.looked_at != "training":
+            self.text.to_next_lane(by)
+        elif by > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    def action_beside(self, by: int) -> None:
+        """The next token while the text itself is folded away."""
+        self.view.action_across(by)
+
+    def action_why(self) -> None:
+        """The merges that made the token under the cursor, or why a pair is next."""
         if self.looked_at == "training":
-            self.focus_next() if by > 0 else self.focus_previous()
-        elif self.lanes:
-            byte = view.byte
-            view.front = (view.front + by) % len(self.lanes)
-            view.go(byte)
-            self.show_words()
+            try:
+                answer = self.training.why()
+            except LabError as error:
+                self.tell(str(error))
+            else:
+                ask_why(self.app, lambda: answer)
+            return
+        lane = self.view.lane
+        if lane is None or not len(lane):
+            self.tell("there is no token here yet to ask about")
+            return
+        tokenizer, token = lane.tokenizer, int(lane.ids[self.view.cursor])
+        ask_why(self.app, lambda: explained(tokenizer, token))
 
-    def action_borders(self) -> None:
-        view = self.query_one("#view", TokensView)
-        view.strokes = not view.with_strokes
-        view.go(view.byte)
 
-    def action_ids(self) -> None:
-        """The id of each token below it."""
-        view = self.query_one("#view", TokensView)
-        view.with_ids = not view.with_ids
-        view.go(view.byte)
+def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
+    """The engine's answer for a token; a sentence where nothing was merged."""
+    if isinstance(tokenizer, BytePairTokenizer):
+        return explain_token(tokenizer, token)
+    kind = visible(type(tokenizer).__name__.removesuffix("Tokenizer").lower())
+    return f"Token {token} of {kind}: it is in the vocabulary as it is, and nothing was merged (MATH K1)."
 
-    def action_special(self) -> None:
-        """Whether the text of a special token is that token; as long as nobody asks for it, it is plain text."""
-        named = {name for lane in self.lanes for name in specials_of(lane.tokenizer)}
-        self.special = not self.special
-        if self.special and not named:
-            self.tell("none of these tokenizers has special tokens; c puts one beside them that has")
-        self.wish()
-        self.show_header()
 
-    def action_go_to(self) -> None:
-        from txlab.tui.screens.dialogs import AskValue
+def header(document: TextDocument, special: bool, editing: bool, ascii: bool) -> Content:
+    """`sample   233 characters · 301 bytes · 33 words`, and what one may do with it."""
+    sizes = (
+        f"{count(document.characters)} characters · {count(len(document.data))} bytes · {count(document.words)} words"
+    )
+    parts = [Content.styled(visible(document.name, ascii), "bold"), Content(f"   {sizes}")]
+    if editing:
+        parts.append(Content.styled("   editing, esc ends it", "bold $accent"))
+    elif not document.editable:
+        parts.append(Content.styled(f"   view only, above {count(EDITABLE // 1000)} kB", "$accent"))
+    parts.append(Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet"))
+    return Content.assemble(*parts)
 
-        def place(text: str) -> tuple[str, int]:
-            kind, _, number = text.strip().rpartition(" ")
-            if not number.isdecimal() or kind not in ("", "byte", "token"):
-                raise LabError(f"{text!r} is no place; write a byte, as 1200, or a token, as token 300")
-            return kind or "byte", int(number)
 
-        def go(text: str | None) -> None:
-            if text:
-                view, (kind, number) = self.query_one("#view", TokensView), place(text)
-                view.to_token(number - 1) if kind == "token" else view.go(number)
-
-        check = lambda text: "" if not text.strip() else "{} {}".format(*place(text))  # noqa: E731
-        self.app.push_screen(AskValue("Go to", "a byte, as 1200, or a token, as token 300", check=check), go)
+def working(what: str, done: int, total: int, ascii: bool = False) -> Content:
+    """`encoding  ████░░  45 %   x cancels`."""
+    share = done / total if total else 0.0
+    return Content.assemble(
+        Content.styled(f"{visible(what, ascii)}  ", "bold"),
+        Content.styled(f"{bar(share, 20, ascii):<20}", "$accent"),
+        Content(f" {share:>4.0%}"),
+        Content.styled("   x cancels", "$quiet"),
+    )

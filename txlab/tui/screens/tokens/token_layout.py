@@ -1,125 +1,139 @@
-"""A text of any length as tokens of up to four tokenizers, laid out in lines that lie one below the other.
+"""Tokens as lines of cells: what is shown of each byte, and lines of several tokenizers one below the other.
 
-Notable: a text is cut into paragraphs (its lines, long ones cut further) by an index that is built once, in a worker;
-lines are made of a paragraph only when it is seen, so that the length of the text costs nothing. The lanes of several
+txlab/drawing/text.py makes text safe to read; here every byte must also be seen, so a space is a dot, every other kind
+of space and a variation selector its escape, a combining mark without its letter stands on a dotted circle, and bytes
+that are no UTF-8 are \\xNN. Nothing here joins with its neighbour in the terminal. Notable: the lanes of several
 tokenizers share their columns: a letter stands in the same column in each of them, and only the borders differ.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import cos, radians, sin
 
 import numpy as np
-from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.tokenizer import Tokenizer
-from txlab.tui.screens.tokens.signs import sign, units
+from txlab.drawing.palette import (
+    BLACK,
+    BLUE,
+    BRIGHT_CYAN,
+    BRIGHT_GREEN,
+    BRIGHT_MAGENTA,
+    BRIGHT_WHITE,
+    MAGENTA,
+    RGB,
+    Colours,
+    cube,
+    oklab_to_rgb,
+)
+from txlab.drawing.text import VARIATION_SELECTORS, escape, visible_character, width
+from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane
 
-PARAGRAPH = 1024  # bytes: at most so many are laid out to draw one line
-EDITABLE = 20_000  # bytes: beyond that a text is only looked at
-
-
-@dataclass(frozen=True, eq=False)
-class Document:
-    """A text: its bytes, where its paragraphs start, how many characters are before each, and how many words it has."""
-
-    name: str
-    data: bytes
-    starts: NDArray[np.int64]
-    characters_before: NDArray[np.int64]
-    characters: int = 0
-    words: int = 0
-
-    @property
-    def editable(self) -> bool:
-        return len(self.data) <= EDITABLE
-
-    def paragraph_of(self, byte: int) -> int:
-        return max(0, int(np.searchsorted(self.starts, byte, side="right")) - 1)
-
-    def bounds(self, paragraph: int) -> tuple[int, int]:
-        """First byte of a paragraph and the one after its last."""
-        end = int(self.starts[paragraph + 1]) if paragraph + 1 < len(self.starts) else len(self.data)
-        return int(self.starts[paragraph]), end
-
-    def characters_at(self, byte: int) -> int:
-        """How many characters begin before this byte."""
-        paragraph = self.paragraph_of(byte)
-        place, _ = self.bounds(paragraph)
-        count = int(self.characters_before[paragraph])
-        for character in self.data[place : byte + 4].decode(errors="surrogateescape"):  # 4: one that goes on behind it
-            if place >= byte:
-                break
-            place += len(character.encode(errors="surrogateescape"))
-            count += 1
-        return count
+SPACE, ASCII_SPACE = "·", "_"
+MOST_MARKS = 4  # combining marks that one letter carries; further ones stand for themselves
+MARKS = ("Mn", "Me", "Mc")
+SIGNS_OF_NOTHING = frozenset("·_◌")
 
 
-def index(data: bytes, name: str = "", words: int = 0) -> Document:
-    """Find the paragraphs of a text: its lines, and pieces of at most PARAGRAPH bytes of longer ones."""
-    array = np.frombuffer(data, dtype=np.uint8)
-    lines = np.concatenate([[0], np.flatnonzero(array == 10) + 1]).astype(np.int64)
-    lengths = np.diff(np.concatenate([lines, [len(data)]]))
-    starts = lines
-    if len(lengths) and int(lengths.max()) > PARAGRAPH:
-        pieces = np.maximum(1, -(-lengths // PARAGRAPH))
-        first = np.repeat(lines, pieces)
-        place = np.arange(len(first)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        starts = first + place * PARAGRAPH
-        for _ in range(3):  # not inside a character; three steps back lead out of any
-            inside = (place > 0) & (array[np.minimum(starts, len(data) - 1)] & 0xC0 == 0x80)
-            starts = starts - inside
-    begins = (array & 0xC0) != 0x80
-    try:
-        data.decode()
-    except UnicodeDecodeError:  # bytes that are no UTF-8 count as a character each
-        begins = character_starts(data)
-    before = np.zeros(len(data) + 1, dtype=np.int64)
-    np.cumsum(begins, out=before[1:])
-    return Document(name, data, starts, before[starts], int(before[-1]), words)
+@dataclass(frozen=True)
+class Unit:
+    """What belongs into the same cells: a letter with its marks, a sign, an escape. `start` and `size` are bytes."""
+
+    start: int
+    size: int
+    shown: str
+    width: int
 
 
-def character_starts(data: bytes) -> NDArray[np.bool_]:
-    """At which bytes a character begins, each byte that is no UTF-8 being one."""
-    found = np.zeros(len(data), dtype=bool)
-    points = np.frombuffer(data.decode(errors="surrogateescape").encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    stray = (points >= 0xDC80) & (points <= 0xDCFF)
-    sizes = np.where(
-        stray | (points < 0x80), 1, np.where(points < 0x800, 2, np.where(points < 0x10000, 3, 4))
-    )  # bytes of each
-    found[np.cumsum(sizes) - sizes] = True
-    return found
+def sign(character: str, ascii: bool = False) -> str:
+    r"""One character as it is shown in a token, alone.
+
+    >>> sign(" "), sign("\u00a0"), sign("\u0301"), sign("\x00"), sign("\u0378"), sign("é")
+    ('·', '\\xa0', '◌́', '␀', '\\u0378', 'é')
+    """
+    if character == " ":
+        return ASCII_SPACE if ascii else SPACE
+    if "!" <= character <= "~":
+        return character
+    category = unicodedata.category(character)
+    if category == "Zs" or character in VARIATION_SELECTORS:
+        return escape(character)
+    shown = visible_character(character, ascii)
+    if width(shown) == 0:  # it would lie on what is before it
+        return "◌" + shown if category in MARKS else escape(character)
+    return shown
 
 
-@dataclass(frozen=True, eq=False)
-class Lane:
-    """The tokens of a document by one tokenizer: `ids`, and the byte after the last of each (`stops`).
+@lru_cache(32768)
+def units(data: bytes, ascii: bool = False) -> tuple[Unit, ...]:
+    r"""The bytes of a token as what is shown of them, in order; together they are all of its bytes.
 
-    Some tokens stand for no byte of their own (the first hexadecimal digit of a spelled-out character); they stop
-    where they start, and are shown by their label together with the token after them."""
+    >>> [unit.shown for unit in units(b" caf\xc3\xa9\xe2\x82")]
+    ['·', 'c', 'a', 'f', 'é', '\\xe2', '\\x82']
+    """
+    found: list[Unit] = []
+    at = marks = 0
+    joins = False  # whether the unit before is a letter that a mark may be put on
+    for character in data.decode(errors="surrogateescape"):
+        if "\udc80" <= character <= "\udcff":
+            found.append(Unit(at, 1, f"\\x{ord(character) - 0xDC00:02x}", 4))
+            at, joins = at + 1, False
+            continue
+        size = len(character.encode())
+        raw = visible_character(character, ascii)
+        if joins and marks < MOST_MARKS and raw == character and width(raw) == 0:
+            before = found[-1]
+            joined = before.shown + character
+            if width(joined) == before.width:
+                found[-1] = Unit(before.start, before.size + size, joined, before.width)
+                at, marks = at + size, marks + 1
+                continue
+        shown = sign(character, ascii)
+        found.append(Unit(at, size, shown, width(shown)))
+        at, marks = at + size, 0
+        joins = shown == character and shown not in SIGNS_OF_NOTHING
+    return tuple(found)
 
-    name: str
-    tokenizer: Tokenizer
-    ids: NDArray[np.uint32]
-    stops: NDArray[np.int64]
-    special: frozenset[int] = field(default_factory=frozenset)
-    statistics: Any = None
 
-    def __len__(self) -> int:
-        return len(self.ids)
+def shown_bytes(data: bytes, ascii: bool = False) -> str:
+    """A whole token on one line."""
+    return "".join(unit.shown for unit in units(data, ascii))
 
-    def start(self, token: int) -> int:
-        return int(self.stops[token - 1]) if token > 0 else 0
 
-    def stop(self, token: int) -> int:
-        return int(self.stops[token])
+@dataclass(frozen=True)
+class Tint:
+    """How one token in a few looks: `fill` behind it, `ink` for its letters (None: the surface's own)."""
 
-    def at(self, byte: int) -> int:
-        """The token that has this byte; the last one for a byte beyond."""
-        return max(0, min(int(np.searchsorted(self.stops, byte, side="right")), len(self.ids) - 1))
+    fill: RGB | None
+    ink: RGB | None
+
+
+# Hues that the colour-blind tell apart by their lightness as well: every second tint is the lighter one.
+DARK_TINTS = [(0.27, 0.055, 250.0), (0.37, 0.06, 150.0), (0.29, 0.06, 330.0), (0.37, 0.055, 210.0)]
+LIGHT_TINTS = [(0.93, 0.04, 250.0), (0.86, 0.06, 150.0), (0.92, 0.045, 340.0), (0.86, 0.05, 215.0)]
+DARK_256, LIGHT_256 = ["001", "022", "101", "g07"], ["455", "454", "545", "g21"]
+DARK_16, LIGHT_16 = (BRIGHT_CYAN, BRIGHT_GREEN, BRIGHT_MAGENTA, BRIGHT_WHITE), (BLUE, MAGENTA, BLACK, (0, 170, 0))
+
+
+@cache
+def tints(colours: Colours = "truecolor", dark: bool = True) -> tuple[Tint, ...]:
+    """The tints that tokens take in turn, so that no neighbours have the same."""
+    if colours == "truecolor":
+        return tuple(Tint(polar(*each), None) for each in (DARK_TINTS if dark else LIGHT_TINTS))
+    if colours == "256":
+        return tuple(Tint(cube(digits), None) for digits in (DARK_256 if dark else LIGHT_256))
+    if colours == "16":
+        return tuple(Tint(None, ink) for ink in (DARK_16 if dark else LIGHT_16))
+    return (Tint(None, None),)
+
+
+def polar(lightness: float, chroma: float, hue: float) -> RGB:
+    """A colour by OKLab lightness, chroma and hue in degrees."""
+    return oklab_to_rgb(lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +150,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Row:
+class LayoutLine:
     """A line of text: its bytes, and for each lane the spans in it, from left to right."""
 
     start: int
@@ -156,7 +170,7 @@ class Glyph:
     begins: bool
 
 
-def glyphs_of(document: Document, lane: Lane, start: int, stop: int, ascii: bool) -> list[Glyph]:
+def glyphs_of(document: TextDocument, lane: TokenLane, start: int, stop: int, ascii: bool) -> list[Glyph]:
     """What a lane shows between two bytes."""
     found: list[Glyph] = []
     token = int(np.searchsorted(lane.stops, start, side="right"))
@@ -180,21 +194,21 @@ def glyphs_of(document: Document, lane: Lane, start: int, stop: int, ascii: bool
 
 
 def layout(
-    document: Document,
-    lanes: Sequence[Lane],
+    document: TextDocument,
+    lanes: Sequence[TokenLane],
     paragraph: int,
     cells: int,
     borders: bool = True,
     ids: bool = False,
     ascii: bool = False,
-) -> list[Row]:
+) -> list[LayoutLine]:
     """The lines of one paragraph in so many cells; `borders` leaves a cell before each token for its border, `ids` as
     many as the number of the token needs below it."""
     start, stop = document.bounds(paragraph)
     shown = [glyphs_of(document, lane, start, stop, ascii) for lane in lanes]
     atoms = sorted({glyph.start for glyphs in shown for glyph in glyphs})
     if not atoms:
-        return [Row(start, stop, tuple(() for _ in lanes))]
+        return [LayoutLine(start, stop, tuple(() for _ in lanes))]
     slots, widths, whole = [0] * len(atoms), [1] * len(atoms), [True] * len(atoms)
     breaks = [False] * len(atoms)  # where a line had better end: before a token of the first lane
     late: list[tuple[int, int, int]] = []  # what takes several atoms: first, one after the last, width
@@ -225,7 +239,7 @@ def layout(
         missing = size - sum(widths[atom:after]) - sum(slots[atom + 1 : after])
         if missing > 0:
             widths[after - 1] += missing
-    rows: list[Row] = []
+    rows: list[LayoutLine] = []
     first = 0
     while first < len(atoms):
         end = line_end(first, slots, widths, breaks, whole, cells)
@@ -237,7 +251,7 @@ def layout(
             column += widths[atom]
         begin = atoms[first] if first else start
         spans = tuple(spans_of(glyphs, atoms[first:end], columns, column, begin, byte, borders) for glyphs in shown)
-        rows.append(Row(begin, byte, spans))
+        rows.append(LayoutLine(begin, byte, spans))
         first = end
     return rows
 

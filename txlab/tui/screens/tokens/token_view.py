@@ -13,8 +13,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from txlab.tui.screens.tokens.layout import EDITABLE, Document, Lane
-from txlab.tui.screens.tokens.lines import TokenLines
+from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument, TokenLane
+from txlab.tui.screens.tokens.token_lines import TokenLines
 
 UNDO = 200
 BEGIN = ("tokens.edit", "tokens.new")  # the keys after which letters are text
@@ -53,7 +53,7 @@ class TokensView(TokenLines, can_focus=True):
         self.text = b""
         self.undone: list[tuple[bytes, int]] = []
 
-    def show(self, document: Document, lanes: Sequence[Lane], home: bool = False) -> None:
+    def show(self, document: TextDocument, lanes: Sequence[TokenLane], home: bool = False) -> None:
         """Show a text and its tokens; `home` starts at its first token."""
         byte = 0 if home else self.byte
         if home or self.caret is None:

@@ -14,8 +14,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from txlab.drawing.text import cut, fit
-from txlab.tui.screens.tokens.layout import Document, Lane, Row, Span, index, layout
-from txlab.tui.screens.tokens.signs import tints
+from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, index
+from txlab.tui.screens.tokens.token_layout import LayoutLine, Span, layout, tints
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
@@ -44,8 +44,8 @@ class TokenLines(Painted):
     def __init__(self, waiting: str = "", id: str | None = None) -> None:
         super().__init__(id=id)
         self.waiting = waiting
-        self.document: Document = index(b"")
-        self.lanes: tuple[Lane, ...] = ()
+        self.document: TextDocument = index(b"")
+        self.lanes: tuple[TokenLane, ...] = ()
         self.front = 0
         self.cursor = 0
         self.caret: int | None = None
@@ -54,13 +54,13 @@ class TokenLines(Painted):
         self.with_ids = False
         """Whether the id of each token stands below it."""
         self.top: Place = (0, 0)
-        self.known: OrderedDict[int, list[Row]] = OrderedDict()
+        self.known: OrderedDict[int, list[LayoutLine]] = OrderedDict()
         self.known_for: tuple[object, ...] = ()
-        self.page: tuple[tuple[object, ...], list[Row]] = ((), [])
+        self.page: tuple[tuple[object, ...], list[LayoutLine]] = ((), [])
         self.laid_out = 0
         """Paragraphs laid out since the beginning: what the promise to draw only what is seen is held against."""
 
-    def set_lanes(self, document: Document, lanes: Sequence[Lane]) -> None:
+    def set_lanes(self, document: TextDocument, lanes: Sequence[TokenLane]) -> None:
         """Another text, or other tokens of it; where one looks stays."""
         self.document, self.lanes = document, tuple(lanes)
         self.front = max(0, min(self.front, len(lanes) - 1))
@@ -72,7 +72,7 @@ class TokenLines(Painted):
         self.refresh()
 
     @property
-    def lane(self) -> Lane | None:
+    def lane(self) -> TokenLane | None:
         return self.lanes[self.front] if self.lanes else None
 
     @property
@@ -105,7 +105,7 @@ class TokenLines(Painted):
     def per_lane(self) -> int:
         return 2 if self.with_ids else 1
 
-    def rows(self, paragraph: int) -> list[Row]:
+    def rows(self, paragraph: int) -> list[LayoutLine]:
         """The lines of a paragraph, laid out when they are first asked for."""
         now = (self.cells, self.with_strokes, self.with_ids, self.ascii)
         if now != self.known_for:
@@ -120,7 +120,7 @@ class TokenLines(Painted):
                 self.known.popitem(last=False)
         return rows
 
-    def row(self, place: Place) -> Row:
+    def row(self, place: Place) -> LayoutLine:
         rows = self.rows(place[0])
         return rows[min(place[1], len(rows) - 1)]
 
@@ -149,7 +149,7 @@ class TokenLines(Painted):
             place = beyond
         return place
 
-    def seen(self) -> list[Row]:
+    def seen(self) -> list[LayoutLine]:
         """The lines of text on the screen, from the top."""
         key = (self.top, self.size, self.document, self.lanes, self.with_strokes, self.with_ids, self.editing)
         if self.page[0] != key:
@@ -177,12 +177,12 @@ class TokenLines(Painted):
             top = self.moved_by(place, 1 - lines)
         self.top = top
 
-    def column_of(self, row: Row, byte: int) -> int:
+    def column_of(self, row: LayoutLine, byte: int) -> int:
         """The column of a byte in the lane in front."""
         units = [unit for span in row.lanes[self.front] for unit in span.units]
         return max((column for start, column, _ in units if start <= byte), default=0)
 
-    def byte_at(self, row: Row, column: int, lane: int | None = None) -> int:
+    def byte_at(self, row: LayoutLine, column: int, lane: int | None = None) -> int:
         units = [unit for span in row.lanes[self.front if lane is None else lane] for unit in span.units]
         return max((start for start, place, _ in units if place <= column), default=row.start)
 
@@ -206,7 +206,7 @@ class TokenLines(Painted):
         strip = Strip(segments).adjust_cell_length(max(0, size - 1), surface)
         return Strip([*strip, self.bar(y)], size)
 
-    def gutter_of(self, row: Row, lane: int) -> list[Segment]:
+    def gutter_of(self, row: LayoutLine, lane: int) -> list[Segment]:
         cells = self.gutter_cells
         if not cells:
             return []
@@ -252,7 +252,7 @@ class TokenLines(Painted):
                 style = style + Style(bold=True, color=None if self.colours == "none" else same.color)
         return style
 
-    def drawn(self, row: Row, lane: int) -> list[Segment]:
+    def drawn(self, row: LayoutLine, lane: int) -> list[Segment]:
         """One line of one lane."""
         segments: list[Segment] = []
         column, surface, strokes = 0, self.surface, self.with_strokes
@@ -271,7 +271,7 @@ class TokenLines(Painted):
             segments.append(Segment(" ", surface + Style(reverse=True)))
         return segments
 
-    def ids_of(self, row: Row, lane: int) -> list[Segment]:
+    def ids_of(self, row: LayoutLine, lane: int) -> list[Segment]:
         """The line below: the id of each token that begins in this line."""
         segments: list[Segment] = []
         column = 0

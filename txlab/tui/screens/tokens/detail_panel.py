@@ -1,0 +1,201 @@
+"""What is said about the token under the cursor: its id, bytes and place, the tree of its merges, and the lanes."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+
+from txlab.drawing.formatting import count
+from txlab.drawing.text import visible
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.trees import MergeTree, merge_tree
+from txlab.tui.panel import Panel
+from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane
+from txlab.tui.screens.tokens.token_layout import shown_bytes, sign
+from txlab.tui.widgets.page import Page
+from txlab.tui.widgets.table import Column, Table
+
+BRANCHES = 160  # lines of a tree that are drawn
+NAMED = 4  # characters of a token that are named
+
+
+class DetailPanel(Panel):
+    """The card of a token, and under it the lanes with how many tokens each of them needs."""
+
+    KEYS: ClassVar = (
+        Binding("up,shift+up", "card(-1)", "tree up", id="tokens.card-up", key_display="shift+up", show=False),
+        Binding("down,shift+down", "card(1)", "tree down", id="tokens.card-down", key_display="shift+down", show=False),
+    )
+    DEFAULT_CSS = "DetailPanel { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.card = Page(id="card")
+        self.lanes = Table(id="lanes")
+        self.lanes.can_focus = False
+        self.active = True
+
+    def compose(self) -> ComposeResult:
+        yield self.card
+        yield Rule()
+        yield self.lanes
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.active
+
+    def action_card(self, by: int) -> None:
+        self.card.scroll_lines(by)
+
+    def show(self, document: TextDocument, lanes: Sequence[TokenLane], front: int, token: int, ascii: bool) -> None:
+        self.card.say(card(document, lanes[front], token, ascii), home=True)
+        columns = [Column("tokenizer", right=False), Column("tokens"), Column("B/token"), Column("/word")]
+        rows = [
+            [f"{place} {visible(lane.name, ascii)}", count(len(lane)), *per_token(document, lane)]
+            for place, lane in enumerate(lanes, 1)
+        ]
+        self.lanes.set_table(columns, rows, marked=[front] if len(lanes) > 1 else [])
+
+
+def ratio(value: float) -> str:
+    """Bytes a token, tokens a word: two decimals, "–" where there is none."""
+    return "–" if value != value else f"{value:.2f}"
+
+
+def per_token(document: TextDocument, lane: TokenLane) -> tuple[str, str]:
+    """Bytes per token, tokens per word."""
+    size, tokens, words = len(document.data), len(lane), document.words
+    return ratio(size / tokens if tokens else float("nan")), ratio(tokens / words if words else float("nan"))
+
+
+def spaced(data: bytes, most: int = 48) -> str:
+    """Bytes as hexadecimal numbers."""
+    return data[:most].hex(" ") + (" …" if len(data) > most else "")
+
+
+def reach(start: int, stop: int) -> str:
+    """`14 … 18`, `14`, or where a token without a byte stands."""
+    return f"{count(start)}" if stop - start <= 1 else f"{count(start)} … {count(stop - 1)}"
+
+
+def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Content:
+    """Everything about one token: its id, bytes, offsets, the merge that made it, and its tree."""
+    if not len(lane):
+        return Content.styled("The text is empty: press e to write, or paste one.", "$quiet")
+    ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
+    data = document.data[start:stop]
+    label = shown_bytes(data, ascii) if data else visible(lane.tokenizer.label(ident), ascii)
+    rows = [("id", count(ident)), ("token", f"{count(token + 1)} of {count(len(lane))}")]
+    rows.append(("bytes", spaced(data) if data else "none: half of a spelling"))
+    rows.append(("at byte", reach(start, stop)))
+    rows.append(("character", characters(document, start, stop)))
+    tree = tree_of(lane, ident)
+    if ident in lane.special:
+        rows.append(("special", "a token of its own"))
+    elif tree is not None and tree.rank is not None:
+        times = f", found {count(tree.count)} times" if tree.count is not None else ""
+        rows.append(("learnt as", f"merge {count(tree.rank)}{times}"))
+    parts = [Content.styled(label + "\n", "bold $accent")]
+    for name, value in rows:
+        parts += [Content.styled(f"{name:<10}", "$quiet"), Content(value + "\n")]
+    for line in (*cut_off(document.data, start, stop, ascii), *names_of(data)):
+        parts.append(Content.styled(line + "\n", "$quiet"))
+    if tree is not None and tree.left is not None:
+        parts.append(Content.styled("\nmerge tree   merge, times found\n", "$quiet"))
+        for branch, shown, note in tree_lines(tree, ascii):
+            parts += [Content.styled(branch, "$rule"), Content(shown), Content.styled(f"  {note}\n", "$quiet")]
+    return Content.assemble(*parts)
+
+
+def characters(document: TextDocument, start: int, stop: int) -> str:
+    """The characters that a token is made of; "inside" one where it is only a part of it."""
+    first, last = document.characters_at(start), document.characters_at(stop)
+    inside = document.data[start : start + 1] and document.data[start] & 0xC0 == 0x80
+    if inside:
+        return f"inside {count(max(0, first - 1))}"
+    return reach(first, max(first + 1, last))
+
+
+def names_of(data: bytes) -> Iterator[str]:
+    """The Unicode names of what is not plain: U+0301 combining acute accent."""
+    said = 0
+    for character in data.decode(errors="ignore"):
+        if "!" <= character <= "~" or character == " " or said >= NAMED:
+            continue
+        said += 1
+        known = {"\n": "line feed", "\t": "tab", "\r": "carriage return", "\0": "null"}
+        name = known.get(character) or unicodedata.name(character, "").lower()
+        if not name:
+            name = {"Cn": "unassigned", "Co": "private use", "Cc": "control"}.get(unicodedata.category(character), "")
+        yield f"U+{ord(character):04X} {name}"
+
+
+def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
+    """The characters of which a token has only a part, at its beginning or at its end."""
+    found: list[str] = []
+    for border in (start, stop):
+        first = border
+        while first > max(0, border - 3) and data[first : first + 1] and data[first] & 0xC0 == 0x80:
+            first -= 1
+        whole = data[first : first + 4].decode(errors="ignore")[:1]
+        size = len(whole.encode())
+        if first < border < first + size and data[first : first + size] == whole.encode():
+            said = f"part of {sign(whole, ascii)}  U+{ord(whole):04X} {unicodedata.name(whole, '').lower()}"
+            found += [said] if said not in found else []
+    return found
+
+
+def tree_of(lane: TokenLane, token: int) -> MergeTree | None:
+    """The merges that a token grew from; None where the tokenizer has none."""
+    if not isinstance(lane.tokenizer, BytePairTokenizer) or token in lane.special:
+        return None
+    return merge_tree(lane.tokenizer, token)
+
+
+def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> list[tuple[str, str, str]]:
+    """(branches, what the node stands for, its merge and how often it was found), from the root down.
+
+    Drawn with a stack of its own: a token of five hundred bytes may be a tree as deep.
+    """
+    tee, corner, wall = ("|- ", "`- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
+    lines: list[tuple[str, str, str]] = []
+    stack: list[tuple[MergeTree, str, str]] = [(tree, "", "")]
+    while stack:
+        node, before, below = stack.pop()
+        if len(lines) == most:
+            lines.append(("", "… and more below" if not ascii else "... and more below", ""))
+            break
+        times = f" {'x' if ascii else '×'}{count(node.count)}" if node.count is not None else ""
+        note = f"{count(node.rank)}{times}" if node.rank is not None else ""
+        lines.append((before, shown_bytes(node.data, ascii), note))
+        if node.left is not None and node.right is not None:
+            stack.append((node.right, below + corner, below + "   "))
+            stack.append((node.left, below + tee, below + wall))
+    return lines
+
+
+def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token: int, ascii: bool) -> Content:
+    """Two lines in place of the side: the token under the cursor, and the lanes with their tokens."""
+    if not lanes:
+        return Content("")
+    lane = lanes[front]
+    parts: list[Content] = []
+    if len(lane):
+        ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
+        data = document.data[start:stop]
+        parts = [
+            Content.styled(shown_bytes(data, ascii) or visible(lane.tokenizer.label(ident), ascii), "bold $accent"),
+            Content(f"  id {count(ident)}   {spaced(data, 12)}   byte {reach(start, stop)}"),
+            Content.styled(f"   token {count(token + 1)} of {count(len(lane))}", "$quiet"),
+        ]
+    parts.append(Content("\n"))
+    for place, each in enumerate(lanes):
+        words = f"{place + 1} {visible(each.name, ascii)}: {count(len(each))} tokens"
+        parts.append(Content.styled(words, "bold" if place == front else ""))
+        parts.append(Content.styled(f" {per_token(document, each)[0]} B/token   ", "$quiet"))
+    return Content.assemble(*parts)

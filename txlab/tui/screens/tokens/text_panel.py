@@ -1,0 +1,341 @@
+"""The text and its tokens by up to four tokenizers: which text, which tokenizers, and the thread that encodes.
+
+Notable: what is asked for while the thread is busy only changes what is wanted; the thread notices at its next part and
+begins again with the newest wish. What is on the screen stays until there is something to take its place, so a
+cancelled text leaves the one before. Lanes that did not change are kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.message import Message
+from textual.screen import Screen
+
+from txlab.drawing.formatting import count
+from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.errors import LabError
+from txlab.tui.latest_task import Lane as LatestTask
+from txlab.tui.panel import Panel
+from txlab.tui.screens.tokens.encoded_text import (
+    EDITABLE,
+    Progress,
+    Stopped,
+    TextDocument,
+    TokenizerChoice,
+    TokenLane,
+    document_of,
+    lane_of,
+    read_text,
+    specials_of,
+    tokenizer_of,
+)
+from txlab.tui.screens.tokens.token_view import TokensView
+
+LANES = 4
+TRAINED = TokenizerChoice("trained")
+SAMPLE = """The cat that chased the mice was tired; unbelievably tired.
+def half(x):\n\treturn x / 2      # 12345678 and 3.14159
+Straße, naïve, Привет, नमस्ते, 日本語; e\u0301 is é in two characters.
+An invisible no\u00a0break, a family 👩\u200d👧 of three characters, an end <|endoftext|>
+"""
+
+
+class TextPanel(Panel):
+    """The view of the tokens; what is on the screen is `document` and `lanes`."""
+
+    KEYS: ClassVar = (
+        Binding("e", "edit", "edit", id="tokens.edit"),
+        Binding("c", "compare", "compare", id="tokens.compare"),
+        Binding("a", "special", "special tokens", id="tokens.special"),
+        Binding("n", "new", "new", id="tokens.new"),
+        Binding("i", "ids", "ids", id="tokens.ids"),
+        Binding("b", "borders", "borders", id="tokens.borders", show=False),
+        Binding("g", "go_to", "go to", id="tokens.go-to", show=False),
+    )
+    DEFAULT_CSS = "TextPanel { width: 1fr; height: 1fr; }"
+
+    class Shown(Message):
+        """Another text, other tokens, or the cursor is on another token."""
+
+    def __init__(self, screen: Screen[None]) -> None:
+        super().__init__()
+        self.view = TokensView("learning a first encoding…", id="view")
+        self.encoder = LatestTask(screen, "encode", self.failed)
+        self.active = True  # it is the view that one sees
+        self.choices = [TRAINED]
+        self.special = False
+        self.source: tuple[str, bytes | str | None] | None = ("sample", SAMPLE)
+        """(name, text) that is wanted; None as text: the name is a path to be read."""
+        self.document: TextDocument | None = None
+        self.lanes: list[TokenLane] = []
+        self.shown: list[TokenizerChoice] = []
+        self.progress: tuple[str, int, int] = ("", 0, 1)
+        self.tokenizers: dict[TokenizerChoice, Tokenizer] = {}
+        self.trained: Tokenizer | None = None
+        self.corpus = ""
+        self.made: dict[TokenizerChoice, tuple[TextDocument, Tokenizer, bool, TokenLane]] = {}
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.active or action == "compare"
+
+    def word_for(self, binding: Binding) -> str:
+        return "special as text" if binding.id == "tokens.special" and self.special else binding.description
+
+    # What is wanted.
+
+    @property
+    def encoding(self) -> bool:
+        return not self.encoder.idle
+
+    def look_at_text(self, name: str, data: bytes | str | None) -> None:
+        """Another text: its bytes, what was pasted, or None where `name` is a path."""
+        self.source = (name, data)
+        self.wish()
+
+    def use_trained(self, tokenizer: Tokenizer, corpus: str) -> None:
+        """Another encoding was learnt; `wish` shows the text by it."""
+        if corpus is not self.corpus:
+            self.corpus = corpus
+            self.tokenizers = {
+                choice: known for choice, known in self.tokenizers.items() if choice.kind not in ("characters", "words")
+            }
+        self.trained = tokenizer
+
+    def wish(self) -> None:
+        """Something is wanted that is not on the screen yet: begin as soon as the tokenizers are there."""
+        if self.trained is not None or TRAINED not in self.choices:
+            self.encoder.want(self.encode, self.take)
+
+    def cancel(self) -> bool:
+        """Leave everything as it is on the screen; whether there was anything to cancel."""
+        if not self.encoding or self.document is None:
+            return False
+        self.source, self.choices = None, list(self.shown)
+        self.encoder.forget()
+        return True
+
+    # In the thread.
+
+    def encode(self, task: LatestTask) -> Any:
+        """The document, its lanes by their choices, and why others were refused; None when nobody waits any more."""
+        source, choices, special, document = self.source, list(self.choices), self.special, self.document
+
+        def progress(what: str) -> Progress:
+            def tell(done: int, total: int) -> None:
+                if task.late:
+                    raise Stopped
+                self.progress = (what, done, total)
+
+            return tell
+
+        try:
+            if source is not None:
+                name, data = source
+                if data is None:
+                    data = read_text(name, progress("reading"))
+                    name = Path(name).name
+                elif isinstance(data, str):  # terminals send what enter would, a carriage return
+                    data = data.replace("\r\n", "\n").replace("\r", "\n").encode(errors="replace")
+                document = document_of(name, data, progress("counting"))
+            assert document is not None
+            lanes: dict[TokenizerChoice, TokenLane] = {}
+            refused: dict[TokenizerChoice, str] = {}
+            for choice in choices:
+                try:
+                    lanes[choice] = self.lane(choice, document, special, progress(f"encoding, {choice.title}"))
+                except LabError as error:
+                    refused[choice] = str(error)
+            return document, lanes, refused
+        except Stopped:
+            return None
+
+    def lane(self, choice: TokenizerChoice, document: TextDocument, special: bool, progress: Progress) -> TokenLane:
+        """The tokens of one tokenizer, if nothing about them is known yet."""
+        tokenizer = self.trained if choice == TRAINED else self.tokenizers.get(choice)
+        if tokenizer is None:
+            progress(0, 1)
+            tokenizer = self.tokenizers[choice] = tokenizer_of(choice, self.corpus, self.trained)
+        special = special and bool(specials_of(tokenizer))
+        known = self.made.get(choice)
+        if known is not None and known[0] is document and known[1] is tokenizer and known[2] == special:
+            return known[3]
+        name = f"trained {count(tokenizer.vocabulary)}" if choice == TRAINED else choice.title
+        lane = lane_of(name, tokenizer, document, special, progress)
+        self.made[choice] = (document, tokenizer, special, lane)
+        return lane
+
+    # Back on the event loop.
+
+    def take(self, found: Any) -> None:
+        if found is None:
+            return
+        document, lanes, refused = found
+        fresh = document is not self.document
+        self.document, self.lanes, self.shown = document, list(lanes.values()), list(lanes)
+        self.choices, self.source = list(lanes), None
+        self.made = {choice: made for choice, made in self.made.items() if choice in lanes}
+        for choice, sentence in refused.items():
+            self.tokenizers.pop(choice, None)
+            self.tell(sentence, "error")
+        self.view.show(document, self.lanes, home=fresh and not self.view.editing)
+        self.post_message(self.Shown())
+
+    def failed(self, sentence: str) -> None:
+        """The text cannot be read: the one before stays."""
+        self.source = None
+        self.tell(sentence, "error")
+
+    # Typing and pasting.
+
+    @on(TokensView.Moved)
+    def moved(self, event: TokensView.Moved) -> None:
+        event.stop()
+        self.post_message(self.Shown())
+
+    @on(TokensView.Edited)
+    def edited(self, event: TokensView.Edited) -> None:
+        event.stop()
+        self.look_at_text("your text", self.view.text)
+
+    @on(TokensView.Pasted)
+    def pasted(self, event: TokensView.Pasted) -> None:
+        event.stop()
+        self.take_paste(event.text)
+
+    def take_paste(self, text: str) -> None:
+        """A paste is the new text; one that can be edited goes in at the caret instead (see TokensView)."""
+        self.view.edit(False)
+        self.look_at_text("pasted", text)
+
+    def action_edit(self) -> None:
+        if not self.view.edit(not self.view.editing):
+            self.tell(f"a text of more than {EDITABLE // 1000} kB can be looked at, not edited; n begins a new one")
+        self.view.focus()
+        self.post_message(self.Shown())
+        self.refresh_bindings()
+
+    def action_new(self) -> None:
+        """An empty text, to be written."""
+        view = self.view
+        view.text, view.undone = b"", []
+        view.caret = 0
+        view.focus()
+        self.refresh_bindings()
+        self.look_at_text("your text", b"")
+
+    def ask_for_file(self) -> None:
+        from txlab.tui.screens.dialogs import AskValue
+
+        def read(path: str | None) -> None:
+            if path and path.strip():
+                self.view.edit(False)
+                self.look_at_text(path.strip(), None)
+
+        self.app.push_screen(AskValue("Open which file?", "any file; what is no text is shown by its bytes"), read)
+
+    # How the tokens are shown.
+
+    def to_next_lane(self, by: int) -> None:
+        """The cursor goes on in another tokenizer's tokens, at the same byte."""
+        if self.lanes:
+            byte = self.view.byte
+            self.view.front = (self.view.front + by) % len(self.lanes)
+            self.view.go(byte)
+            self.post_message(self.Shown())
+
+    def action_borders(self) -> None:
+        self.view.strokes = not self.view.with_strokes
+        self.view.go(self.view.byte)
+
+    def action_ids(self) -> None:
+        """The id of each token below it."""
+        self.view.with_ids = not self.view.with_ids
+        self.view.go(self.view.byte)
+
+    def action_special(self) -> None:
+        """Whether the text of a special token is that token; as long as nobody asks for it, it is plain text."""
+        self.special = not self.special
+        if self.special and not any(specials_of(lane.tokenizer) for lane in self.lanes):
+            self.tell("none of these tokenizers has special tokens; c puts one beside them that has")
+        self.wish()
+
+    def action_go_to(self) -> None:
+        from txlab.tui.screens.dialogs import AskValue
+
+        def place(text: str) -> tuple[str, int]:
+            kind, _, number = text.strip().rpartition(" ")
+            if not number.isdecimal() or kind not in ("", "byte", "token"):
+                raise LabError(f"{text!r} is no place; write a byte, as 1200, or a token, as token 300")
+            return kind or "byte", int(number)
+
+        def check(text: str) -> str:
+            return "{} {}".format(*place(text)) if text.strip() else ""
+
+        def go(text: str | None) -> None:
+            if text:
+                kind, number = place(text)
+                self.view.to_token(number - 1) if kind == "token" else self.view.go(number)
+
+        self.app.push_screen(AskValue("Go to", "a byte, as 1200, or a token, as token 300", check=check), go)
+
+    # Choosing tokenizers.
+
+    def toggle(self, choice: TokenizerChoice) -> None:
+        """Put a tokenizer beside the others, or take it away; there is always one, and never more than four."""
+        if choice in self.choices:
+            if len(self.choices) == 1:
+                self.tell("the last tokenizer stays; choose another one first")
+                return
+            self.choices = [each for each in self.choices if each != choice]
+            self.tokenizers.pop(choice, None)
+        elif len(self.choices) >= LANES:
+            self.tell(f"{LANES} tokenizers at a time; take one away first")
+            return
+        else:
+            self.choices = [*self.choices, choice]
+        self.wish()
+
+    def action_compare(self) -> None:
+        """Choose a tokenizer; choosing one that is there takes it away."""
+
+        def find() -> None:
+            from txlab.experiments.tokenizer_store import saved_tokenizers
+
+            self.app.call_later(self.ask_which, saved_tokenizers())
+
+        self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
+
+    def ask_which(self, saved: list[str]) -> None:
+        from txlab.tui.screens.dialogs import AskValue, Choose
+
+        known = {
+            "trained here": (TRAINED, "the byte pair encoding on the bench (t)"),
+            "bytes": (TokenizerChoice("bytes"), "256 tokens, nothing learnt"),
+            "characters": (TokenizerChoice("characters"), "those of the text that is trained on"),
+            "words": (TokenizerChoice("words"), "those of the text that is trained on"),
+        }
+        known |= {name: (TokenizerChoice("saved", name), "saved") for name in saved if name not in known}
+        known |= {each.name: (each, "file") for each in self.choices if each.kind == "file"}
+        rows = [(name, about, choice in self.choices) for name, (choice, about) in known.items()]
+        other = "a file of others…"
+
+        def add_file(path: str | None) -> None:
+            if path and path.strip():
+                self.toggle(TokenizerChoice("file", path.strip()))
+
+        def chosen(name: str | None) -> None:
+            if name == other:
+                about = "tokenizer.json, *.tiktoken, a folder with vocab.json and merges.txt, or a file of ours"
+                self.app.push_screen(AskValue("Which tokenizer?", about), add_file)
+            elif name in known:
+                self.toggle(known[name][0])
+
+        self.app.push_screen(Choose("Beside each other, up to four", [*rows, (other, "a path", False)]), chosen)
