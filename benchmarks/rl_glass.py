@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.agent import make_agent
-from txlab.engine.rl.settings import RULES, Rule, Settings
+from txlab.engine.rl.rules import rule_names
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 
 TURNS, PLAIN_STEPS, GLASS_STEPS = 9, 20_000, 400_000
-SLOW: tuple[Rule, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes of the cliff need not end soon
+SLOW: tuple[str, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes of the cliff need not end soon
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -57,7 +58,7 @@ class Plain:
         self.state = s
 
 
-def speed(rule: Rule, world: str = "cliff", steps: int = 60_000) -> float:
+def speed(rule: str, world: str = "cliff", steps: int = 60_000) -> float:
     """Updates a CPU-second of a rule, once it has begun."""
     process = world_named(world).process
     agent = make_agent(process, Settings(rule=rule, alpha=0.001 if rule in SLOW else 0.3), 0)
@@ -86,7 +87,7 @@ def measure(turns: int = TURNS) -> dict[str, Any]:
         "ratio_bare": statistics.median(fast / naked for _, fast, naked in found),
         "last_at": statistics.median(seconds(lambda: [glass.last_at(s, 1) for s in range(36)]) / 36 for _ in range(9)),
         "one": statistics.median(seconds(lambda: [glass.run(1) for _ in range(200)]) / 200 for _ in range(9)),
-        "rules": {rule: speed(rule, "corridor" if rule.startswith("reinforce") else "cliff") for rule in RULES},
+        "rules": {rule: speed(rule, "corridor" if rule.startswith("reinforce") else "cliff") for rule in rule_names()},
     }
 
 

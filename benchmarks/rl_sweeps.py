@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.worlds import world_named
 
 STEPS, TURNS = 600, 3
-ONE_STEP: tuple[Rule, ...] = ("q-learning", "sarsa", "expected-sarsa", "double-q", "sarsa-lambda", "watkins-q-lambda")
-WHOLE: tuple[Rule, ...] = ("reinforce", "reinforce-baseline")
+ONE_STEP: tuple[str, ...] = ("q-learning", "sarsa", "expected-sarsa", "double-q", "sarsa-lambda", "watkins-q-lambda")
+WHOLE: tuple[str, ...] = ("reinforce", "reinforce-baseline")
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -34,7 +34,7 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - begin, found
 
 
-def speed(process: Process, rule: Rule, agents: int, arrays: Numpy | None = None) -> float:
+def speed(process: Process, rule: str, agents: int, arrays: Numpy | None = None) -> float:
     """Steps of agents a CPU-second, after the first fifty, which are all of long episodes."""
     told = Settings(rule=rule, alpha=0.5 if "lambda" not in rule else 0.1)
     found = []
@@ -47,7 +47,7 @@ def speed(process: Process, rule: Rule, agents: int, arrays: Numpy | None = None
     return statistics.median(found)
 
 
-def whole_speed(rule: Rule) -> float:
+def whole_speed(rule: str) -> float:
     """The same for rules that learn from whole episodes: the short corridor, 1024 agents, 20 episodes."""
     process, found = world_named("corridor").process, []
     told = Settings(rule=rule, alpha=1e-3)

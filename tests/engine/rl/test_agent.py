@@ -14,15 +14,15 @@ from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.environment import SampledProcess
 from txlab.engine.rl.maps.compiling import carried, compile_map
 from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rules import rule_named, rule_names
 from txlab.engine.rl.rules.reinforce import Reinforce
-from txlab.engine.rl.settings import RULES, Rule, Settings
-from txlab.engine.rl.sweeps.rules import RULES as SWEPT
-from txlab.engine.rl.sweeps.sweep import Sweep
+from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 
-ONE_STEP: tuple[Rule, ...] = ("sarsa", "expected-sarsa", "q-learning")
-WITH_TRACES: tuple[Rule, ...] = ("sarsa-lambda", "watkins-q-lambda")
+ONE_STEP: tuple[str, ...] = ("sarsa", "expected-sarsa", "q-learning")
+WITH_TRACES: tuple[str, ...] = ("sarsa-lambda", "watkins-q-lambda")
 
 
 def world(name: str, limit: int = 60) -> Process:
@@ -32,7 +32,7 @@ def world(name: str, limit: int = 60) -> Process:
 
 @pytest.mark.parametrize("name", ["cliff", "frozen-lake", "gambler"])
 @pytest.mark.parametrize("rule", [*ONE_STEP, *WITH_TRACES])
-def test_a_rule_lives_the_life_of_ten_plain_lines(rule: Rule, name: str) -> None:
+def test_a_rule_lives_the_life_of_ten_plain_lines(rule: str, name: str) -> None:
     """To the last bit: the same draws, the same actions, the same table; termination, truncation, traces, ties."""
     plain = Plain(world(name), seed=5, alpha=0.3, epsilon=0.2)
     plain.live(rule, 700, lam=0.8)
@@ -56,8 +56,8 @@ def test_replacing_traces_are_those_of_the_plain_lines() -> None:
     assert all(q[pair] == value for pair, value in plain.q.items())
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_one_at_a_time_and_all_at_once_are_one_life(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", rule_names())
+def test_one_at_a_time_and_all_at_once_are_one_life(rule: str) -> None:
     together, single = (make_agent(world("four-by-three"), Settings(rule=rule, alpha=0.2), 3) for _ in range(2))
     together.run(5000)
     for _ in range(5000):
@@ -67,8 +67,8 @@ def test_one_at_a_time_and_all_at_once_are_one_life(rule: Rule) -> None:
     assert together.state == single.state
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_learner_is_put_back_in_the_middle_of_an_episode(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", rule_names())
+def test_a_learner_is_put_back_in_the_middle_of_an_episode(rule: str) -> None:
     settings = Settings(rule=rule, alpha=0.2, policy="softmax")
     agent = make_agent(world("frozen-lake"), settings, 3)
     agent.run(1003)
@@ -88,8 +88,8 @@ def test_a_learner_is_put_back_in_the_middle_of_an_episode(rule: Rule) -> None:
     assert one == two or (one is None and two is None)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_what_an_update_tells_is_what_it_did(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", rule_names())
+def test_what_an_update_tells_is_what_it_did(rule: str) -> None:
     """The last update of every cell, at any time, ends with the number that stands in the table: bit for bit."""
     agent = make_agent(world("four-by-three"), Settings(rule=rule, alpha=0.2, traces="replacing"), 1)
     agent.run(3001)
@@ -114,7 +114,7 @@ def test_what_an_update_tells_is_what_it_did(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", ["q-learning", "sarsa", "expected-sarsa"])
-def test_the_terms_of_an_update_make_its_number(rule: Rule) -> None:
+def test_the_terms_of_an_update_make_its_number(rule: str) -> None:
     """Letters above numbers, and the numbers add up: Q ← Q + α [ r + γ V − Q ]."""
     agent = make_agent(world("cliff"), Settings(rule=rule, alpha=0.5), 4)
     for _ in range(300):
@@ -231,9 +231,9 @@ def test_expected_sarsa_without_exploring_is_q_learning() -> None:
     assert np.array_equal(one.v(), two.v())
 
 
-@pytest.mark.parametrize("rule", list(SWEPT))
+@pytest.mark.parametrize("rule", [name for name in rule_names() if rule_named(name).has_array_form])
 @pytest.mark.parametrize("policy", ["epsilon-greedy", "softmax"])
-def test_an_agent_of_a_sweep_lives_the_life_of_the_glass_box(rule: Rule, policy: str) -> None:
+def test_an_agent_of_a_sweep_lives_the_life_of_the_glass_box(rule: str, policy: str) -> None:
     settings = [
         Settings(rule=rule, policy=policy, alpha=a, epsilon=0.2, decay=0.99, temperature=0.5)  # type: ignore[arg-type]
         for a in (0.05, 0.3)
@@ -258,7 +258,7 @@ def test_an_agent_of_a_sweep_lives_the_life_of_the_glass_box(rule: Rule, policy:
 @pytest.mark.parametrize("baseline", [False, True])
 def test_the_step_of_reinforce_is_the_gradient_of_the_logarithm_of_its_policy(baseline: bool) -> None:
     """θ moves by α γᵗ (G − b) ∇ ln π(a|s), ∇ by automatic differentiation in double precision."""
-    rule: Rule = "reinforce-baseline" if baseline else "reinforce"
+    rule: str = "reinforce-baseline" if baseline else "reinforce"
     agent = make_agent(world("four-by-three", 8), Settings(rule=rule, alpha=0.1, beta=0.2, gamma=0.9), 2)
     assert isinstance(agent, Reinforce)
     while agent.episode < 5:
@@ -317,8 +317,8 @@ def test_wrong_numbers_are_refused_in_a_sentence() -> None:
     assert agent.settings == Settings()
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "value-iteration"])
-def test_an_environment_that_can_only_be_stepped_is_learnt_too(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [rule for rule in rule_names() if rule != "value-iteration"])
+def test_an_environment_that_can_only_be_stepped_is_learnt_too(rule: str) -> None:
     environment = SampledProcess(world("cliff", 200))
     agent: Agent = make_agent(environment, Settings(rule=rule, alpha=0.1), 1)
     agent.run(3000)

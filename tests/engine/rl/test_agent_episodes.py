@@ -10,13 +10,13 @@ import pytest
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.rules.one_step import OneStep
-from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 
-CONTROL: tuple[Rule, ...] = (
+CONTROL: tuple[str, ...] = (
     "sarsa", "expected-sarsa", "q-learning", "double-q", "n-step-sarsa", "dyna-q", "sarsa-lambda", "watkins-q-lambda",
 )  # fmt: skip
-TRACED: tuple[Rule, ...] = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
+TRACED: tuple[str, ...] = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
 
 
 def ends_where_it_began() -> Process:
@@ -31,7 +31,7 @@ def ends_unsaid() -> Process:
 
 @pytest.mark.parametrize("rule", [*CONTROL, "td-lambda"])
 @pytest.mark.parametrize("process", [ends_where_it_began(), ends_unsaid()])
-def test_nothing_follows_an_end_wherever_it_is(rule: Rule, process: Process) -> None:
+def test_nothing_follows_an_end_wherever_it_is(rule: str, process: Process) -> None:
     agent = make_agent(process, Settings(rule=rule, alpha=1.0, initial=100.0, lam=0.0), 0)
     agent.run(8)
     assert agent.v()[0] == 1.0
@@ -44,7 +44,7 @@ def test_nothing_follows_an_end_wherever_it_is(rule: Rule, process: Process) -> 
 @pytest.mark.parametrize("rule", ["sarsa", "expected-sarsa", "q-learning"])
 @pytest.mark.parametrize("name", ["gridworld-corners", "cliff"])
 @pytest.mark.parametrize("initial", [0.0, -30.0])
-def test_the_best_of_every_row_is_known_though_it_is_not_looked_for(rule: Rule, name: str, initial: float) -> None:
+def test_the_best_of_every_row_is_known_though_it_is_not_looked_for(rule: str, name: str, initial: float) -> None:
     """With α = 1 values are whole numbers, and equally good actions come and go: from above, and from below."""
     process = replace(world_named(name).process, limit=50)
     agent = make_agent(process, Settings(rule=rule, alpha=1.0, gamma=1.0, epsilon=0.4, initial=initial), 2)
@@ -61,7 +61,7 @@ def test_the_best_of_every_row_is_known_though_it_is_not_looked_for(rule: Rule, 
 
 
 @pytest.mark.parametrize("rule", TRACED)
-def test_a_new_episode_remembers_nothing_of_the_old(rule: Rule) -> None:
+def test_a_new_episode_remembers_nothing_of_the_old(rule: str) -> None:
     agent = make_agent(replace(world_named("frozen-lake").process, limit=20), Settings(rule=rule, lam=1.0), 1)
     begun = 0
     while begun < 20:
@@ -78,7 +78,7 @@ def test_a_new_episode_remembers_nothing_of_the_old(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", ["monte-carlo", "n-step-sarsa", "reinforce", "reinforce-baseline"])
-def test_who_learns_from_whole_episodes_begins_again_in_an_edited_world(rule: Rule) -> None:
+def test_who_learns_from_whole_episodes_begins_again_in_an_edited_world(rule: str) -> None:
     process = world_named("cliff").process
     agent = make_agent(process, Settings(rule=rule, alpha=0.01), 1)
     start = agent.state
@@ -102,7 +102,7 @@ def test_true_online_td_goes_on_in_an_edited_world_with_the_value_of_where_it_st
 
 
 @pytest.mark.parametrize("rule", [*CONTROL, "td-lambda"])
-def test_what_is_cut_off_still_counts_on_what_would_have_followed(rule: Rule) -> None:
+def test_what_is_cut_off_still_counts_on_what_would_have_followed(rule: str) -> None:
     """Two rooms, nothing ends, cut off after every step: with 10 everywhere δ is −1 + .5 · 10 − 10."""
     rooms = compiled(["go"], ["one", "two"], {(0, 0): [Outcome(1.0, 1, -1.0)], (1, 0): [Outcome(1.0, 0, -1.0)]}, 0)
     agent = make_agent(replace(rooms, limit=1), Settings(rule=rule, alpha=1.0, initial=10.0, gamma=0.5, planning=0), 0)

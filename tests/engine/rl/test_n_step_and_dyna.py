@@ -14,7 +14,7 @@ from txlab.engine.rl.maps.compiling import carried, compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.dyna_q import MEMORY
-from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps import OneByOne, sweep_in
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
@@ -31,7 +31,7 @@ def process_of(name: str, limit: int = 40) -> Process:
 @pytest.mark.parametrize(
     ("rule", "end", "other"), [("n-step-sarsa", {"n": 1}, "sarsa"), ("dyna-q", {"planning": 0}, "q-learning")]
 )
-def test_one_step_is_sarsa_and_no_memory_is_q_learning(name: str, rule: Rule, end: dict[str, int], other: Rule) -> None:
+def test_one_step_is_sarsa_and_no_memory_is_q_learning(name: str, rule: str, end: dict[str, int], other: str) -> None:
     one = make_agent(process_of(name), Settings(rule=rule, alpha=0.3, epsilon=0.2, **end), 5)  # type: ignore[arg-type]
     two = make_agent(process_of(name), Settings(rule=other, alpha=0.3, epsilon=0.2), 5)
     for each in (one, two):
@@ -140,7 +140,7 @@ def test_in_an_edited_world_what_is_remembered_is_believed_until_it_is_tried() -
 
 
 @pytest.mark.parametrize("rule", ["n-step-sarsa", "dyna-q"])
-def test_many_of_them_are_glass_boxes_one_by_one(rule: Rule) -> None:
+def test_many_of_them_are_glass_boxes_one_by_one(rule: str) -> None:
     world = replace(world_named("cliff"), process=process_of("cliff"))
     sweep = sweep_in(world, [Settings(rule=rule, alpha=0.3), Settings(rule="sarsa", alpha=0.3)], [7, 8])
     assert isinstance(sweep, OneByOne)

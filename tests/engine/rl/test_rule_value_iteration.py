@@ -8,13 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_processes import random_process
 
+from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.dynamic_programming import backup_of, settled, sweep, sweeps
 from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.value_iteration import ValueIteration
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.tabular.match import Match
+
+
+def planner(process: Process, settings: Settings, seed: int) -> ValueIteration:
+    found = make_agent(process, settings, seed)
+    assert isinstance(found, ValueIteration)
+    return found
+
 
 PLAN = Settings(rule="value-iteration")
 
@@ -23,7 +32,7 @@ PLAN = Settings(rule="value-iteration")
 @given(st.integers(0, 2**32 - 1))
 def test_as_many_updates_as_there_are_states_are_a_sweep_in_place_bit_for_bit(seed: int) -> None:
     process = random_process(seed)
-    agent = ValueIteration(process, PLAN, 1)
+    agent = planner(process, PLAN, 1)
     v = np.zeros(process.size)
     for _ in range(3):
         agent.run(int((~process.terminal).sum()))
@@ -33,7 +42,7 @@ def test_as_many_updates_as_there_are_states_are_a_sweep_in_place_bit_for_bit(se
 
 def test_it_comes_to_the_best_values_and_stays() -> None:
     process = world_named("cliff").process
-    agent = ValueIteration(process, PLAN, 1)
+    agent = planner(process, PLAN, 1)
     agent.run(40 * process.size)
     np.testing.assert_allclose(agent.v(), settled(sweeps(process, 1.0)).v)
     assert agent.v()[process.start.argmax()] == -13
@@ -46,7 +55,7 @@ def test_it_comes_to_the_best_values_and_stays() -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
 def test_what_an_update_says_is_what_the_loop_used(seed: int, updates: int) -> None:
     process = random_process(seed)
-    agent = ValueIteration(process, PLAN, 1)
+    agent = planner(process, PLAN, 1)
     agent.run(updates - 1)
     v, q = agent.v(), agent.q()
     agent.run(1)
@@ -68,7 +77,7 @@ def test_what_an_update_says_is_what_the_loop_used(seed: int, updates: int) -> N
 
 def test_gamma_may_be_turned_and_each_update_knows_its_own() -> None:
     process = world_named("four-by-three").process
-    agent = ValueIteration(process, PLAN, 1)
+    agent = planner(process, PLAN, 1)
     agent.run(30)
     agent.set(gamma=0.5)
     agent.run(1)
@@ -82,8 +91,8 @@ def test_gamma_may_be_turned_and_each_update_knows_its_own() -> None:
 def test_values_that_would_grow_without_end_are_refused() -> None:
     process = world_named("gridworld").process
     with pytest.raises(LabError, match="for ever"):
-        ValueIteration(process, replace(PLAN, gamma=1.0), 1)
-    agent = ValueIteration(process, PLAN, 1)
+        planner(process, replace(PLAN, gamma=1.0), 1)
+    agent = planner(process, PLAN, 1)
     with pytest.raises(LabError, match="for ever"):
         agent.set(gamma=1.0)
     agent.run(50)
@@ -108,7 +117,7 @@ def test_in_a_match_it_stands_beside_a_learner_and_goes_on_in_an_edited_world() 
 
 def test_put_back_it_goes_on_bit_for_bit() -> None:
     process = world_named("frozen-lake").process
-    whole, half = ValueIteration(process, PLAN, 1), ValueIteration(process, PLAN, 1)
+    whole, half = planner(process, PLAN, 1), planner(process, PLAN, 1)
     whole.run(100)
     half.load(whole.state_dict())
     whole.run(77), half.run(77)

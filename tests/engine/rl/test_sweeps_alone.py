@@ -10,14 +10,14 @@ import pytest
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.settings import PolicyName, Rule, Settings
+from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.worlds import world_named
 
-ONE_STEP: list[Rule] = ["q-learning", "sarsa", "expected-sarsa", "double-q"]
-TRACED: list[Rule] = ["sarsa-lambda", "watkins-q-lambda"]
-WHOLE: list[Rule] = ["monte-carlo", "reinforce", "reinforce-baseline"]
+ONE_STEP: list[str] = ["q-learning", "sarsa", "expected-sarsa", "double-q"]
+TRACED: list[str] = ["sarsa-lambda", "watkins-q-lambda"]
+WHOLE: list[str] = ["monte-carlo", "reinforce", "reinforce-baseline"]
 
 
 def worlds() -> dict[str, Process]:
@@ -42,7 +42,7 @@ def ends_where_it_began() -> Process:
 WORLDS = worlds()
 
 
-def settings(rule: Rule, policy: PolicyName) -> list[Settings]:
+def settings(rule: str, policy: PolicyName) -> list[Settings]:
     """Agents that differ in every number."""
     first = Settings(rule=rule, policy=policy, alpha=0.5, lam=0.7)
     return [
@@ -73,7 +73,7 @@ def assert_alone(process: Process, told: list[Settings], exact: bool) -> None:
 
 @pytest.mark.parametrize("rule", ONE_STEP)
 @pytest.mark.parametrize("name", WORLDS)
-def test_agent_m_is_number_for_number_the_glass_box_of_its_seed(rule: Rule, name: str) -> None:
+def test_agent_m_is_number_for_number_the_glass_box_of_its_seed(rule: str, name: str) -> None:
     # Normal rewards go through log and cos, whose last bit numpy may round otherwise in a longer array.
     assert_alone(WORLDS[name], settings(rule, "epsilon-greedy"), exact=name != "bias")
 
@@ -81,20 +81,20 @@ def test_agent_m_is_number_for_number_the_glass_box_of_its_seed(rule: Rule, name
 @pytest.mark.parametrize("rule", TRACED)
 @pytest.mark.parametrize("traces", ["accumulating", "replacing"])
 @pytest.mark.parametrize("name", ["cliff", "cut", "round"])
-def test_agents_with_traces_are_too(rule: Rule, traces: str, name: str) -> None:
+def test_agents_with_traces_are_too(rule: str, traces: str, name: str) -> None:
     told = [replace(each, traces=traces, alpha=each.alpha / 2) for each in settings(rule, "epsilon-greedy")]
     assert_alone(WORLDS[name], told, exact=True)
 
 
 @pytest.mark.parametrize("policy", ["softmax", "greedy"])
 @pytest.mark.parametrize("rule", ["q-learning", "sarsa", "expected-sarsa"])
-def test_other_policies_are_too(rule: Rule, policy: PolicyName) -> None:
+def test_other_policies_are_too(rule: str, policy: PolicyName) -> None:
     assert_alone(WORLDS["lake"], settings(rule, policy), exact=policy == "greedy")
 
 
 @pytest.mark.parametrize("rule", WHOLE)
 @pytest.mark.parametrize("name", ["corridor", "frozen-lake", "cliff"])
-def test_rules_of_whole_episodes_are_too(rule: Rule, name: str) -> None:
+def test_rules_of_whole_episodes_are_too(rule: str, name: str) -> None:
     process, exact = replace(world_named(name).process, limit=60), rule == "monte-carlo"
     first = Settings(rule=rule, alpha=0.01, epsilon=0.3, beta=0.05)
     told, seeds = [first, replace(first, alpha=0.02, gamma=0.9, initial=0.5, decay=0.8)], [5, 6]
@@ -152,7 +152,7 @@ def reinforce_alone(process: Process, told: Settings, seed: int, episodes: int) 
 
 @pytest.mark.parametrize("rule", ["reinforce", "reinforce-baseline"])
 @pytest.mark.parametrize("name", ["corridor", "windy"])
-def test_reinforce_is_the_box_of_the_book(rule: Rule, name: str) -> None:
+def test_reinforce_is_the_box_of_the_book(rule: str, name: str) -> None:
     process = replace(world_named(name).process, limit=50)
     first = Settings(rule=rule, alpha=0.01, beta=0.05, gamma=0.9)
     told, seeds = [first, replace(first, alpha=0.2, initial=0.5)], [5, 6]
@@ -201,7 +201,7 @@ def test_monte_carlo_moves_every_visit_towards_its_return() -> None:
 
 
 @pytest.mark.parametrize("rule", [*ONE_STEP, *TRACED, *WHOLE])
-def test_torch_on_a_cpu_gives_the_numbers_of_numpy(rule: Rule) -> None:
+def test_torch_on_a_cpu_gives_the_numbers_of_numpy(rule: str) -> None:
     from txlab.engine.rl.sweeps.on_torch import Torch
 
     for process in (WORLDS["cut"], WORLDS["lake"], WORLDS["bias"]):

@@ -15,15 +15,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Explanation
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.draws import Draws, uniforms
 from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
-from txlab.engine.rl.policies import exploring, probabilities, soft, tied
+from txlab.engine.rl.policies import Exploration, exploring, probabilities, soft, tied
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.settings import TITLES, Rule, Settings, checked
+from txlab.engine.rl.rules import Rule, rule_named
+from txlab.engine.rl.settings import Settings, checked
 from txlab.engine.rl.transition_table import ENDED, SteppedTransitions, Transition, TransitionTable, process_shell
-from txlab.engine.rl.update import StepContext, Term, Update
+from txlab.engine.rl.update import StepContext, Term, Update, number
 from txlab.errors import LabError, nearest
 
 NEVER = 1 << 62
@@ -40,11 +41,11 @@ class Agent:
     returns, lengths   what finished episodes earned (not discounted) and took; `ends`: .updates when each was over
     """
 
-    rule: ClassVar[Rule]
+    rule: Rule
     tables: ClassVar[tuple[str, ...]] = ("rows",)
 
-    def __init__(self, process: Process | Environment, settings: Settings, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
+        self.rule, self.seed = rule, seed
         self.settings = checked(settings)
         self.updates = 0
         self.returns: list[float] = []
@@ -91,7 +92,7 @@ class Agent:
         return max(self.began + self.world.limit - 1, self.updates) if self.world.limit else NEVER
 
     def loop(self, draws: Draws, steps: int) -> None:
-        raise NotImplementedError(f"the rule {self.rule} has no loop")
+        raise NotImplementedError(f"the rule {self.rule.name} has no loop")
 
     def end_episode(self, t: int, total: float, u: float) -> int:
         """The episode is over with step t: note what it earned; the state in which the next one begins."""
@@ -101,11 +102,16 @@ class Agent:
         self.began = t + 1
         return self.world.begin(u)
 
+    @property
+    def exploration(self) -> Exploration:
+        """How the present episode explores."""
+        return exploring(self.settings, len(self.returns))
+
     def choose(self, row: Row, u0: float, u1: float) -> int:
         """An action of the policy of the present episode; the loops write this out."""
-        epsilon, temperature = exploring(self.settings, len(self.returns))
+        epsilon, temperature, softly = self.exploration
         if u0 < epsilon:
-            return soft(row, temperature, u1) if self.settings.policy == "softmax" else int(u1 * len(row))
+            return soft(row, temperature, u1) if softly else int(u1 * len(row))
         return tied(row, u1)
 
     # What anybody may do
@@ -173,7 +179,7 @@ class Agent:
         return None if record is None else self.explain_update(state, k, record)
 
     def explain_update(self, state: int, k: int, record: Any) -> Update:
-        raise NotImplementedError(f"the rule {self.rule} does not tell")
+        raise NotImplementedError(f"the rule {self.rule.name} does not tell")
 
     def context(self, t: int) -> StepContext:
         """What held at step t."""
@@ -186,19 +192,34 @@ class Agent:
         context: StepContext,
         pair: tuple[int, int],
         transition: Transition,
-        *,
-        before: float,
-        after: float,
-        delta: float,
+        numbers: tuple[float, float, float],
         terms: Sequence[Term],
-        explanation: Explanation,
+        operands: list[Operand],
+        steps: list[Step],
+        *,
         ahead: int = -1,
         trace: dict[int, float] | None = None,
+        labels: Sequence[str] = (),
+        asked: int | None = None,
+        question: str = "",
     ) -> Update:
-        """What a loop's record of a step comes to, for all rules that make one: `pair` is (s, k) and what happened
-        there, `ahead` the k of a′ in the next state; the rest is the rule's own."""
-        (s, k), (reward, then, end) = pair, transition
-        actions = self.world.actions
+        """An update as it is told, from what a loop has kept of it; how the action was chosen comes first.
+
+        pair (s, k) and the transition from there; numbers: before, δ, after; `ahead` is the k of a′ in the next state.
+        `labels` are the names of the numbers in a row among the operands, `asked` the one that is pointed at.
+        """
+        (s, k), (reward, then, end), (before, delta, after) = pair, transition, numbers
+        actions, rule = self.world.actions, self.rule
+        if not question:
+            where = context.state(s) if k < 0 else f"{context.action(s, k)} in {context.state(s)}"
+            question = f"why {number(after)} {'in' if k < 0 else 'for'} {where}?"
+        if asked is None and 0 <= ahead < len(labels):
+            asked = ahead
+        chosen = Step("chosen", context.settings.policy, 1.0 if context.explored else 0.0, context.how())
+        source = f"{rule.title}: {rule.source}"
+        explanation = Explanation(
+            question, rule.equation, rule.math, source, operands, [chosen, *steps], after, list(labels), asked
+        )
         return Update(
             number=context.t + 1,
             episode=context.episode,
@@ -219,8 +240,8 @@ class Agent:
 
     def set(self, **changes: Any) -> None:
         """Turn numbers while it learns; LabError for what cannot be, or cannot be turned."""
-        if "rule" in changes and changes["rule"] != self.rule:
-            raise LabError(f"the tables of {TITLES[self.rule]} mean nothing to another rule: begin a new learner")
+        if "rule" in changes and changes["rule"] != self.rule.name:
+            raise LabError(f"the tables of {self.rule.title} mean nothing to another rule: begin a new learner")
         for name in changes:
             if not hasattr(self.settings, name):
                 names = list(Settings.__dataclass_fields__)
@@ -369,10 +390,5 @@ class Agent:
 
 def make_agent(process: Process | Environment, settings: Settings, seed: int = 0) -> Agent:
     """A learner of `settings.rule` in this world, or in an environment that can only be stepped."""
-    from txlab.engine.rl.rules.all import AGENTS
-
-    if settings.rule not in AGENTS:
-        raise LabError(f"no rule is called {settings.rule!r}{nearest(settings.rule, AGENTS)}")
-    if settings.rule == "value-iteration" and not isinstance(process, Process):
-        raise LabError(f"value iteration must be told how a world works, and {process.name} can only be stepped")
-    return AGENTS[settings.rule](process, settings, seed)
+    rule = rule_named(settings.rule)
+    return rule.agent(rule, process, settings, seed)

@@ -7,6 +7,7 @@ allowed action, the best included, and the chance that decides is given, never d
 from __future__ import annotations
 
 from math import exp
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,7 @@ def weights(row: list[float], temperature: float) -> list[float]:
     """softmax: exp(qₖ/T) / Σ exp(qⱼ/T); the largest is subtracted first, it cancels."""
     best = max(row)
     raw = [exp((value - best) / temperature) for value in row]
-    total = 0.0
-    for one in raw:
-        total += one
+    total = added(raw)
     return [one / total for one in raw]
 
 
@@ -40,17 +39,35 @@ def soft(row: list[float], temperature: float, u: float) -> int:
     return len(row) - 1
 
 
-def exploring(settings: Settings, episode: int) -> tuple[float, float]:
-    """(chance that the choice is not simply the greedy one, temperature) of an episode: its value · decayⁿ, at least
-    the floor. A softmax policy never simply takes the best."""
+class Exploration(NamedTuple):
+    """How an episode explores: the chance that a choice is not simply the greedy one; τ; whether it is a softmax.
+
+    A softmax policy never simply takes the best: its `epsilon` is 1.
+    """
+
+    epsilon: float
+    temperature: float
+    softly: bool
+
+
+def exploring(settings: Settings, episode: int) -> Exploration:
+    """ε, or τ, of an episode: its value · decayⁿ, at least the floor."""
     fade = settings.decay**episode if settings.decay != 1.0 else 1.0
     match settings.policy:
         case "greedy" | "exploring-starts":
-            return 0.0, 1.0
+            return Exploration(0.0, 1.0, False)
         case "softmax":
-            return 1.0, max(settings.floor, settings.temperature * fade, 1e-9)
+            return Exploration(1.0, max(settings.floor, settings.temperature * fade, 1e-9), True)
         case _:
-            return max(settings.floor, settings.epsilon * fade), 1.0
+            return Exploration(max(settings.floor, settings.epsilon * fade), 1.0, False)
+
+
+def added(row: list[float]) -> float:
+    """The sum from the first on; Python's own `sum` compensates rounding from 3.12 on, and would be another number."""
+    total = 0.0
+    for value in row:
+        total += value
+    return total
 
 
 def probabilities(q: np.ndarray, settings: Settings, episode: int) -> np.ndarray:
@@ -59,8 +76,8 @@ def probabilities(q: np.ndarray, settings: Settings, episode: int) -> np.ndarray
     filled = np.where(allowed, q, -np.inf)
     some = allowed.any(axis=1, keepdims=True)
     best = np.where(some, filled.max(axis=1, keepdims=True, initial=-np.inf), 0.0)
-    epsilon, temperature = exploring(settings, episode)
-    if settings.policy == "softmax":
+    epsilon, temperature, softly = exploring(settings, episode)
+    if softly:
         raw = np.where(allowed, np.exp((filled - best) / temperature), 0.0)
         found: np.ndarray = raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-300)
         return found

@@ -9,43 +9,11 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Literal, get_args
 
+from txlab.engine.rl.rules import rule_named
 from txlab.errors import LabError, nearest
-
-Rule = Literal[
-    "sarsa",
-    "expected-sarsa",
-    "q-learning",
-    "double-q",
-    "n-step-sarsa",
-    "dyna-q",
-    "sarsa-lambda",
-    "watkins-q-lambda",
-    "monte-carlo",
-    "reinforce",
-    "reinforce-baseline",
-    "td-lambda",
-    "value-iteration",
-]
-RULES: tuple[Rule, ...] = get_args(Rule)
 
 PolicyName = Literal["epsilon-greedy", "softmax", "greedy", "exploring-starts"]
 Traces = Literal["accumulating", "replacing", "true-online"]
-
-TITLES: dict[Rule, str] = {
-    "sarsa": "SARSA",
-    "expected-sarsa": "Expected SARSA",
-    "q-learning": "Q-learning",
-    "double-q": "double Q-learning",
-    "n-step-sarsa": "n-step SARSA",
-    "dyna-q": "Dyna-Q",
-    "sarsa-lambda": "SARSA(λ)",
-    "watkins-q-lambda": "Watkins' Q(λ)",
-    "monte-carlo": "Monte Carlo",
-    "reinforce": "REINFORCE",
-    "reinforce-baseline": "REINFORCE with a baseline",
-    "td-lambda": "TD(λ)",
-    "value-iteration": "value iteration",
-}
 
 
 @dataclass(frozen=True)
@@ -65,7 +33,7 @@ class Settings:
     initial       what every Q(s, a), and V(s), is before anything is learned
     """
 
-    rule: Rule = "q-learning"
+    rule: str = "q-learning"
     alpha: float = 0.5
     beta: float = 0.1
     gamma: float | None = None
@@ -79,19 +47,6 @@ class Settings:
     decay: float = 1.0
     floor: float = 0.0
     initial: float = 0.0
-
-
-def numbers(rule: str, policy: str = "epsilon-greedy") -> tuple[str, ...]:
-    """Which of a learner's numbers mean something to this rule with this policy, γ aside."""
-    if rule == "value-iteration":
-        return ()
-    found = ["alpha"]
-    if rule == "reinforce-baseline":
-        found.append("beta")
-    if rule not in ("reinforce", "reinforce-baseline", "td-lambda"):
-        found += {"softmax": ["temperature"], "greedy": [], "exploring-starts": []}.get(policy, ["epsilon"])
-    found += {"n-step-sarsa": ["n"], "dyna-q": ["planning"]}.get(rule, ["lam"] if "lambda" in rule else [])
-    return tuple(found)
 
 
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -126,12 +81,13 @@ def checked(settings: Settings) -> Settings:
             if value != int(value):
                 raise LabError(f"{name} must be a whole number; it is {value}")
             settings = replace(settings, **{name: int(value)})  # type: ignore[arg-type]
-    for name, names in (("rule", RULES), ("policy", get_args(PolicyName)), ("traces", get_args(Traces))):
+    for name, names in (("policy", get_args(PolicyName)), ("traces", get_args(Traces))):
         value = getattr(settings, name)
         if value not in names:
             raise LabError(f"{name} is {value!r}{nearest(str(value), names)}; allowed are {', '.join(names)}")
-    if settings.policy == "exploring-starts" and settings.rule != "monte-carlo":
-        raise LabError(f"exploring-starts belongs to monte-carlo; {settings.rule} has another policy")
-    if settings.traces == "true-online" and settings.rule in ("sarsa-lambda", "watkins-q-lambda"):
-        raise LabError(f"true-online traces belong to td-lambda; {settings.rule} has accumulating or replacing ones")
+    rule = rule_named(settings.rule)
+    if settings.policy == "exploring-starts" and not rule.exploring_starts:
+        raise LabError(f"exploring-starts belongs to monte-carlo; {rule.name} has another policy")
+    if settings.traces == "true-online" and rule.traces and "true-online" not in rule.traces:
+        raise LabError(f"true-online traces belong to td-lambda; {rule.name} has {' or '.join(rule.traces)} ones")
     return settings

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.settings import Settings
@@ -132,19 +132,3 @@ class StepContext:
         if end == ENDED:
             return f"{self.state(s)} ends the episode: nothing follows it, so it counts as 0"
         return f"s′ = {self.state(s)}"
-
-    def explanation(
-        self,
-        question: str,
-        equation: str,
-        math: str,
-        source: str,
-        operands: list[Operand],
-        steps: list[Step],
-        result: float,
-        labels: Sequence[str] = (),
-        asked: int | None = None,
-    ) -> Explanation:
-        """An Explanation in which how the action was chosen comes first among the steps."""
-        chosen = Step("chosen", self.settings.policy, 1.0 if self.explored else 0.0, self.how())
-        return Explanation(question, equation, math, source, operands, [chosen, *steps], result, list(labels), asked)

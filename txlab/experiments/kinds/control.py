@@ -19,10 +19,9 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.dynamic_programming import likely_path
-from txlab.engine.rl.settings import TITLES, PolicyName, Rule, Settings, checked, numbers
-from txlab.engine.rl.sweeps import sweep_in
-from txlab.engine.rl.sweeps.greedy import policies
-from txlab.engine.rl.sweeps.rules import prefers
+from txlab.engine.rl.rules import rule_named
+from txlab.engine.rl.settings import PolicyName, Settings, checked
+from txlab.engine.rl.sweeps import policies, sweep_in
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
@@ -32,14 +31,18 @@ from txlab.experiments.tabular.kind import TabularExperiment, TabularKind, world
 from txlab.experiments.tabular.world import WorldSection, limited, world_of
 
 
-def steers(rule: Rule) -> Rule:
-    """All rules but those that choose no actions."""
-    if rule in ("td-lambda", "value-iteration"):
+def steers(rule: str) -> str:
+    """A rule that chooses actions: one of txlab's, or of an installed distribution."""
+    try:
+        found = rule_named(rule)
+    except LabError as error:
+        raise ValueError(str(error)) from None
+    if not found.steers:
         raise ValueError(f"{rule} does not steer; use kind = 'prediction' or 'planning'")
     return rule
 
 
-Learning = Annotated[Rule, AfterValidator(steers)]
+Learning = Annotated[str, AfterValidator(steers)]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 StepSize = Annotated[float, Field(gt=0, le=10)]
@@ -77,7 +80,7 @@ class LearnerSection(Section):
 
     @model_validator(mode="after")
     def preferences_are_reinforce_s(self) -> Self:
-        if self.preferences and not self.rule.startswith("reinforce"):
+        if self.preferences and not rule_named(self.rule).prefers:
             raise ValueError(f"preferences are of reinforce and reinforce-baseline; the rule is {self.rule}")
         return self
 
@@ -174,8 +177,8 @@ def listed(values: Sequence[float]) -> str:
 
 def told(learner: LearnerSection, swept: Sequence[str]) -> str:
     """A learner in one line, without what is swept."""
-    shown = [name for name in numbers(learner.rule, learner.policy) if name not in swept]
-    title = TITLES[learner.rule]
+    shown = [name for name in rule_named(learner.rule).numbers(learner.policy) if name not in swept]
+    title = rule_named(learner.rule).title
     said = [f"{LETTERS[name]} = {getattr(learner, name):g}" for name in shown]
     return ", ".join([f"{learner.label}: {title}" if learner.label else title, *said])
 
@@ -307,7 +310,7 @@ class ControlExperiment(TabularExperiment):
         """
         found = {}
         for i, label in enumerate(self.labels):
-            if prefers(self.scenario.learners[i].rule):
+            if rule_named(self.scenario.learners[i].rule).prefers:
                 continue
             members = self.members(i, self.shown()[i])
             found[f"greedy/{label}"] = float(self.sweep.greedy_returns(members, self.walk).mean())
@@ -327,13 +330,14 @@ class ControlExperiment(TabularExperiment):
         sides, states, updates = [], [], []
         for i, (label, point) in enumerate(zip(self.labels, self.shown(), strict=True)):
             members, settings = self.members(i, point), self.settings[i][point]
+            prefers = rule_named(settings.rule).prefers
             tables = self.sweep.q(members)
             q = tables.mean(axis=0)
-            by: PolicyName = "softmax" if prefers(settings.rule) else settings.policy
+            by: PolicyName = "softmax" if prefers else settings.policy
             policy = policies(self.process, tables, self.sweep.exploration[members], by).mean(axis=0)
             best = np.where(self.process.terminal, 0.0, np.nanmax(filled(q), axis=1))
-            v = self.sweep.w(members).mean(axis=0) if prefers(settings.rule) else best
-            tensors[f"{i}/preferences" if prefers(settings.rule) else f"{i}/q"] = q.astype(np.float32)
+            v = self.sweep.w(members).mean(axis=0) if prefers else best
+            tensors[f"{i}/preferences" if prefers else f"{i}/q"] = q.astype(np.float32)
             tensors[f"{i}/v"] = v.astype(np.float32)
             tensors[f"{i}/policy"] = policy.astype(np.float32)
             if self.world.environment is None:
@@ -484,12 +488,12 @@ def of_return(
 def about(scenario: ControlScenario, learner: LearnerSection) -> list[Operand]:
     """The numbers of a learner that are not swept."""
     swept = [name for name, _ in scenario.control.axes()]
-    title = TITLES[learner.rule]
+    title = rule_named(learner.rule).title
     return [
         Operand(
             LETTERS[name], getattr(learner, name), title + (", at first" if name in ("epsilon", "temperature") else "")
         )
-        for name in numbers(learner.rule, learner.policy)
+        for name in rule_named(learner.rule).numbers(learner.policy)
         if name not in swept
     ]
 

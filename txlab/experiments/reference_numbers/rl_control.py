@@ -14,15 +14,14 @@ import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even, from_start, settled, sweeps
 from txlab.engine.rl.exact_values import solved
-from txlab.engine.rl.settings import Rule, Settings
-from txlab.engine.rl.sweeps import Sweep, sweep_in
-from txlab.engine.rl.sweeps.greedy import greedy_returns
+from txlab.engine.rl.settings import Settings
+from txlab.engine.rl.sweeps import Sweep, greedy_returns, sweep_in
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived, printed
 
 SB = "Sutton and Barto 2018"
 
-CLIFF_RULES: tuple[Rule, ...] = ("sarsa", "q-learning", "expected-sarsa")
+CLIFF_RULES: tuple[str, ...] = ("sarsa", "q-learning", "expected-sarsa")
 
 FIGURES = Figures()
 
@@ -103,7 +102,7 @@ def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measure
 def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
     """Per cent of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
     process, found = world_named("bias").process, []
-    rules: tuple[Rule, ...] = ("q-learning", "double-q")
+    rules: tuple[str, ...] = ("q-learning", "double-q")
     for rule in rules:
         say(f"bias: {rule}, {runs} runs of {episodes} episodes")
         sweep = Sweep(process, [Settings(rule=rule, alpha=0.1, epsilon=0.1)] * runs, range(runs))

@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from txlab.engine.rl.settings import TITLES, Settings, numbers
+from txlab.engine.rl.rules import rule_named
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.update import Term
 
 
@@ -64,12 +65,11 @@ def learner_side(settings: Settings, gamma: float, heat: float | None = None, **
     if heat is not None:
         soft = settings.policy == "softmax"
         settings = replace(settings, temperature=heat) if soft else replace(settings, epsilon=heat)
+    rule = rule_named(settings.rule)
     names = ["beta", "traces", "policy", "temperature", "decay", "floor", "initial"]
-    names += [name for name in ("n", "planning") if name in numbers(settings.rule)]
+    names += [name for name in ("n", "planning") if name in rule.parameters]
     told = {name: getattr(settings, name) for name in names}
-    return side_of(
-        settings.rule, TITLES[settings.rule], gamma, settings.alpha, settings.lam, settings.epsilon, **told, **more
-    )
+    return side_of(settings.rule, rule.title, gamma, settings.alpha, settings.lam, settings.epsilon, **told, **more)
 
 
 def last_of(

@@ -16,7 +16,8 @@ import numpy as np
 from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.maps.compiling import carried
-from txlab.engine.rl.settings import BOUNDS, Rule, Settings, numbers
+from txlab.engine.rl.rules import rule_named
+from txlab.engine.rl.settings import BOUNDS, Settings
 from txlab.engine.rl.update import Update
 from txlab.engine.rl.why import why_value
 from txlab.engine.rl.world import World
@@ -77,7 +78,7 @@ class Match(TabularExperiment):
     def step(self) -> Mapping[str, float]:
         """One update of every side: {"delta/…"}."""
         self.run(1)
-        found = [(agent.rule, agent.last) for agent in self.agents]
+        found = [(agent.rule.name, agent.last) for agent in self.agents]
         return {f"delta/{rule}": last.delta for rule, last in found if last is not None}
 
     def set(self, side: int, **changes: Any) -> None:
@@ -90,7 +91,7 @@ class Match(TabularExperiment):
                 {"update": self.updates, "side": side, "key": name, "from": getattr(before, name), "to": value}
             )
 
-    def rule(self, side: int, rule: Rule) -> None:
+    def rule(self, side: int, rule: str) -> None:
         """Another rule, which begins with empty tables: those of one rule mean nothing to another."""
         old = self.agents[side]
         asked = replace(self.asked[side], rule=rule)
@@ -98,7 +99,7 @@ class Match(TabularExperiment):
             asked = replace(asked, traces="accumulating")
         self.agents[side] = self.agent(asked)
         self.asked[side] = asked
-        self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule, "to": rule})
+        self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule.name, "to": rule})
 
     def edited(self, world: World) -> None:
         """Go on in a changed world: what was learnt stays where the cell is still there. LabError, and nothing is
@@ -173,7 +174,7 @@ class Match(TabularExperiment):
         """ "alpha/0" is α of side 0; what its rule has no use for is left out."""
         found = {}
         for side, settings in enumerate(self.sides):
-            for name in numbers(settings.rule, settings.policy):
+            for name in rule_named(settings.rule).numbers(settings.policy):
                 key = f"{name}/{side}"
                 found[key] = Adjustable(key, getattr(settings, name), *BOUNDS[name])
         return found

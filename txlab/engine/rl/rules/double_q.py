@@ -9,32 +9,34 @@ sum of both, and shows their mean.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import exploring, probabilities, soft, tied
-from txlab.engine.rl.rules.one_step import OneStep
+from txlab.engine.rl.policies import probabilities, soft, tied
+from txlab.engine.rl.rules.one_step import OneStep, OneStepRule
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import StepContext, Term, Update
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
+
+ORDER = 2
 
 
 class DoubleQ(OneStep):
     """rows is Q₁, others Q₂."""
 
-    rule = "double-q"
     tables = ("rows", "others")
-    letters = "Q₂(s′,argmax Q₁)"
-    source = "van Hasselt 2010; Sutton and Barto 2018, eq. 6.10"
     others: list[list[float]]
 
     def loop(self, draws: Draws, steps: int) -> None:
         both, records, moves = (self.rows, self.others), self.records, self.world.moves
         u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
-        alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
-        epsilon, temperature = exploring(self.settings, self.episode)
+        alpha, gamma = self.settings.alpha, self.gamma
+        epsilon, temperature, softly = self.exploration
         s, total, last, first = self.state, self.total, self.last_step, self.updates
         for place in range(steps):
             was = s
@@ -52,14 +54,15 @@ class DoubleQ(OneStep):
             value = 0.0 if end == ENDED else judge[ahead]
             new = both[which][was].copy()
             old = new[k]
-            new[k] = old + alpha * (reward + gamma * value - old)
+            delta = reward + gamma * value - old
+            new[k] = old + alpha * delta
             both[which][was] = new
             t = first + place
             records[was][k] = (t, transition, old, chooser, value, ahead, both[1 - which][was][k])
             total += reward
             if end or t == last:
                 s, total, last = self.end_episode(t, total, coin), 0.0, self.last_step
-                epsilon, temperature = exploring(self.settings, self.episode)
+                epsilon, temperature, softly = self.exploration
         self.state, self.total, self.latest = s, total, (was, k)
 
     def acting_row(self, state: int) -> list[float]:
@@ -76,7 +79,24 @@ class DoubleQ(OneStep):
         both = self.spread(self.rows) + self.spread(self.others)
         return probabilities(both, self.settings, self.episode)
 
-    def worth(self, context: StepContext, record: Any) -> list[Step]:
+    def explain_update(self, state: int, k: int, record: Any) -> Update:
+        told = super().explain_update(state, k, record)
+        first = self.context(record[0]).draws[3] < 0.5
+        one, two = ("Q₁", "Q₂") if first else ("Q₂", "Q₁")
+        other = record[6]
+        names = {"Q(s,a)": f"{one}(s,a)", self.rule.letters: f"{two}(s′,argmax {one})"}
+        terms = [Term(names.get(term.letters, term.letters), term.value) for term in told.terms]
+        shown = {"before": (told.before + other) / 2, "after": (told.after + other) / 2}
+        return replace(told, **shown, terms=terms)
+
+
+class DoubleQLearning(OneStepRule):
+    name, title = "double-q", "double Q-learning"
+    agent, tables, coin = DoubleQ, ("q", "q2"), True
+    letters, off_policy = "Q₂(s′,argmax Q₁)", True
+    source = "van Hasselt 2010; Sutton and Barto 2018, eq. 6.10"
+
+    def explain_target(self, context: StepContext, record: Any) -> list[Step]:
         chooser, value, ahead = record[3], record[4], record[5]
         one, two = ("Q₁", "Q₂") if context.draws[3] < 0.5 else ("Q₂", "Q₁")
         best = context.action(record[1][1], ahead)
@@ -86,12 +106,20 @@ class DoubleQ(OneStep):
             Step("its worth", f"by {two}", value, "what it is worth"),
         ]
 
-    def explain_update(self, state: int, k: int, record: Any) -> Update:
-        told = super().explain_update(state, k, record)
-        first = self.context(record[0]).draws[3] < 0.5
-        one, two = ("Q₁", "Q₂") if first else ("Q₂", "Q₁")
-        other = record[6]
-        names = {"Q(s,a)": f"{one}(s,a)", self.letters: f"{two}(s′,argmax {one})"}
-        terms = [Term(names.get(term.letters, term.letters), term.value) for term in told.terms]
-        shown = {"before": (told.before + other) / 2, "after": (told.after + other) / 2}
-        return replace(told, **shown, terms=terms)
+    def learn(self, now: StepState, step: BatchTransition) -> None:
+        xp, one, two = now.xp, now.table["q"], now.table["q2"]
+        first = step.u[3] < 0.5
+        place = now.base + step.next
+        rows_one, rows_two = xp.rows(one, place), xp.rows(two, place)
+        chosen_by, valued_by = xp.where(first, rows_one, rows_two), xp.where(first, rows_two, rows_one)
+        best = xp.among_best(chosen_by, xp.top(chosen_by), 2.0 * step.u[3] % 1.0)  # what the coin leaves of the draw
+        value = now.unless_over(xp.column(valued_by, best), step.over)
+        cell = now.cell(step)
+        old_one, old_two = xp.take(one, cell), xp.take(two, cell)
+        old = xp.where(first, old_one, old_two)
+        new = old + now.alpha * (step.reward + now.gamma * value - old)
+        xp.put(one, cell, xp.where(first, new, old_one))
+        xp.put(two, cell, xp.where(first, old_two, new))
+
+
+RULES = (DoubleQLearning(),)

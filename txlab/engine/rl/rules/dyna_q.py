@@ -12,29 +12,26 @@ record: as in one_step.py, and whether the update was made from memory
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.draws import EACH, Draws, uniforms
-from txlab.engine.rl.policies import exploring, soft, tied
-from txlab.engine.rl.rules.q_learning import QLearning
-from txlab.engine.rl.settings import Rule
+from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.rules.one_step import OneStep, OneStepRule, QLearning
 from txlab.engine.rl.transition_table import ENDED, Transition
 from txlab.engine.rl.update import Update
 
+ORDER = 4
 MEMORY = 0xD14A  # seeds of what is remembered are other ones than those of what is lived
-MOST = 1000  # pairs a step: checking.BOUNDS
+MOST = 1000  # pairs a step: settings.BOUNDS
 
 
-class DynaQ(QLearning):
+class DynaQ(OneStep):
     """remembered  {(s, k): what happened there last}, in the order in which pairs were met
     met, tried     the states among them in that order, and [s] the k that were tried there
     """
-
-    rule: ClassVar[Rule] = "dyna-q"
-    source = "Sutton 1990; Sutton and Barto 2018, section 8.2"
 
     def prepare(self) -> None:
         super().prepare()
@@ -49,8 +46,7 @@ class DynaQ(QLearning):
         rows, picks, moves, planning = self.rows, self.picks, self.world.moves, self.settings.planning
         u1, u3, draw_transition = draws.u1, draws.u3, self.world.sampler(draws)
         remembered, met, tried = self.remembered, self.met, self.tried
-        softly = self.settings.policy == "softmax"
-        epsilon, temperature = exploring(self.settings, self.episode)
+        epsilon, temperature, softly = self.exploration
         s, total, last, first = self.state, self.total, self.last_step, self.updates
         drawn = self.drawn(first, steps, planning)
         for t, u0 in zip(range(first, first + steps), draws.u0, strict=False):
@@ -76,7 +72,7 @@ class DynaQ(QLearning):
             total += reward
             if end or t == last:
                 s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
-                epsilon, temperature = exploring(self.settings, self.episode)
+                epsilon, temperature, softly = self.exploration
             self.latest = (was, k)
         self.state, self.total = s, total
 
@@ -93,7 +89,8 @@ class DynaQ(QLearning):
         reward, then, end = transition
         value = 0.0 if end == ENDED else tops[then]
         old = row[k]
-        new = old + self.settings.alpha * (reward + self.gamma * value - old)
+        delta = reward + self.gamma * value - old
+        new = old + self.settings.alpha * delta
         self.records[s][k] = (t, transition, old, self.rows[then], value, -1, imagined)
         if new == old:
             return
@@ -130,3 +127,13 @@ class DynaQ(QLearning):
         kept = state["remembered"]
         self.remembered = {(int(s), int(k)): (float(r), int(then), int(end)) for s, k, (r, then, end) in kept}
         super().load(state)
+
+
+class DynaQLearning(OneStepRule):
+    name, title = "dyna-q", "Dyna-Q"
+    agent, parameters = DynaQ, ("alpha", "policy", "planning")
+    letters, target, explain_target = QLearning.letters, QLearning.target, QLearning.explain_target
+    off_policy, source = True, "Sutton 1990; Sutton and Barto 2018, section 8.2"
+
+
+RULES = (DynaQLearning(),)

@@ -13,22 +13,22 @@ from typing import Any
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import exploring, soft, tied
-from txlab.engine.rl.rules.episodic import Episodic
+from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.rules.monte_carlo import Episodic
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, bracketed, number, terms
 
+ORDER = 3
 
-class NStepSarsa(Episodic):
+
+class NStep(Episodic):
     """trail: the steps whose pairs have not learnt yet."""
-
-    rule = "n-step-sarsa"
 
     def loop(self, draws: Draws, steps: int) -> None:
         rows, moves, trail = self.rows, self.world.moves, self.trail
         u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
-        n, softly = self.settings.n, self.settings.policy == "softmax"
-        epsilon, temperature = exploring(self.settings, self.episode)
+        n, (epsilon, temperature, softly) = self.settings.n, self.exploration
         s, total, last, first = self.state, self.total, self.last_step, self.updates
         k = self.choose(rows[s], u0[0], u1[0]) if self.pending is None else self.pending
         for place in range(steps):
@@ -47,7 +47,7 @@ class NStepSarsa(Episodic):
                 self.back_up(t, k)
             if over:
                 s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
-                epsilon, temperature = exploring(self.settings, self.episode)
+                epsilon, temperature, softly = self.exploration
                 k = self.choose(rows[s], u0[place + 1], u1[place + 1])
         self.state, self.total, self.pending = s, total, k
 
@@ -59,7 +59,8 @@ class NStepSarsa(Episodic):
         rewards = [transition[0] for _, _, transition in self.trail]
         row = self.rows[s].copy()
         old = row[k]
-        row[k] = old + self.settings.alpha * (gain(rewards, value, self.gamma) - old)
+        delta = gain(rewards, value, self.gamma) - old
+        row[k] = old + self.settings.alpha * delta
         self.rows[s] = row
         self.records[s][k] = (t, (reward, then, end), old, rewards, value, ahead)
         self.latest = (s, k)
@@ -72,10 +73,10 @@ class NStepSarsa(Episodic):
         returned = gain(rewards, value, gamma)
         delta = returned - before
         new, m = before + alpha * delta, len(rewards)
-        s, a = context.state(state), context.action(state, k)
+        here = f"{context.action(state, k)} in {context.state(state)}"
         power = f"{number(gamma)}^{m}"
         operands = [
-            Operand("Q(s,a)", before, f"{a} in {s}, before"),
+            Operand("Q(s,a)", before, f"{here}, before"),
             Operand("α", alpha, "step size"),
             Operand("γ", gamma, "discount"),
             Operand("n", context.settings.n, f"rewards that are waited for; here there were {m}"),
@@ -99,7 +100,7 @@ class NStepSarsa(Episodic):
                 "Q(s,a)",
                 f"{number(before)} + {number(alpha)} · {bracketed(delta)}",
                 new,
-                f"{a} in {s}, after",
+                f"{here}, after",
             ),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
@@ -107,19 +108,10 @@ class NStepSarsa(Episodic):
             context,
             (state, k),
             (reward, then, end),
-            before=before,
-            after=new,
-            delta=delta,
-            terms=terms(q, "←", known, "+", ("α", alpha), "[", ("G", returned), "−", known, "]"),
-            explanation=context.explanation(
-                f"why {number(new)} for {a} in {s}?",
-                "Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)",
-                "M3, M5",
-                "n-step SARSA: Sutton and Barto 2018, eq. 7.4 and 7.5",
-                operands,
-                steps,
-                new,
-            ),
+            (before, delta, new),
+            terms(q, "←", known, "+", ("α", alpha), "[", ("G", returned), "−", known, "]"),
+            operands,
+            steps,
             ahead=ahead,
         )
 
@@ -133,3 +125,13 @@ def gain(rewards: list[float], value: float, gamma: float) -> float:
     for reward in reversed(rewards):
         value = reward + gamma * value
     return value
+
+
+class NStepSarsa(Rule):
+    name, title = "n-step-sarsa", "n-step SARSA"
+    agent, parameters = NStep, ("alpha", "policy", "n")
+    equation = "Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)"
+    math, source = "M3, M5", "Sutton and Barto 2018, eq. 7.4 and 7.5"
+
+
+RULES = (NStepSarsa(),)

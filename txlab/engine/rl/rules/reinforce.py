@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,19 +19,25 @@ from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.policies import probabilities, weights
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules.episodic import Episodic, Lived
-from txlab.engine.rl.settings import TITLES, Rule, Settings
+from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.rules.monte_carlo import Episodic, Lived
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.update import Update, bracketed, number, terms
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.sweeps.arrays import Array
+    from txlab.engine.rl.sweeps.block import AgentBlock, Trail
+
+ORDER = 7
 
 
 class Reinforce(Episodic):
     """rows are preferences θ; worth [s] is w, what a visit of s has been followed by."""
 
-    rule: ClassVar[Rule] = "reinforce"
-    baseline: ClassVar[bool] = False
+    rule: ReinforceRule
 
-    def __init__(self, process: Process | Environment, settings: Settings, seed: int) -> None:
-        super().__init__(process, replace(settings, policy="softmax", temperature=1.0, decay=1.0), seed)
+    def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
+        super().__init__(rule, process, replace(settings, policy="softmax", temperature=1.0, decay=1.0), seed)
 
     def prepare(self) -> None:
         super().prepare()
@@ -51,10 +57,11 @@ class Reinforce(Episodic):
         for place, (s, k, transition) in enumerate(trail):
             o = self.looks[s]
             row, known = self.rows[o], self.worth[o]
-            b = known if self.baseline else 0.0
+            b = known if self.rule.baseline else 0.0
             self.worth[o] = known + beta * (returned[place] - known)
             pi = weights(row, 1.0)
-            size = alpha * fade * (returned[place] - b)
+            delta = returned[place] - b
+            size = alpha * fade * delta
             new = [old + size * ((j == k) - share) for j, (old, share) in enumerate(zip(row, pi, strict=True))]
             self.rows[o] = new
             for j in range(len(row)):
@@ -120,43 +127,31 @@ class Reinforce(Episodic):
         new = before + alpha * fade * delta * slope
         s, a, did = context.state(where), context.action(state, k), context.action(state, taken)
         gap = "1 − " if k == taken else "−"
-        explanation = context.explanation(
-            f"why a preference of {number(new)} for {a} in {s}?",
-            "θ(s,·) ← θ(s,·) + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s)",
-            "M7",
-            f"{TITLES[self.rule]}: Williams 1992; Sutton and Barto 2018, §13.3" + ("–13.4" if self.baseline else ""),
+        theta, known = ("θ(s,a)", new), ("θ(s,a)", before)
+        error = ("[", ("G", returned), "−", ("b(s)", b), "]")
+        product = f"{number(alpha)} · {number(fade)} · {bracketed(delta)} · {bracketed(slope)}"
+        return self.make_update(
+            context,
+            (where, k),
+            transition,
+            (before, delta, new),
+            terms(theta, "←", known, "+", ("α", alpha), ("γᵗ", fade), *error, ("∇ ln π", slope)),
             [
                 Operand("θ(s,·)", list(row), f"preferences in {s}, before"),
                 Operand("π(·|s)", pi, "their softmax"),
                 Operand("α", alpha, "step size"),
                 Operand("γᵗ", fade, f"t = {t - self.first_step(t)} steps into episode {context.episode}"),
                 Operand("Gₜ", returned, f"what followed {did}"),
-                Operand("b(s)", b, "what usually follows" if self.baseline else "no baseline"),
+                Operand("b(s)", b, "what usually follows" if self.rule.baseline else "no baseline"),
             ],
             [
                 Step("Gₜ − b", f"{number(returned)} − {bracketed(b)}", delta, "better or worse than usual"),
                 Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
-                Step(
-                    "θ",
-                    f"{number(before)} + {number(alpha)} · {number(fade)} · {bracketed(delta)} · {bracketed(slope)}",
-                    new,
-                ),
+                Step("θ", f"{number(before)} + {product}", new),
             ],
-            new,
-            context.actions(state),
-            taken,
-        )
-        theta, known = ("θ(s,a)", new), ("θ(s,a)", before)
-        error = ("[", ("G", returned), "−", ("b(s)", b), "]")
-        return self.make_update(
-            context,
-            (where, k),
-            transition,
-            before=before,
-            after=new,
-            delta=delta,
-            terms=terms(theta, "←", known, "+", ("α", alpha), ("γᵗ", fade), *error, ("∇ ln π", slope)),
-            explanation=explanation,
+            labels=context.actions(state),
+            asked=taken,
+            question=f"why a preference of {number(new)} for {a} in {s}?",
         )
 
     def first_step(self, t: int) -> int:
@@ -164,6 +159,35 @@ class Reinforce(Episodic):
         return max((end for end in self.ends if end <= t), default=0)
 
 
-class ReinforceWithBaseline(Reinforce):
-    rule = "reinforce-baseline"
-    baseline = True
+class ReinforceRule(Rule):
+    name, title, baseline = "reinforce", "REINFORCE", False
+    agent, tables, prefers = Reinforce, ("q", "w"), True
+    parameters: ClassVar[tuple[str, ...]] = ("alpha",)
+    equation = "θ(s,·) ← θ(s,·) + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s)"
+    math, source = "M7", "Williams 1992; Sutton and Barto 2018, §13.3"
+
+    def teach(self, block: AgentBlock, trail: Trail, lengths: Array) -> None:
+        """One update a time step, in the order of time, each with what the one before it left."""
+        xp, own, tables, theta, w = block.xp, block.own, block.tables, block.table["q"], block.table["w"]
+        base, stride = block.base(len(block)), len(block) * tables.S
+        fade = xp.where(lengths > 0, 1.0, 0.0)  # γᵗ
+        for state, action, returned, here in reversed(trail.backwards(block, lengths)):
+            seen = base + tables.seen(state)
+            known = xp.take(w, seen)
+            xp.put(w, seen, known + xp.where(here, own["beta"], 0.0) * (returned - known))
+            delta = returned - (known if self.baseline else 0.0)
+            rows = xp.rows(theta, seen)
+            raw = xp.exp(rows - xp.top(rows))
+            pi = raw / xp.total(raw)
+            size = xp.where(here, own["alpha"], 0.0) * fade * delta
+            for a in range(len(rows)):
+                xp.put(theta, a * stride + seen, rows[a] + size * (xp.where(action == a, 1.0, 0.0) - pi[a]))
+            fade = fade * own["gamma"]
+
+
+class ReinforceWithBaseline(ReinforceRule):
+    name, title, baseline = "reinforce-baseline", "REINFORCE with a baseline", True
+    parameters, source = ("alpha", "beta"), "Williams 1992; Sutton and Barto 2018, §13.3–13.4"
+
+
+RULES = (ReinforceRule(), ReinforceWithBaseline())

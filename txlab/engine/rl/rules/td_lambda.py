@@ -22,14 +22,16 @@ from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, bracketed, number, terms
 
+ORDER = 8
 
-class TdLambda(Agent):
+
+class TDLambda(Agent):
     """worth [s] is V; eligible {s: e}; before: V(s) when s was the next state (true on-line)."""
 
-    rule = "td-lambda"
     tables = ()
 
     def prepare(self) -> None:
@@ -158,11 +160,14 @@ class TdLambda(Agent):
                 f"{s}, after",
             )
         )
-        explanation = context.explanation(
-            f"why {number(new)} in {s}?",
-            "V ← V + α δ e,  δ = r + γ V(s′) − V(s),  e ← γ λ e",
-            "M4",
-            "TD(λ): Sutton 1988; Sutton and Barto 2018, §12.2, 12.5",
+        bracket = (("r", reward), "+", ("γ", gamma), ("V(s′)", value), "−", ("V(s)", error))
+        corrected = ("+", ("late", alpha * late * e - correction)) if late else ()
+        return self.make_update(
+            context,
+            (state, -1),
+            (reward, then, end),
+            (old, delta, new),
+            terms(("V", new), "←", ("V", old), "+", ("α", alpha), "[", *bracket, "]", ("e", e), *corrected),
             [
                 Operand("V", old, f"{s}, before"),
                 Operand("α", alpha, "step size"),
@@ -172,18 +177,15 @@ class TdLambda(Agent):
                 Operand("e", e, f"trace of {s}, {context.settings.traces}"),
             ],
             steps,
-            new,
-        )
-        bracket = (("r", reward), "+", ("γ", gamma), ("V(s′)", value), "−", ("V(s)", error))
-        corrected = ("+", ("late", alpha * late * e - correction)) if late else ()
-        return self.make_update(
-            context,
-            (state, -1),
-            (reward, then, end),
-            before=old,
-            after=new,
-            delta=delta,
-            terms=terms(("V", new), "←", ("V", old), "+", ("α", alpha), "[", *bracket, "]", ("e", e), *corrected),
-            explanation=explanation,
             trace={s: row[0][5] for s, row in enumerate(self.records) if row and row[0] and row[0][0] == t},
         )
+
+
+class TDLambdaRule(Rule):
+    name, title, steers = "td-lambda", "TD(λ)", False
+    agent, parameters, traces = TDLambda, ("alpha", "lam"), ("accumulating", "replacing", "true-online")
+    equation = "V ← V + α δ e,  δ = r + γ V(s′) − V(s),  e ← γ λ e"
+    math, source = "M4", "Sutton 1988; Sutton and Barto 2018, §12.2, 12.5"
+
+
+RULES = (TDLambdaRule(),)

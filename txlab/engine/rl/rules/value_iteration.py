@@ -10,17 +10,22 @@ whose turn it was.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.exact_values import check_values_exist
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.settings import Rule, Settings
+from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.update import Update, terms
 from txlab.engine.rl.why import why_value
+from txlab.errors import LabError
+
+ORDER = 9
 
 
 class ValueIteration(Agent):
@@ -30,12 +35,12 @@ class ValueIteration(Agent):
     records  [s][k] (step, Q before, Q after, the V(s′) of the outcomes then)
     """
 
-    rule: ClassVar[Rule] = "value-iteration"
-
-    def __init__(self, process: Process, settings: Settings, seed: int) -> None:
+    def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
+        if not isinstance(process, Process):
+            raise LabError(f"value iteration must be told how a world works, and {process.name} can only be stepped")
         gamma = process.discount if settings.gamma is None else settings.gamma
         check_values_exist(process, gamma)
-        super().__init__(process, settings, seed)
+        super().__init__(rule, process, settings, seed)
 
     def set(self, **changes: Any) -> None:
         """As every learner's; LabError also where the values would become infinite."""
@@ -121,3 +126,13 @@ class ValueIteration(Agent):
     def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
         """In an edited world other things may follow: what an update was made of is not known there."""
         return None
+
+
+class ValueIterationRule(Rule):
+    name, title, steers, parameters = "value-iteration", "value iteration", False, ()
+    agent = ValueIteration
+    equation = "Q(s,a) ← r(s,a) + γ Σ p(s′|s,a) V(s′),  V(s) = maxₐ Q(s,a)"
+    math, source = "M2", "Sutton and Barto 2018, eq. 4.10"
+
+
+RULES = (ValueIterationRule(),)

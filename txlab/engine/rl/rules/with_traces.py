@@ -11,26 +11,29 @@ record: (step, (reward, s′, how it left the episode), Q before, (the row of s�
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import exploring, soft, tied
-from txlab.engine.rl.settings import TITLES
+from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.rules.one_step import Q_LEARNING, SARSA, OneStepRule
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, bracketed, number, terms
+
+if TYPE_CHECKING:
+    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
+
+ORDER = 5
 
 
 class WithTraces(Agent):
     """eligible: {(s, k): e}, in the order in which the pairs were passed."""
 
-    letters: ClassVar[str]
-    math: ClassVar[str]
-    source: ClassVar[str]
-    off_policy: ClassVar[bool]
+    rule: TraceRule
 
     def prepare(self) -> None:
         if not hasattr(self, "eligible"):
@@ -39,9 +42,9 @@ class WithTraces(Agent):
     def loop(self, draws: Draws, steps: int) -> None:
         rows, records, moves, eligible = self.rows, self.records, self.world.moves, self.eligible
         u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
-        alpha, gamma, softly = self.settings.alpha, self.gamma, self.settings.policy == "softmax"
-        lam, replacing, off_policy = self.settings.lam, self.settings.traces == "replacing", self.off_policy
-        epsilon, temperature = exploring(self.settings, self.episode)
+        alpha, gamma, target = self.settings.alpha, self.gamma, self.rule.one_step.target
+        lam, replacing, off_policy = self.settings.lam, self.settings.traces == "replacing", self.rule.off_policy
+        epsilon, temperature, softly = exploration = self.exploration
         s, total, last, first = self.state, self.total, self.last_step, self.updates
         k = self.choose(rows[s], u0[0], u1[0]) if self.pending is None else self.pending
         for place in range(steps):
@@ -54,8 +57,9 @@ class WithTraces(Agent):
                     k = soft(after, temperature, u1[place + 1]) if softly else int(u1[place + 1] * len(after))
                 else:
                     k = tied(after, u1[place + 1])
-                value = max(after) if off_policy else after[k]
-                if off_policy and after[k] != value:
+                best = max(after)
+                value = target(after, best, k, exploration)
+                if off_policy and after[k] != best:
                     keep = 0.0
             known = rows[was][j]
             delta = reward + gamma * value - known
@@ -75,7 +79,7 @@ class WithTraces(Agent):
             if end or t == last:
                 eligible.clear()
                 s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step
-                epsilon, temperature = exploring(self.settings, self.episode)
+                epsilon, temperature, softly = exploration = self.exploration
                 k = self.choose(rows[s], u0[place + 1], u1[place + 1])
         self.state, self.total, self.pending, self.latest = s, total, k, (was, j)
 
@@ -115,15 +119,14 @@ class WithTraces(Agent):
 
     def explain_update(self, state: int, k: int, record: Any) -> Update:
         t, (reward, then, end), old, (after, value, ahead, delta, (was, j), error), e = record
-        context = self.context(t)
+        context, letters, ended = self.context(t), self.rule.one_step.letters, end == ENDED
         alpha, gamma, lam = context.settings.alpha, context.gamma, context.settings.lam
-        ended = end == ENDED
         new = old + alpha * delta * e
-        s, a = context.state(state), context.action(state, k)
-        here = (state, k) == (was, j)
-        there = "this pair itself" if here else f"of {context.action(was, j)} in {context.state(was)}, passed later"
+        here = f"{context.action(state, k)} in {context.state(state)}"
+        there = f"of {context.action(was, j)} in {context.state(was)}, passed later"
+        there = "this pair itself" if (state, k) == (was, j) else there
         operands = [
-            Operand("Q(s,a)", old, f"{a} in {s}, before"),
+            Operand("Q(s,a)", old, f"{here}, before"),
             Operand("α", alpha, "step size"),
             Operand("r", reward, f"reward {there}"),
             Operand("γ", gamma, "discount"),
@@ -133,63 +136,67 @@ class WithTraces(Agent):
         if not ended:
             operands.append(Operand("Q(s′,·)", list(after), f"in {context.state(then)}"))
         steps = [
-            Step(self.letters, "0" if ended else "", value, context.ending(end, then)),
+            Step(letters, "0" if ended else "", value, context.ending(end, then)),
+            Step("δ", f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}", delta, there),
             Step(
-                "δ",
-                f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}",
-                delta,
-                there,
-            ),
-            Step(
-                "Q(s,a)",
-                f"{number(old)} + {number(alpha)} · {bracketed(delta)} · {number(e)}",
-                new,
-                f"{a} in {s}, after",
+                "Q(s,a)", f"{number(old)} + {number(alpha)} · {bracketed(delta)} · {number(e)}", new, f"{here}, after"
             ),
         ]
-        explanation = context.explanation(
-            f"why {number(new)} for {a} in {s}?",
-            f"Q ← Q + α δ e,  δ = r + γ {self.letters} − Q(s,a),  e ← γ λ e",
-            self.math,
-            f"{TITLES[self.rule]}: {self.source}",
-            operands,
-            steps,
-            new,
-            context.actions(then),
-            ahead if ahead >= 0 else None,
-        )
         pairs = {
             x * self.world.choices + self.world.actions[x][y]: shared[4]
             for x, row in enumerate(self.records)
             for y, shared in enumerate(row)
             if shared and shared[0] == t
         }
-        bracket = (("r", reward), "+", ("γ", gamma), (self.letters, value), "−", ("Q", error))
+        bracket = (("r", reward), "+", ("γ", gamma), (letters, value), "−", ("Q", error))
         return self.make_update(
             context,
             (state, k),
             (reward, then, end),
-            before=old,
-            after=new,
-            delta=delta,
-            terms=terms(("Q(s,a)", new), "←", ("Q(s,a)", old), "+", ("α", alpha), "[", *bracket, "]", ("e(s,a)", e)),
-            explanation=explanation,
+            (old, delta, new),
+            terms(("Q(s,a)", new), "←", ("Q(s,a)", old), "+", ("α", alpha), "[", *bracket, "]", ("e(s,a)", e)),
+            operands,
+            steps,
             ahead=ahead,
             trace=pairs,
+            labels=context.actions(then),
         )
 
 
-class SarsaLambda(WithTraces):
-    rule = "sarsa-lambda"
-    letters = "Q(s′,a′)"
-    math = "M5"
+class TraceRule(Rule):
+    """The δ of a rule of one step, whose target it has, for every pair by its trace."""
+
+    one_step: ClassVar[OneStepRule]
+    agent, parameters, traces = WithTraces, ("alpha", "policy", "lam"), ("accumulating", "replacing")
+    ahead, tables = True, ("q", "e")
+
+    def __init_subclass__(cls) -> None:
+        cls.off_policy, cls.math = cls.one_step.off_policy, cls.one_step.math
+        cls.equation = f"Q ← Q + α δ e,  δ = r + γ {cls.one_step.letters} − Q(s,a),  e ← γ λ e"
+
+    def learn(self, now: StepState, step: BatchTransition) -> None:
+        xp, q, e, cell = now.xp, now.table["q"], now.table["e"], now.cell(step)
+        delta = (
+            step.reward + now.gamma * now.unless_over(self.one_step.targets(now, step), step.over) - xp.take(q, cell)
+        )
+        lam = now.lam
+        if self.off_policy:  # e ← 0 where a′ is no best action
+            place = now.base + step.next
+            greedy = xp.take(q, step.ahead * now.stride + place) == xp.top(xp.rows(q, place))
+            lam = xp.where(greedy, lam, 0.0)
+        xp.put(e, cell, 1.0 if now.traces == "replacing" else xp.take(e, cell) + 1.0)
+        q += (now.alpha * delta)[:, None] * e
+        e *= (now.gamma * lam)[:, None]
+
+
+class SarsaLambda(TraceRule):
+    name, title, one_step = "sarsa-lambda", "SARSA(λ)", SARSA
     source = "Rummery and Niranjan 1994; Sutton and Barto 2018, §12.7"
-    off_policy = False
 
 
-class WatkinsLambda(WithTraces):
-    rule = "watkins-q-lambda"
-    letters = "maxₐ′ Q(s′,a′)"
-    math = "M6"
+class WatkinsLambda(TraceRule):
+    name, title, one_step = "watkins-q-lambda", "Watkins' Q(λ)", Q_LEARNING
     source = "Watkins 1989; Sutton and Barto 2018, §12.10"
-    off_policy = True
+
+
+RULES = (SarsaLambda(), WatkinsLambda())

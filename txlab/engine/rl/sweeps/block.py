@@ -1,34 +1,63 @@
-"""A block of agents of one rule: their tables, where each of them stands, and their lives, step by step.
+"""A block of agents of one rule: their tables, where each of them stands, and their lives, step by step (MATH M5–M7).
 
 Notable: the agents share nothing but the arithmetic. Each has its table, its seed, its numbers and its own count of
 steps and episodes, so that it lives the very life that it would live alone; those that have finished the episodes that
-were asked for stand still (their α is 0 and their place is kept) until half of a block does, and are then left out.
+were asked for stand still (their α is 0 and their place is kept) until half of a block does; the rest then goes on in a
+block of its own. A rule of whole episodes changes nothing while one lasts: its agents wait for one another at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from txlab.engine.rl.settings import PolicyName, Settings
+from txlab.engine.rl.rules import rule_named
+from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.arrays import Array, Numpy
-from txlab.engine.rl.sweeps.episodic import Trail
-from txlab.engine.rl.sweeps.policies import choose
-from txlab.engine.rl.sweeps.rules import RULES, Learns
-from txlab.engine.rl.sweeps.tables import Tables
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Tables, choose
+from txlab.errors import LabError, RunFailed
 
-PLACE = ("state", "action", "step", "earned", "length", "episode", "heat")
+DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
+MOST = 512  # steps between two looks at whether somebody wants it to end: some 30 ms
+FEWEST = 24  # agents below which leaving some out saves nothing
+MOST_STEPS = 100_000  # of an episode that is learnt from as a whole
+
+PLACE = ("state", "action", "step", "earned", "length", "episode", "exploration")
 """What is kept of an agent that stands still."""
 
 
 COLDEST = 1e-9  # the least temperature: softmax is greedy there, and nothing is divided by 0
 
 
-def first_heat(settings: Settings, policy: PolicyName) -> float:
-    """ε, or τ, of episode 0; 0 where an episode's first action alone is left to chance."""
-    return {"softmax": settings.temperature, "exploring-starts": 0.0}.get(policy, settings.epsilon)
+@dataclass
+class Trail:
+    """What the agents of a block did in one episode: at step k of it, which agents, state, action, reward."""
+
+    moves: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
+
+    def add(self, lanes: Array, state: Array, action: Array, reward: Array) -> None:
+        if len(self.moves) >= MOST_STEPS:
+            raise RunFailed(
+                f"an episode took more than {MOST_STEPS} steps; world.limit cuts it off, or take a smaller α"
+            )
+        self.moves.append((lanes, state, action, reward))
+
+    def backwards(self, block: AgentBlock, lengths: Array) -> list[tuple[Array, Array, Array, Array]]:
+        """(state, action, Gₜ, whether its episode had this step) of all agents (n), from the last step to the first:
+        G ← r + γ G (MATH M3)."""
+        xp, zeros = block.xp, block.xp.array([0] * len(block), int)
+        coming = xp.array([0.0] * len(block))
+        found = []
+        for k in range(len(self.moves) - 1, -1, -1):
+            lanes, state, action, reward = self.moves[k]
+            row_state, row_action, row_reward = xp.copy(zeros), xp.copy(zeros), xp.copy(coming)
+            row_state[lanes], row_action[lanes], row_reward[lanes] = state, action, reward
+            here = lengths > k
+            coming = xp.where(here, row_reward + block.own["gamma"] * coming, 0.0)
+            found.append((row_state, row_action, coming, here))
+        return found
 
 
 class Powers:
@@ -58,8 +87,8 @@ class Powers:
 class AgentBlock:
     """n agents. `own` is each one's numbers (n); `place` is where it stands (n); `table` what it has learnt (A, n, S).
 
-    own      key, alpha, beta, gamma, lam, heat (ε or τ of episode 0), floor, decay
-    place    state, action (of SARSA, chosen ahead), step, earned, length (of this episode), episode, heat (now)
+    own      key, alpha, beta, gamma, lam, exploration (ε or τ of episode 0), floor, decay
+    place    state, action (chosen ahead), step, earned, length (of this episode), episode, exploration (ε or τ now)
     """
 
     def __init__(
@@ -74,44 +103,47 @@ class AgentBlock:
         self.tables, self.xp, self.powers = tables, xp, powers
         self.lanes = xp.array(np.arange(len(seeds)), int)
         self.trail: Trail | None = None
-        self.rule, self.policy, self.traces = first.rule, first.policy, first.traces
-        self.learns: Learns = RULES[first.rule]
-        if self.learns.prefers:
+        self.rule, self.policy, self.traces = rule_named(first.rule), first.policy, first.traces
+        if self.rule.prefers:
             self.policy = "softmax"
             settings = [replace(each, temperature=1.0, decay=1.0, floor=0.0) for each in settings]
         soft = self.policy == "softmax"
         gammas = [tables.process.discount if each.gamma is None else each.gamma for each in settings]
+
+        def exploration(each: Settings) -> float:  # 0 where an episode's first action alone is left to chance
+            return {"softmax": each.temperature, "exploring-starts": 0.0}.get(self.policy, each.epsilon)
+
         self.own: dict[str, Array] = {
             "key": xp.keys(seeds),
             "alpha": xp.array([each.alpha for each in settings]),
             "beta": xp.array([each.beta for each in settings]),
             "gamma": xp.array(gammas),
             "lam": xp.array([each.lam for each in settings]),
-            "heat": xp.array([first_heat(each, self.policy) for each in settings]),
+            "exploration": xp.array([exploration(each) for each in settings]),
             "floor": xp.array([max(each.floor, COLDEST) if soft else each.floor for each in settings]),
             "decay": xp.array([powers.number(each.decay) for each in settings], int),
         }
         self.decays = any(each.decay != 1 for each in settings)
         n = len(seeds)
         self.place: dict[str, Array] = {
-            name: xp.array(np.zeros(n), float if name in ("earned", "heat") else int) for name in PLACE
+            name: xp.array(np.zeros(n), float if name in ("earned", "exploration") else int) for name in PLACE
         }
-        self.place["heat"] = self.heat_of(slice(None), self.place["episode"])
+        self.place["exploration"] = self.exploration_of(slice(None), self.place["episode"])
         start = np.full((n, tables.S, tables.A), 0.0) + np.array([each.initial for each in settings])[:, None, None]
         start[:, tables.process.terminal] = 0.0
         self.table: dict[str, Array] = {}
         if offset is not None:
             start = start + offset
-        for name in self.learns.tables:
+        for name in self.rule.tables:
             values = np.zeros_like(start) if name in ("e", "w") else np.where(tables.forbidden, -np.inf, start)
             values = values[:, :, :1] if name == "w" else values
             self.table[name] = xp.array(np.ascontiguousarray(values.transpose(2, 0, 1)))
         # An episode begins by draw 3 of the step before it; the first one by that of step −1.
         before, first_step = xp.uniforms(self.own["key"], self.place["step"] - 1, 2, True)
         self.place["state"] = state = tables.begin(before[3])
-        if self.learns.ahead:
+        if self.rule.ahead:
             rows = xp.rows(self.table["q"], self.base(n) + state)
-            self.place["action"] = choose(tables, self.policy, rows, state, first_step, self.place["heat"])
+            self.place["action"] = choose(tables, self.policy, rows, state, first_step, self.place["exploration"])
 
     def __len__(self) -> int:
         return len(self.place["step"])
@@ -119,12 +151,12 @@ class AgentBlock:
     def base(self, n: int) -> Array:
         return self.xp.array(np.arange(n) * self.tables.S, int)
 
-    def heat_of(self, lanes: Array | slice, episode: Array) -> Array:
+    def exploration_of(self, lanes: Array | slice, episode: Array) -> Array:
         """ε, or τ, of these agents in an episode: max(floor, ε · decayⁿ)."""
-        heat, floor = self.own["heat"][lanes], self.own["floor"][lanes]
+        value, floor = self.own["exploration"][lanes], self.own["floor"][lanes]
         if self.decays:
-            heat = heat * self.powers.of(self.own["decay"][lanes], episode)
-        return self.xp.where(heat < floor, floor, heat)
+            value = value * self.powers.of(self.own["decay"][lanes], episode)
+        return self.xp.where(value < floor, floor, value)
 
     # Parts
 
@@ -143,3 +175,164 @@ class AgentBlock:
             self.place[name][lanes] = values
         for name, values in part.table.items():
             self.table[name][:, lanes] = values
+
+
+@dataclass
+class Ended:
+    """Episodes that ended, in the order of time: whose, what they earned, how many steps they took."""
+
+    agent: list[Array] = field(default_factory=list)
+    earned: list[Array] = field(default_factory=list)
+    length: list[Array] = field(default_factory=list)
+
+    def add(self, agent: Array, earned: Array, length: Array) -> None:
+        self.agent.append(agent)
+        self.earned.append(earned)
+        self.length.append(length)
+
+
+def live(
+    block: AgentBlock,
+    ended: Ended,
+    agents: Array,
+    steps: int = 0,
+    episodes: Array | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Step the block until each of its agents made `steps` more steps, or ended so many more `episodes` (n).
+
+    `agents` (n) are their numbers in `ended`. False where it was cancelled: the block is then good for nothing.
+    """
+    n = len(block)
+    chunk = min(MOST, max(1, DRAWS // (4 * n)))
+    if episodes is None:
+        if not block.rule.learns_each_step:
+            raise LabError(f"{block.rule.title} learns from whole episodes; ask for episodes, not for steps")
+        while steps > 0:
+            if cancelled():
+                return False
+            march(block, ended, agents, min(chunk, steps), None)
+            steps -= chunk
+        return True
+    if not block.rule.learns_each_step and block.trail is None:
+        return all(one_episode(block, ended, agents, cancelled) for _ in range(int(episodes.max())))
+    left = block.xp.array(block.xp.numpy(episodes), int)
+    while True:
+        going = block.xp.which(left > 0)
+        if not len(going):
+            rest(block)
+            return True
+        if cancelled():
+            return False
+        if is_worth_parting(n, len(going)):
+            part = block.part(going)
+            whole = live(part, ended, agents[going], 0, left[going], cancelled)
+            block.put_back(going, part)
+            rest(block)
+            return whole
+        march(block, ended, agents, chunk, left)
+
+
+def rest(block: AgentBlock) -> None:
+    """All stand at the beginning of an episode: no trace is left of what went on in those that stood still."""
+    if "e" in block.table:
+        block.table["e"][:] = 0.0
+
+
+def one_episode(block: AgentBlock, ended: Ended, agents: Array, cancelled: Callable[[], bool]) -> bool:
+    """An episode of each agent, and what it teaches."""
+    xp, own = block.xp, Ended()
+    block.trail = Trail()
+    whole = live(block, own, block.lanes, 0, xp.array([1] * len(block), int), cancelled)
+    if whole:
+        order, lengths = xp.joined(own.agent), xp.array([0] * len(block), int)
+        lengths[order] = xp.joined(own.length)
+        block.rule.teach(block, block.trail, lengths)
+        ended.add(agents[order], xp.joined(own.earned), lengths[order])
+    block.trail = None
+    return whole
+
+
+def march(block: AgentBlock, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
+    """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here, and
+    it stops early where half of the agents have none left."""
+    tables, xp, rule, own, place = block.tables, block.xp, block.rule, block.own, block.place
+    n, limit, A, ahead = len(block), tables.process.limit, tables.A, rule.ahead
+    at = {name: xp.copy(values) for name, values in place.items()}
+    alpha = own["alpha"]
+    if left is not None:
+        alpha = xp.where(left > 0, alpha, 0.0)
+    now = StepState(
+        rule, xp, tables, block.policy, block.traces, block.table, block.base(n), n * tables.S,
+        alpha, own["gamma"], own["lam"], at["exploration"],
+    )  # fmt: skip
+    every = tables.every_draw or rule.coin
+    draws = xp.uniforms(own["key"], at["step"], steps + ahead, every)
+    state, action = at["state"], at["action"]
+    earned, length, episode, exploration = at["earned"], at["length"], at["episode"], at["exploration"]
+    going = n if left is None else int((left > 0).sum())
+    for t in range(steps):
+        u = draws[t]
+        if block.policy == "exploring-starts":
+            now.exploration = xp.where(length < 1, exploration + 1.0, exploration)
+        if not ahead:
+            action = now.act(state, u)
+        outcome = tables.outcome(state * A + action, u[2] if every else None)
+        following = xp.take(tables.next, outcome)
+        reward = xp.take(tables.reward, outcome)
+        over = xp.take(tables.over, outcome)
+        if tables.noise is not None:
+            reward = reward + xp.take(tables.noise, outcome) * xp.normal(u[2], u[3])
+        then: Array = now.act(following, draws[t + 1]) if ahead else None
+        if block.trail is None:
+            rule.learn(now, BatchTransition(state, action, reward, following, over, u, then))
+        else:
+            block.trail.add(block.lanes, state, action, reward)
+        earned += reward
+        length += 1
+        state, action = following, then
+        closed = xp.which(over | (length >= limit) if limit else over)
+        if not len(closed):
+            continue
+        if left is None:
+            through = None
+            ended.add(agents[closed], earned[closed], length[closed])
+        else:
+            real = closed[left[closed] > 0]
+            ended.add(agents[real], earned[real], length[real])
+            left[closed] -= 1
+            through = real[left[real] == 0]
+        earned[closed] = 0.0
+        length[closed] = 0
+        episode[closed] += 1
+        exploration[closed] = block.exploration_of(closed, episode[closed])
+        state[closed] = tables.first_start if tables.one_start else tables.begin(u[3][closed])
+        if "e" in block.table:
+            block.table["e"][:, closed] = 0.0
+        if ahead:
+            action[closed] = now.act(state[closed], draws[t + 1], closed)
+        if through is not None and len(through):
+            alpha[through] = 0.0
+            going -= len(through)
+            keep(place, through, at | {"state": state, "action": action}, at["step"] + (t + 1))
+            if is_worth_parting(n, going):
+                steps = t + 1
+                break
+    here = {**at, "state": state, "action": action}
+    keep(place, None if left is None else xp.which(left > 0), here, at["step"] + steps)
+
+
+def is_worth_parting(n: int, going: int) -> bool:
+    """Whether so many of n agents should go on without those that stand still."""
+    return going == 0 or (n > FEWEST and 2 * going <= n)
+
+
+def keep(place: dict[str, Array], lanes: Array | None, at: dict[str, Array], step: Array) -> None:
+    """Write down where these agents stand, all of them for None."""
+    for name, values in (at | {"step": step}).items():
+        if values is None:  # an action that nobody has chosen yet
+            continue
+        if lanes is None:
+            place[name] = values
+        else:
+            place[name][lanes] = values[lanes]

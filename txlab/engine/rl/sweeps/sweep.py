@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.settings import TITLES, Settings
+from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
-from txlab.engine.rl.sweeps.block import AgentBlock, Powers
-from txlab.engine.rl.sweeps.greedy import greedy_returns
-from txlab.engine.rl.sweeps.rules import RULES
-from txlab.engine.rl.sweeps.stepping import Ended, live
-from txlab.engine.rl.sweeps.tables import Tables
+from txlab.engine.rl.sweeps.block import AgentBlock, Ended, Powers, live
+from txlab.engine.rl.sweeps.tables import Tables, choose
+from txlab.engine.rl.world import World
 from txlab.errors import LabError
+
+APART = 0x5EED  # the seeds of greedy episodes are other ones than those of learning
+STRETCH = 64  # steps that a glass box makes before it is asked how many episodes it has ended
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,9 @@ class Sweep:
         if len(settings) != len(seeds) or not len(seeds):
             raise LabError(f"a sweep needs a seed for each agent; there are {len(settings)} agents, {len(seeds)} seeds")
         for each in settings:
-            if each.rule not in RULES:
-                raise LabError(f"{TITLES[each.rule]} cannot be swept; these can: {', '.join(RULES)}")
+            if not rule_named(each.rule).has_array_form:
+                swept = [name for name in rule_names() if rule_named(name).has_array_form]
+                raise LabError(f"{rule_named(each.rule).title} cannot be swept; these can: {', '.join(swept)}")
         self.process, self.settings, self.seeds = process, tuple(settings), tuple(int(seed) for seed in seeds)
         self.arrays = arrays or Numpy()
         self.tables = Tables(process, self.arrays)
@@ -66,7 +72,7 @@ class Sweep:
             groups.setdefault((each.rule, each.policy, each.traces), []).append(m)
         self.blocks: list[tuple[np.ndarray, AgentBlock]] = []
         for members in groups.values():
-            size = 8 * len(RULES[settings[members[0]].rule].tables) * process.size * process.choices
+            size = 8 * len(rule_named(settings[members[0]].rule).tables) * process.size * process.choices
             most = len(members) if self.arrays.cache is None else max(64, min(4096, self.arrays.cache // size))
             parts = -(-len(members) // most)
             for part in np.array_split(np.array(members), parts):
@@ -136,7 +142,7 @@ class Sweep:
     @property
     def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
-        return self._placed("heat")
+        return self._placed("exploration")
 
     def q(self, members: np.ndarray | None = None) -> np.ndarray:
         """(M, S, A): the tables of all agents, or of these; NaN where nothing can be chosen; of two tables the mean."""
@@ -152,7 +158,7 @@ class Sweep:
             if "q2" in block.table:
                 found = (found + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
             out[here] = found.transpose(1, 2, 0)
-            if block.learns.prefers and self.tables.looks is not None:
+            if block.rule.prefers and self.tables.looks is not None:
                 out[here] = out[here][:, self.tables.looks]  # what looks the same has the same preferences
         out[:, ~self.process.allowed] = np.nan
         return out
@@ -170,7 +176,7 @@ class Sweep:
         return out
 
     def greedy_returns(self, members: np.ndarray, limit: int) -> np.ndarray:
-        """(n): what one episode earns when each acts greedily and learns nothing; see greedy.greedy_returns."""
+        """(n): what one episode earns when each acts greedily and learns nothing; see the function of that name."""
         seeds = [self.seeds[m] for m in members]
         return greedy_returns(self.process, self.q(members), seeds, limit)[0]
 
@@ -194,5 +200,157 @@ class Sweep:
         for (_, block), saved in zip(self.blocks, state["blocks"], strict=True):
             for kind, values in (("place", block.place), ("table", block.table)):
                 for name in values:
-                    found = np.asarray(saved[kind][name])
+                    old = "heat" if name not in saved[kind] else name  # what `exploration` was called once
+                    found = np.asarray(saved[kind][old])
                     values[name] = self.arrays.array(found, float if found.dtype.kind == "f" else int)
+
+
+class OneByOne:
+    """Glass boxes one by one, each with a world or a memory of its own; see Sweep, whose methods these are.
+
+    In environments that can only be stepped there is nothing to batch; and Dyna-Q's memory and the queue of n-step
+    SARSA would be ragged arrays, at 30 runs no faster than lists. An agent goes on in stretches of steps, so that it
+    may be some steps into the episode after the last one asked for.
+    """
+
+    arrays = SimpleNamespace(name="one by one")
+
+    def __init__(
+        self, make: Callable[[], Environment | Process], settings: Sequence[Settings], seeds: Sequence[int]
+    ) -> None:
+        self.settings, self.seeds = tuple(settings), tuple(int(seed) for seed in seeds)
+        self.agents = [make_agent(make(), each, seed) for each, seed in zip(settings, self.seeds, strict=True)]
+        self.asked = 0  # episodes of each agent that were asked for so far
+
+    def __len__(self) -> int:
+        return len(self.agents)
+
+    def run_episodes(
+        self, episodes: int, cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Until every agent has ended so many more episodes: their returns and lengths (M, episodes)."""
+        end = self.asked + episodes
+        for agent in self.agents:
+            while agent.episode < end:
+                if cancelled():
+                    raise Cancelled
+                agent.run(STRETCH)
+        begin, self.asked = self.asked, end
+        returns, lengths = ([kept[begin:end] for kept in rows] for rows in zip(*self.kept(), strict=True))
+        return np.array(returns, dtype=np.float64), np.array(lengths, dtype=np.int64)
+
+    def kept(self) -> list[tuple[list[float], list[int]]]:
+        return [(agent.returns, agent.lengths) for agent in self.agents]
+
+    def q(self, members: np.ndarray) -> np.ndarray:
+        """(n, S, A): the tables of these agents."""
+        return np.stack([table for m in members if (table := self.agents[m].q()) is not None])
+
+    def w(self, members: np.ndarray) -> np.ndarray:
+        """(n, S): what they think states are worth."""
+        return np.stack([self.agents[m].v() for m in members])
+
+    def greedy_returns(self, members: np.ndarray, limit: int) -> np.ndarray:
+        """(n): what an episode earns in which each acts greedily and learns nothing."""
+        return np.array([self.agents[m].greedy_path(limit)[1] for m in members])
+
+    @property
+    def states(self) -> np.ndarray:
+        return np.array([agent.state for agent in self.agents])
+
+    @property
+    def steps(self) -> np.ndarray:
+        return np.array([agent.updates for agent in self.agents])
+
+    @property
+    def exploration(self) -> np.ndarray:
+        """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
+        found = [agent.exploration for agent in self.agents]
+        return np.array([each.temperature if each.softly else each.epsilon for each in found])
+
+    def state(self) -> dict[str, Any]:
+        return {"asked": self.asked, "agents": [agent.state_dict() for agent in self.agents]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """LabError where an environment does not do again what it did in the episode that was under way."""
+        self.asked = int(state["asked"])
+        for agent, saved in zip(self.agents, state["agents"], strict=True):
+            agent.load(saved)
+
+
+def sweep_in(
+    world: World,
+    settings: Sequence[Settings],
+    seeds: Sequence[int],
+    device: str = "cpu",
+    offset: np.ndarray | None = None,
+) -> Sweep | OneByOne:
+    """Learners of a world, on a device: "cpu" computes with numpy, any other (cuda, cuda:1, mps) with torch. In a world
+    that can only be stepped, and where a rule has no batched form, they are glass boxes, one by one.
+
+    LabError where that cannot be.
+    """
+    process = world.process
+    rules = [rule_named(each.rule) for each in settings]
+    alone = next((rule.title for rule in rules if not rule.has_array_form), "")
+    if alone or world.environment is not None:
+        if offset is not None or device not in ("cpu", "auto"):
+            why = f"{alone} learns one by one" if alone else f"{world.title} can only be stepped"
+            raise LabError(f"{why}, on the CPU, beside learners that begin with equal values")
+        return OneByOne(world.environment or (lambda: process), settings, seeds)
+    if device in ("cpu", "auto"):
+        return Sweep(process, settings, seeds, offset=offset)
+    from txlab.engine.rl.sweeps.on_torch import Torch
+
+    return Sweep(process, settings, seeds, Torch(device), offset)
+
+
+def greedy_returns(
+    process: Process, q: np.ndarray, seeds: Sequence[int], limit: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One episode of each table (M, S, A), NaN where an action cannot be chosen: returns, lengths, whether it ended.
+
+    The return under ε > 0 is another number (Q-learning on the cliff earns −50 and knows the path of −13). `limit` 0:
+    the process's own, or S·A steps. Ties are broken by chance; rewards are not discounted, nor noisy.
+    """
+    xp = Numpy()
+    tables = Tables(process, xp)
+    limit = limit or process.limit or process.size * process.choices
+    M = len(q)
+    values = np.ascontiguousarray(np.where(np.isnan(q), -np.inf, q).transpose(2, 0, 1))
+    values[:, :, process.terminal] = 0.0
+    base = np.arange(M) * process.size
+    keys = xp.keys((np.asarray(seeds).astype(np.uint64) ^ np.uint64(APART)).astype(np.uint64))
+    returns, lengths, ended = np.zeros(M), np.zeros(M, np.int64), np.zeros(M, bool)
+    going = np.arange(M)
+    state = np.zeros(0, np.int64)
+    for t in range(limit):
+        if not len(going):
+            break
+        u = xp.uniforms(keys[going], np.full(len(going), t), 1, True)[0]
+        if t == 0:
+            state = tables.begin(u[3])
+        rows = xp.rows(values, base[going] + state)
+        action = choose(tables, "greedy", rows, state, u, np.zeros(len(going)))
+        outcome = tables.outcome(state * tables.A + action, u[2])
+        returns[going] += tables.reward[outcome]
+        lengths[going] += 1
+        over = tables.over[outcome]
+        ended[going[over]] = True
+        going, state = going[~over], tables.next[outcome][~over]
+    return returns, lengths, ended
+
+
+def policies(process: Process, q: np.ndarray, exploration: np.ndarray, policy: PolicyName) -> np.ndarray:
+    """(M, S, A): π(a|s) of tables (M, S, A), NaN where an action cannot be chosen; `exploration` (M): ε or τ."""
+    allowed = process.allowed
+    values = np.where(allowed, q, -np.inf)
+    best = np.where(process.terminal, 0.0, values.max(axis=2))[:, :, None]
+    warm = exploration[:, None, None]
+    if policy == "softmax":
+        raw = np.where(allowed, np.exp((values - best) / warm), 0.0)
+        return np.asarray(raw / np.maximum(raw.sum(axis=2, keepdims=True), 1e-300))
+    ties = allowed & (values == best)
+    share = ties / np.maximum(ties.sum(axis=2, keepdims=True), 1)
+    even = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
+    return share if policy == "greedy" else np.asarray((1 - warm) * share + warm * even)

@@ -20,7 +20,7 @@ from txlab.experiments.protocol import Frame, Metrics
 if TYPE_CHECKING:
     from txlab.engine.rl.agent import Agent
     from txlab.engine.rl.maps.drawn import Map
-    from txlab.engine.rl.settings import Rule, Settings
+    from txlab.engine.rl.settings import Settings
 
 MOST_POINTS = 240
 LONGEST_HORIZON = 300  # steps for which the greedy policy's expected return is computed
@@ -208,7 +208,7 @@ class LiveMatch:
         if side < len(self.memory):
             self.match.set(side, **{name: value})
 
-    def change_rule(self, side: int, rule: Rule) -> None:
+    def change_rule(self, side: int, rule: str) -> None:
         """Another rule for a side, which begins with empty tables; the other side goes on."""
         if side < len(self.memory):
             self.match.rule(side, rule)

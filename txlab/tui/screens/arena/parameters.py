@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding
 
 from txlab.drawing.update_lines import compact
-from txlab.engine.rl.settings import RULES, TITLES, Settings, numbers
+from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.settings import Settings
 from txlab.errors import LabError
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.learners import LiveMatch, told_of
@@ -66,10 +67,12 @@ def parameters(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
     rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
     if rule in PLANNED:
         meant: tuple[Parameter, ...] = (GAMMA,)
-    elif "n" in told and rule not in RULES:  # n-step TD, of a recorded prediction
+    elif rule in rule_names():
+        meant = (*(BY_NAME[name] for name in rule_named(rule).numbers(policy)), GAMMA)
+    elif "n" in told:  # n-step TD, of a recorded prediction
         meant = (ALPHA, STEPS, GAMMA)
-    else:
-        meant = (*(BY_NAME[name] for name in numbers(rule, policy)), GAMMA)
+    else:  # a recorded prediction has rules of its own: those whose name says so have traces
+        meant = (ALPHA, EPSILON, *([LAM] if "lambda" in rule else []), GAMMA)
     return tuple(each for each in meant if isinstance(told.get(each.name), (int, float))) or meant
 
 
@@ -182,12 +185,10 @@ class ParametersPanel(Panel):
 
     def action_rule(self) -> None:
         """Another rule for this side; its tables begin anew, for those of one rule mean nothing to another."""
-        from txlab.engine.rl.rules.all import AGENTS
-
         if not self.arena.live():
             return
         side, now, session = self.arena.side, self.told.get("rule"), self.arena.session
-        names = {TITLES[rule]: rule for rule in RULES if rule in AGENTS}
+        names = {rule_named(rule).title: rule for rule in rule_names()}
 
         def choose(title: str | None) -> None:
             if title in names:

@@ -184,7 +184,7 @@ def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
 
 def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
     """What a frame tells of a side as a learner of the arena, and whether it is the same rule."""
-    from txlab.engine.rl.rules.all import AGENTS
+    from txlab.engine.rl.rules import rule_names
     from txlab.engine.rl.settings import checked
 
     rule = str(side.get("rule"))
@@ -192,8 +192,8 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
         gamma = side.get("gamma")
         planner = Settings("value-iteration", gamma=float(gamma) if isinstance(gamma, (int, float)) else None)
         return checked(planner), rule == "value-iteration"
-    same = rule in AGENTS or rule in PREDICTED
-    settings = Settings(rule) if rule in AGENTS else Settings("td-lambda")  # type: ignore[arg-type]
+    known = rule in rule_names()
+    same, settings = known or rule in PREDICTED, Settings(rule if known else "td-lambda")
     wanted: dict[str, Any] = {name: float(side[name]) for name in NUMBERS if isinstance(side.get(name), (int, float))}
     wanted |= {name: side[name] for name in ("policy", "traces") if isinstance(side.get(name), str)}
     wanted |= PREDICTED.get(rule, {})
