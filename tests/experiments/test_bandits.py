@@ -12,11 +12,13 @@ import pytest
 from pydantic import ValidationError
 
 from txlab.engine.rl.bandits import Agents, Choice, argmax_evenly, expected_maximum
-from txlab.experiments.kinds.bandits import BanditExperiment, BanditScenario, build, explain_metric
+from txlab.experiments.kinds.bandits import KIND, BanditExperiment, BanditScenario
 from txlab.experiments.protocol import NotFinite
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.scenario import load_scenario
+
+build, explain_metric = KIND.build, KIND.explain_metric
 
 
 def scenario(**testbed: Any) -> BanditScenario:

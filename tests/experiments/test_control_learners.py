@@ -19,7 +19,7 @@ from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric
-from txlab.experiments.kinds.control import KIND, ControlExperiment, ControlScenario, build, resolve
+from txlab.experiments.kinds.control import KIND, ControlExperiment, ControlScenario
 from txlab.experiments.reference_numbers import rl_control as reference
 from txlab.experiments.tabular.bands import band, growing
 from txlab.runs import checkpoints
@@ -28,6 +28,9 @@ from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
+
+build, resolve = KIND.build, KIND.resolve
+
 
 SCENARIOS = [
     "cliff",
@@ -247,8 +250,9 @@ def test_a_killed_run_resumes_to_what_it_would_have_been(tmp_path: Path) -> None
 
 def test_torch_on_the_cpu_is_not_asked_for_and_not_imported() -> None:
     code = (
-        "import sys; from txlab.experiments.kinds.control import build; from txlab.runs.scenario import load_scenario\n"
-        "x = build(load_scenario('cliff', ['control.runs=2']).scenario); x.step(); assert 'torch' not in sys.modules"
+        "import sys; from txlab.experiments.kinds.control import KIND; from txlab.runs.scenario import load_scenario\n"
+        "x = KIND.build(load_scenario('cliff', ['control.runs=2']).scenario)\n"
+        "x.step(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -15,7 +15,7 @@ from txlab.engine.rl.dynamic_programming import backup, settled, sweeps
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
-from txlab.experiments.kinds.planning import KIND, PlanningExperiment, PlanningScenario, build, resolve
+from txlab.experiments.kinds.planning import KIND, PlanningExperiment, PlanningScenario
 from txlab.experiments.reference_numbers.rl_planning import FIGURES
 from txlab.experiments.tabular.world import WorldSection
 from txlab.runs import checkpoints
@@ -26,6 +26,8 @@ from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import Speed
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import catalogue, dump_scenario, load_scenario
+
+build, resolve = KIND.build, KIND.resolve
 
 
 def scenario(world: str = "four-by-three", record: Mapping[str, Any] | None = None, **plan: Any) -> PlanningScenario:
@@ -245,9 +247,9 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(
     metrics = ran(whole)
     program = (
         "import sys, numpy as np\n"
-        "from txlab.experiments.kinds.planning import build\n"
+        "from txlab.experiments.kinds.planning import KIND\n"
         "from txlab.experiments.kinds.planning import PlanningScenario\n"
-        "experiment = build(PlanningScenario.model_validate_json(sys.argv[1]))\n"
+        "experiment = KIND.build(PlanningScenario.model_validate_json(sys.argv[1]))\n"
         "[experiment.step() for _ in range(int(sys.argv[3]))]\n"
         "state = experiment.state_dict()\n"
         "np.savez(sys.argv[2], v=state.pop('v'), policy=state.pop('policy'))\n"
@@ -357,7 +359,7 @@ def test_the_stakes_of_a_finished_plan_are_best_exactly() -> None:
     """With a fair coin all stakes are equally good, which values that are off by the tolerance do not show."""
     for method in ("value-iteration", "policy-iteration"):
         table = {"world": {"name": "gambler", "heads": 0.5}, "plan": {"method": method, "tolerance": 1e-4}}
-        experiment = build(PlanningScenario.model_validate(table))
+        experiment = KIND.build(PlanningScenario.model_validate(table))
         ran(experiment)
         assert experiment.finished
         policy = np.asarray(experiment.frame().tensors["0/policy"])

@@ -19,7 +19,7 @@ from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named, kind_of_run
-from txlab.experiments.kinds.prediction import PredictionScenario, build, explain_frame, resolve
+from txlab.experiments.kinds.prediction import KIND, PredictionScenario
 from txlab.experiments.kinds.prediction.episodes import EpisodeExperiment, seeds_of
 from txlab.experiments.kinds.prediction.transitions import TransitionExperiment
 from txlab.experiments.protocol import Experiment
@@ -29,6 +29,9 @@ from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
+
+build, explain_frame, resolve = KIND.build, KIND.explain_frame, KIND.resolve
+
 
 SHIPPED = ["random-walk", "random-walk-19", "td-lambda", "td-network", "baird", "random-walk-n-step"]
 

@@ -23,9 +23,7 @@ from txlab.experiments.kinds.self_play import (
     LearnSection,
     PositionsSection,
     SelfPlayScenario,
-    build,
     player_of,
-    resolve,
 )
 from txlab.experiments.protocol import Frame
 from txlab.experiments.schema import Record
@@ -36,6 +34,8 @@ from txlab.runs.events import read_rows
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
+
+build, resolve = KIND.build, KIND.resolve
 
 GRAPH = compiled(tictactoe)
 RANDOM, PERFECT = random_player(tictactoe).policy(), perfect_player(tictactoe).policy()

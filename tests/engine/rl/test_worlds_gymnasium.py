@@ -10,8 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from sampled_process import SampledProcess
 
-from txlab.engine.rl.environment import Environment, Numbering, SampledProcess
+from txlab.engine.rl.environment import Environment, Numbering
 from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped, stepped_world
 from txlab.engine.rl.gymnasium_environment import SpaceNumbers
 from txlab.engine.rl.maps.compiling import compile_map

@@ -299,6 +299,3 @@ class BanditsKind(TabularKind):
 
 
 KIND = BanditsKind()
-resolve = KIND.resolve
-build = KIND.build
-explain_metric = KIND.explain_metric

@@ -349,7 +349,7 @@ class ControlExperiment(TabularExperiment):
             states.append(int(self.sweep.states[members[0]]))
             updates.append(int(self.sweep.steps[members].mean()))
         learnt = [self.learnt] * len(sides)
-        facts = facts_of(self.scenario.world.model_dump(), sides, states, learnt, updates)
+        facts = facts_of(self.scenario.world.model_dump(), sides, states=states, episodes=learnt, updates=updates)
         facts["table"] = f"mean of {self.runs} runs" if self.runs > 1 else "of one run"
         if self.axes:
             window = self.window() if self.step_count else np.full(self.shape, np.nan)
@@ -499,5 +499,3 @@ def about(scenario: ControlScenario, learner: LearnerSection) -> list[Operand]:
 
 
 KIND = ControlKind()
-resolve = KIND.resolve
-build = KIND.build

@@ -371,5 +371,3 @@ def explain_change(scenario: PlanningScenario, step: int, values: Mapping[str, f
 
 
 KIND = PlanningKind()
-resolve = KIND.resolve
-build = KIND.build

@@ -444,5 +444,3 @@ def explain_epsilon(scenario: SelfPlayScenario, step: int, value: float) -> Expl
 
 
 KIND = SelfPlayKind()
-resolve = KIND.resolve
-build = KIND.build

@@ -27,24 +27,12 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.update import Term
 
 
-def facts_of(
-    world: Mapping[str, Any],
-    sides: Sequence[Mapping[str, Any]],
-    states: Sequence[int] | None = None,
-    episodes: Sequence[int] | None = None,
-    updates: Sequence[int] | None = None,
-    last: Sequence[Mapping[str, Any] | None] | None = None,
-) -> dict[str, Any]:
-    """The facts that every frame has, one entry a side; what is not given has not happened."""
+def facts_of(world: Mapping[str, Any], sides: Sequence[Mapping[str, Any]], **given: Sequence[Any]) -> dict[str, Any]:
+    """The facts that every frame has, one entry a side; states, episodes, updates and last that are not given have not
+    happened."""
     n = len(sides)
-    return {
-        "world": dict(world),
-        "sides": list(sides),
-        "states": [-1] * n if states is None else list(states),
-        "episodes": [0] * n if episodes is None else list(episodes),
-        "updates": [0] * n if updates is None else list(updates),
-        "last": [None] * n if last is None else list(last),
-    }
+    nothing = {"states": [-1] * n, "episodes": [0] * n, "updates": [0] * n, "last": [None] * n}
+    return {"world": dict(world), "sides": list(sides), **nothing, **{key: list(each) for key, each in given.items()}}
 
 
 def side_of(

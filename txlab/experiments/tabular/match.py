@@ -158,10 +158,10 @@ class Match(TabularExperiment):
         facts = facts_of(
             self.table,
             [learner_side(agent.settings, agent.gamma) for agent in self.agents],
-            [agent.state for agent in self.agents],
-            [agent.episode for agent in self.agents],
-            [agent.updates for agent in self.agents],
-            [None if agent.last is None else last_facts(agent.last) for agent in self.agents],
+            states=[agent.state for agent in self.agents],
+            episodes=[agent.episode for agent in self.agents],
+            updates=[agent.updates for agent in self.agents],
+            last=[None if agent.last is None else last_facts(agent.last) for agent in self.agents],
         )
         return Frame(step=self.updates, tensors=tensors, facts=facts)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
+from typing import Any
 
 from txlab.errors import LabError
 
@@ -93,35 +94,38 @@ def number_text(value: float) -> str:
     return repr(value)
 
 
+PHRASES = {
+    "pays": "pays",
+    "adds": "adds",
+    "leads": "leads to",
+    "leaving_pays": "leaving pays",
+    "leaving_leads": "leaving leads to",
+}
+"""Words that a number or a sign follows."""
+
+
 def tile_of(text: str) -> Tile:
     """The tile that these words describe; LabError, without the place, which the caller knows."""
-    found: dict[str, object] = {}
-
-    def put(key: str, value: object, words: str) -> None:
-        if key in found:
-            raise LabError(f"says {words!r} twice")
-        found[key] = value
-
+    found: dict[str, Any] = {}
     for clause in text.split(","):
         words = " ".join(clause.split())
+        if words == "floor":
+            continue
+        value: Any
         if words in ("wall", "start", "ends", "goal"):
-            put(words, True, words)
+            key, value, said = words, True, words
         elif words == "back to the start":
-            put("leads", START, words)
-        elif words != "floor":
-            for said, key in (
-                ("leaving pays ", "leaving_pays"),
-                ("leaving leads to ", "leaving_leads"),
-                ("pays ", "pays"),
-                ("adds ", "adds"),
-                ("leads to ", "leads"),
-            ):
-                if words.startswith(said):
-                    put(key, worth(words[len(said) :], key, words), said.strip())
-                    break
-            else:
+            key, value, said = "leads", START, words
+        else:
+            key = next((key for key, phrase in PHRASES.items() if words.startswith(phrase + " ")), "")
+            if not key:
                 raise LabError(f"says {shown(words)}; allowed: {WORDS}")
-    tile = Tile(**found)  # type: ignore[arg-type]
+            said = PHRASES[key]
+            value = worth(words[len(said) + 1 :], key, words)
+        if key in found:
+            raise LabError(f"says {said!r} twice")
+        found[key] = value
+    tile = Tile(**found)
     refuse_contradiction(tile)
     return tile
 
@@ -154,16 +158,11 @@ def refuse_contradiction(tile: Tile) -> None:
 def tile_text(tile: Tile) -> str:
     """The words that `tile_of` reads as this tile."""
     words = [word for word in ("wall", "start", "ends", "goal") if getattr(tile, word)]
-    if tile.pays is not None:
-        words.append(f"pays {number_text(tile.pays)}")
-    if tile.adds:
-        words.append(f"adds {number_text(tile.adds)}")
-    if tile.leads:
-        words.append("back to the start" if tile.leads == START else f"leads to {tile.leads}")
-    if tile.leaving_pays is not None:
-        words.append(f"leaving pays {number_text(tile.leaving_pays)}")
-    if tile.leaving_leads:
-        words.append(f"leaving leads to {tile.leaving_leads}")
+    for key, phrase in PHRASES.items():
+        value = getattr(tile, key)
+        if value != getattr(Tile(), key):
+            after = value if isinstance(value, str) else number_text(value)
+            words.append("back to the start" if value == START else f"{phrase} {after}")
     return ", ".join(words) or "floor"
 
 

@@ -220,6 +220,3 @@ class PredictionKind(TabularKind):
 
 
 KIND = PredictionKind()
-resolve = KIND.resolve
-build = KIND.build
-explain_frame = KIND.explain_frame

@@ -99,7 +99,7 @@ class CounterexampleExperiment(TabularExperiment):
         ]
         lives = [curve.method == "semi-gradient-td" for curve in self.curves]
         states = [state if alive else -1 for state, alive in zip(self.stands, lives, strict=True)]
-        facts = facts_of(self.scenario.world.model_dump(), sides, states, updates=[self.step_count] * len(sides))
+        facts = facts_of(self.scenario.world.model_dump(), sides, states=states, updates=[self.step_count] * len(sides))
         return Frame(self.step_count, tensors, facts=facts | {"values": "w · x(s)"})
 
     def facts(self) -> Mapping[str, Any]:

@@ -109,7 +109,27 @@ def title_of(method: Method) -> str:
     return METHODS[method].title if method in METHODS else "TD(λ) with a network"
 
 
-class EpisodeExperiment(TabularExperiment):
+class LearntPrediction(TabularExperiment):
+    """What both experiments that learn from episodes begin with: the world, its true values, what is seen of a state.
+
+    true (S)   the values of the policy that chooses evenly      counted   states in which an episode goes on
+    """
+
+    def __init__(self, scenario: PredictionScenario) -> None:
+        self.scenario = scenario
+        self.world = world_of(scenario.world)
+        self.process = self.world.process
+        self.gamma = self.process.discount
+        self.true = solved(self.process, even(self.process), self.gamma)
+        self.counted = np.flatnonzero(~self.process.terminal)
+        self.features = features_of(scenario.predict, self.process.size)
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.predict.episodes
+
+
+class EpisodeExperiment(LearntPrediction):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
     error, total   method → (M, K): RMS error of the last episode, and summed over the episodes so far
@@ -118,14 +138,8 @@ class EpisodeExperiment(TabularExperiment):
     fixed = "while settings are compared"
 
     def __init__(self, scenario: PredictionScenario) -> None:
-        self.scenario = scenario
+        super().__init__(scenario)
         predict = scenario.predict
-        self.world = world_of(scenario.world)
-        self.process = self.world.process
-        self.gamma = self.process.discount
-        self.true = solved(self.process, even(self.process), self.gamma)
-        self.counted = np.flatnonzero(~self.process.terminal)
-        self.features = features_of(predict, self.process.size)
         check_size(scenario, self.features.size)
         self.learnt = learnt(scenario)
         seeds = seeds_of(scenario.seed, predict.runs)
@@ -145,10 +159,6 @@ class EpisodeExperiment(TabularExperiment):
             torch.set_num_threads(self.scenario.compute.threads or 1)
             return NetworkSweep(self.features, seeds, settings, predict.hidden)
         return PredictionSweep(method, self.features, predict.runs, settings, predict.initial)
-
-    @property
-    def steps(self) -> int:
-        return self.scenario.predict.episodes
 
     # Learning
 

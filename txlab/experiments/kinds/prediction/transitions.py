@@ -11,36 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.prediction import Learned, OnlineTD, terms_of
 from txlab.engine.rl.prediction_sweep import rms_error
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 from txlab.experiments.kinds.prediction import KINDS, PredictionScenario
-from txlab.experiments.kinds.prediction.episodes import curve_side, features_of, seeds_of, title_of
+from txlab.experiments.kinds.prediction.episodes import LearntPrediction, curve_side, seeds_of, title_of
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.tabular.frames import facts_of, last_of
-from txlab.experiments.tabular.kind import TabularExperiment, world_facts
-from txlab.experiments.tabular.world import world_of
+from txlab.experiments.tabular.kind import world_facts
 
 BOUNDS = {"alpha": (0.0, 100.0), "lam": (0.0, 1.0)}
 
 
-class TransitionExperiment(TabularExperiment):
+class TransitionExperiment(LearntPrediction):
     """See protocol.Experiment.
 
     place     how many steps of the episode have been made      since   the state of `lives` before this episode
     """
 
     def __init__(self, scenario: PredictionScenario) -> None:
-        self.scenario = scenario
-        self.world = world_of(scenario.world)
-        self.process = self.world.process
-        self.gamma = self.process.discount
-        self.true = solved(self.process, even(self.process), self.gamma)
-        self.counted = np.flatnonzero(~self.process.terminal)
-        self.features = features_of(scenario.predict, self.process.size)
+        super().__init__(scenario)
         self.curves = scenario.drawn()
         weights = self.features.weights(scenario.predict.initial)
         self.learners = [
@@ -59,10 +50,6 @@ class TransitionExperiment(TabularExperiment):
         self.last: list[Learned | None] = [None] * len(self.curves)
         self.since = self.rollouts.state()
         self.episode = self.rollouts.episodes().of(0)
-
-    @property
-    def steps(self) -> int:
-        return self.scenario.predict.episodes
 
     # Learning
 
