@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from txlab.cli.intervening import Wishes, interventions
+from txlab.cli.reading import Wishes, interventions
 from txlab.engine.interpret.interventions import Edge, EditWeight, Erratum, Patch, ScaleBlock, ScaleHead
 from txlab.engine.transformer.hooks import Hooks, keeping
 from txlab.errors import LabError

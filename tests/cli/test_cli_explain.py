@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from txlab.cli.model_export import has_form
+from txlab.cli.models import has_form
 from txlab.engine.interpret.why import why_pattern
 from txlab.runs.models import OpenModel, open_model
 

@@ -12,7 +12,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from random_models import randomised, transformers
 
-from txlab.cli import model_export
+from txlab.cli import models as cli_models
 from txlab.engine.transformer.weights import load_model, save_model
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
@@ -89,7 +89,7 @@ def test_a_scenarios_model_is_loaded_by_transformers_with_equal_logits(
     with_words = opened_as(opened, name, tmp_path, 0, (0,))
     monkeypatch.setattr("txlab.cli.models.opened", lambda asked: with_words)
 
-    model_export.export_model(name, tmp_path / "out")
+    cli_models.export_model(name, tmp_path / "out")
     assert str(tmp_path / "out") in capsys.readouterr().out
 
     makers = {"gpt": "AutoModelForCausalLM", "bert": "AutoModelForMaskedLM", "encoder-decoder": "AutoModelForSeq2SeqLM"}
@@ -124,7 +124,7 @@ def test_a_llama_is_trained_from_settings_and_loaded_by_transformers_as_one(
     settings = [*PLAIN, *LLAMA, *SMALL["gpt-tiny"], "model.layers=1"]
     run = prepare(load_scenario(str(SCENARIOS / "gpt-tiny.toml"), settings))
     assert execute(run).status == "done"
-    model_export.export_model(str(run), tmp_path / "out")
+    cli_models.export_model(str(run), tmp_path / "out")
     theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not any(report.values())
     assert (theirs.config.model_type, theirs.config.num_key_value_heads) == ("llama", 2)
@@ -143,7 +143,7 @@ def test_an_exported_masked_model_still_knows_what_it_hides_tokens_behind(
     kind = kind_named(scenario.kind)
     run = opened_as(kind.open_model(scenario, kind.build(scenario).state_dict()), "bert-docs", tmp_path, 0, (0,))
     monkeypatch.setattr("txlab.cli.models.opened", lambda asked: run)
-    model_export.export_model("bert-docs", tmp_path / "out")
+    cli_models.export_model("bert-docs", tmp_path / "out")
     folder = open_model(str(tmp_path / "out"))
     text = "The [MASK] is"
     assert folder.ids(text) == run.ids(text)

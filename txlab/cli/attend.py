@@ -1,40 +1,18 @@
 """`txlab attend`: who looks at whom in a text, in any head of any model; also under interventions (MATH T1–T4).
 
 Notable: without a head it answers with a table of all heads and what they seem to do; with one, with its pattern, as
-large as the terminal lets it be. The numbers are those of the Attention screen: they come from the same `see`.
+large as the terminal lets it be. The numbers are those of the Attention screen: both read the same ActivationCache.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.attend_answers import (
-    View,
-    all_scores,
-    draw_all,
-    draw_one,
-    effect_json,
-    pattern_json,
-    print_changes,
-    print_heads,
-    print_pattern,
-    print_place,
-)
-from txlab.cli.intervening import (
-    Allow,
-    Cut,
-    Edit,
-    ErratumOption,
-    Off,
-    PatchOption,
-    Scale,
-    Second,
-    Wishes,
-)
 from txlab.cli.models import (
     FileOption,
     JsonOption,
@@ -45,16 +23,37 @@ from txlab.cli.models import (
     TargetOption,
     TextArgument,
 )
-from txlab.cli.reading import Reading, agreed, chosen, read
+from txlab.cli.reading import (
+    SCORES,
+    Allow,
+    Cut,
+    Edit,
+    ErratumOption,
+    Off,
+    PatchOption,
+    Reading,
+    Scale,
+    Second,
+    Wishes,
+    head_asked,
+    read,
+)
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from txlab.engine.interpret.activation_cache import ActivationCache
     from txlab.engine.interpret.effects import Effect
 
 SPAN = re.compile(r"(-?\d{1,9})?(?::(-?\d{1,9})?)?")
+WORTH_A_NOTE = 0.3  # a head with a lower score is not described by it, as on the screen
+STRONGEST = 5  # pairs that are named under a pattern
+MOVED = 8  # tokens that an intervention moved most
+LIKE = {
+    "previous": "the token before",
+    "induction": "what followed this token before",
+    "duplicate": "the same token, earlier",
+    "first": "the first token",
+}
 
 
 def attend(
@@ -74,7 +73,7 @@ def attend(
     rows: Annotated[str | None, typer.Option("--rows", metavar="A:B", help="only these rows, from 0")] = None,
     columns: Annotated[str | None, typer.Option("--columns", metavar="A:B", help="only these columns")] = None,
     without_first: Annotated[
-        bool, typer.Option("--without-first", help="leave out the first token, on which much attention only rests")
+        bool, typer.Option("--without-first", help="leave out the first token, which often only serves as a sink")
     ] = False,
     position: Annotated[
         int | None, typer.Option("--position", metavar="N", help="where the effect of interventions is measured")
@@ -94,109 +93,122 @@ def attend(
 ) -> None:
     """Who looks at whom in a text: all heads, or one head's pattern."""
     from txlab.cli.models import about, print_json, print_model
+    from txlab.cli.terminal import shown
+    from txlab.engine.interpret.activation_cache import run_with_cache
 
     if out is not None and out.suffix.lower() not in (".png", ".svg"):
         raise LabError(f"--out {out} is neither .png nor .svg")
     if out is not None and json:
         raise LabError("--out makes a picture and --json prints numbers; give one of them")
-    named, layer_index, head_index = chosen(head, layer)
-    view = view_of(average, roll, layer_index, head_index)
+    site, layer, head_index = head_asked(head, layer, site)
+    view = view_named(average, roll, layer, head_index)
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
-    reading = read(name, text, file, target, agreed(site, named), wishes, special, pair)
-    seen, effect = looked_at(reading, position)
+    reading = read(name, text, file, target, site, wishes, special, pair)
+    place = reading.place(position)
+    cache = run_with_cache(reading.model.model, reading.text, reading.given, reading.second)
+    effect = effect_of(reading, cache, place) if reading.given else None
     if view is None:
         if rows is not None or columns is not None:
             raise LabError("--rows and --columns are for one pattern; name a head, --average or --rollout")
-        if out is not None:
-            print_place(draw_all(reading, seen, out))
-        elif json:
-            heads = {"site": reading.site.name, "heads": all_scores(reading, seen)}
-            found = effect_json(reading, effect, position)
-            print_json({"model": about(reading.model), **reading.answer(), **heads, "effect": found})
-        else:
-            print_heads(reading, seen)
-            print_changes(reading, effect, position)
-            print_model(reading.model)
-        return
-    spans = (
-        span("--rows", rows, len(reading.queries), 0),
-        span("--columns", columns, len(reading.keys), int(without_first)),
-    )
-    weights = window(reading, seen, view, spans)
-    if out is not None:
-        print_place(draw_one(reading, view, weights, spans, out))
-    elif json:
-        print_json(
-            {
-                "model": about(reading.model),
-                **reading.answer(),
-                **pattern_json(reading, seen, view, weights, spans),
-                "effect": effect_json(reading, effect, position),
-            }
-        )
     else:
-        print_pattern(reading, seen, view, weights, spans)
-        print_changes(reading, effect, position)
+        view.form(reading, cache, rows, columns, without_first)
+    if out is not None:
+        print(shown(str(draw_heads_of(reading, cache, out) if view is None else view.draw(reading, out))))
+    elif json:
+        heads = {"site": reading.site.name, "heads": head_scores(reading, cache)}
+        found = heads if view is None else pattern_json(reading, cache, view)
+        moved = None if effect is None else effect_json(reading, effect, place)
+        print_json({"model": about(reading.model), **reading.answer(), **found, "effect": moved})
+    else:
+        if view is None:
+            print_heads(reading, cache)
+        else:
+            print_pattern(reading, cache, view)
+        print()
+        if effect is not None:
+            print_effect(reading, effect, place)
+            print()
         print_model(reading.model)
 
 
-def view_of(average: bool, roll: bool, layer: int | None, head: int | None) -> View | None:
+@dataclass
+class PatternView:
+    """One pattern: of one head, the average of a layer's heads (or of all: None), or the rollout up to a layer; and
+    the window of it that is asked for, `weights` (t, s), NaN where the mask forbids."""
+
+    name: str
+    layer: int | None = None
+    head: int | None = None
+    rows: slice = field(default_factory=lambda: slice(None))
+    columns: slice = field(default_factory=lambda: slice(None))
+    weights: Any = None
+
+    def title(self, site: str) -> str:
+        of = "" if site == "self" else f"{site} "
+        if self.name == "head":
+            return f"{of}head {(self.layer or 0) + 1}.{(self.head or 0) + 1}"
+        if self.name == "average":
+            where = "all layers" if self.layer is None else f"layer {self.layer + 1}"
+            return f"mean over the {of}heads of {where}"
+        return f"{of}rollout through {'all layers' if self.layer is None else f'layers 1 to {self.layer + 1}'}"
+
+    def form(
+        self, reading: Reading, cache: ActivationCache, rows: str | None, columns: str | None, without_first: bool
+    ) -> None:
+        """Compute the window. LabError for ranges outside the text, or a head that is not there."""
+        import numpy as np
+
+        from txlab.engine.interpret.activation_cache import rollout
+        from txlab.engine.interpret.sites import head_of
+
+        site = reading.site
+        self.rows = span("--rows", rows, len(reading.queries), 0)
+        self.columns = span("--columns", columns, len(reading.keys), int(without_first))
+        if self.layer is not None:
+            head_of(reading.model.model, site.name, self.layer, self.head)
+        if self.name == "head":
+            assert self.layer is not None
+            assert self.head is not None
+            alpha = cache.pattern(site.name, self.layer, self.head, self.rows, self.columns)
+        elif self.name == "average":
+            alpha = cache.average(site.name, self.layer, self.rows, self.columns)
+        else:
+            layers = None if self.layer is None else self.layer + 1
+            alpha = rollout(cache, site.name, layers)[self.rows, self.columns]
+        self.weights = alpha.cpu().numpy().astype(np.float64)
+        allowed = site.mask.allowed(len(reading.queries), len(reading.keys))
+        if allowed is not None:
+            # An edge that was allowed by hand has a weight, or the mask would not forbid it.
+            self.weights[~allowed[self.rows, self.columns].numpy() & (self.weights == 0)] = np.nan
+
+    def scores(self, reading: Reading, cache: ActivationCache) -> dict[str, float]:
+        """Of the head that is shown; none of an average or a rollout."""
+        if self.name != "head" or self.layer is None:
+            return {}
+        scores = cache.scores_of_layer(reading.site.name, self.layer)
+        return {name: float(values[self.head]) for name, values in scores.items()}
+
+    def draw(self, reading: Reading, out: Path) -> Path:
+        from txlab.drawing.picture import draw_attention
+
+        queries, keys = reading.queries[self.rows], reading.keys[self.columns]
+        title = titled(reading, self.title(reading.site.name))
+        return draw_attention(self.weights, out, queries=queries, keys=keys, title=title)
+
+
+def view_named(average: bool, roll: bool, layer: int | None, head: int | None) -> PatternView | None:
     """The pattern that is asked for; None = the table of all heads."""
     if average and roll:
         raise LabError("--average and --rollout are two pictures; give one of them")
     if (average or roll) and head is not None:
         raise LabError(f"{'--average' if average else '--rollout'} takes all heads of a layer; --head is not for it")
-    if average:
-        return View("average", layer)
-    if roll:
-        return View("rollout", layer)
+    if average or roll:
+        return PatternView("average" if average else "rollout", layer)
     if head is None:
         if layer is not None:
             raise LabError(f"--layer {layer + 1} alone is no pattern: add --head, --average or --rollout")
         return None
-    return View("head", layer, head)
-
-
-def looked_at(reading: Reading, position: int | None) -> tuple[ActivationCache, Effect | None]:
-    """The text as the model sees it under the interventions, and what these change."""
-    from txlab.engine.interpret.activation_cache import run_with_cache
-    from txlab.engine.interpret.effects import compared
-    from txlab.engine.interpret.interventions import remarks
-    from txlab.engine.interpret.sites import run
-
-    model = reading.model.model
-    place = reading.place(position)
-    seen = run_with_cache(model, reading.text, reading.given, reading.second)
-    if not reading.given:
-        return seen, None
-    return seen, compared(run(model, reading.text), seen.logits, place, 20, remarks(model, reading.given))
-
-
-def window(reading: Reading, seen: ActivationCache, view: View, spans: tuple[slice, slice]) -> np.ndarray:
-    """The weights that are asked for, NaN where the mask forbids: (t, s)."""
-    import numpy as np
-
-    from txlab.engine.interpret.activation_cache import rollout
-    from txlab.engine.interpret.sites import head_of
-
-    site = reading.site
-    rows, columns = spans
-    if view.layer is not None:
-        head_of(reading.model.model, site.name, view.layer, view.head)
-    if view.name == "head":
-        assert view.layer is not None
-        assert view.head is not None
-        alpha = seen.pattern(site.name, view.layer, view.head, rows, columns)
-    elif view.name == "average":
-        alpha = seen.average(site.name, view.layer, rows, columns)
-    else:
-        alpha = rollout(seen, site.name, None if view.layer is None else view.layer + 1)[rows, columns]
-    weights = alpha.cpu().numpy().astype(np.float64)
-    allowed = site.mask.allowed(len(reading.queries), len(reading.keys))
-    if allowed is not None:
-        # An edge that was allowed by hand has a weight, or the mask would not forbid it.
-        weights[~allowed[rows, columns].numpy() & (weights == 0)] = np.nan
-    return weights
+    return PatternView("head", layer, head)
 
 
 def span(option: str, words: str | None, length: int, first: int) -> slice:
@@ -218,3 +230,207 @@ def span(option: str, words: str | None, length: int, first: int) -> slice:
     if not 0 <= found.start < found.stop <= length:
         raise LabError(f"{option} {words} is empty here; allowed: 0 to {length - 1}")
     return found
+
+
+# All heads.
+
+
+def head_scores(reading: Reading, cache: ActivationCache) -> list[dict[str, Any]]:
+    """Each head with its scores; NaN where the text does not define one."""
+    site = reading.site
+    scores = cache.scores(site.name)
+    return [
+        {
+            "name": f"{layer + 1}.{head + 1}",
+            "layer": layer + 1,
+            "head": head + 1,
+            **{name: float(values[layer, head]) for name, values in scores.items()},
+        }
+        for layer in range(site.layers)
+        for head in range(site.heads)
+    ]
+
+
+def print_heads(reading: Reading, cache: ActivationCache) -> None:
+    """All heads: their scores, and what a high one means."""
+    from txlab.cli.terminal import Column, shown, table
+    from txlab.drawing.formatting import share
+
+    site, model, found = reading.site, reading.model, head_scores(reading, cache)
+    names = [name for name in SCORES if any(is_known(entry.get(name)) for entry in found)]
+    rows, paint = [], {}
+    for number, entry in enumerate(found):
+        known = {name: entry[name] for name in names if is_known(entry[name])}
+        best = max(known, key=lambda name: known[name], default="")
+        like = ""
+        if known.get(best, 0.0) >= WORTH_A_NOTE:
+            like = LIKE[best]
+            paint[number, names.index(best) + 1] = 33
+        rows.append([entry["name"], *(share(known[name]) if name in known else "" for name in names), like])
+    head = [Column("head"), *(Column(name, "right") for name in names), Column("looks at", loose=True)]
+    print(table(head, rows, paint))
+    print()
+    print_target(reading)
+    if not names:
+        print("the text is too short for any score")
+    elif "induction" not in names and site.name != "cross":
+        again = "no token comes twice in this text, so induction and duplicate have no value"
+        at_once = "no token comes again but at once in this text, so induction has no value"
+        print(at_once if "duplicate" in names else again)
+    named = model.name if model.step is not None else str(model.origin)
+    print(f"txlab attend {shown(named)} TEXT --head {found[0]['name']} shows one head's pattern")
+
+
+def is_known(score: float | None) -> bool:
+    return score is not None and score == score
+
+
+def draw_heads_of(reading: Reading, cache: ActivationCache, out: Path) -> Path:
+    from txlab.drawing.attention import draw_heads
+
+    pictures = [small.cpu().numpy() for _, small in cache.all_thumbnails(reading.site.name, 48)]
+    return draw_heads(pictures, out, title=titled(reading, reading.site.name))
+
+
+def titled(reading: Reading, what: str) -> str:
+    """Of a picture: the model, what is seen of it, and the first interventions."""
+    return "  ".join([f"{reading.model.title}  {what}", *(wish.says for wish in reading.given[:2])])
+
+
+def print_target(reading: Reading) -> None:
+    """The target that a translator wrote itself, where none was given."""
+    from txlab.cli.terminal import shown
+
+    if reading.written:
+        print(f"target, as the model writes it: {shown(reading.model.decode(reading.text.target))}")
+
+
+# One pattern.
+
+
+def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -> None:
+    """The pattern as large as the terminal lets it be, what it means, and the strongest pairs in words."""
+    import numpy as np
+
+    from txlab.cli.models import token_label
+    from txlab.cli.terminal import ascii_only, columns, depth, print_lines
+    from txlab.drawing.attention import pattern_lines
+    from txlab.drawing.explanation import folded
+    from txlab.drawing.formatting import share
+
+    site, weights = reading.site, view.weights
+    queries, keys = reading.queries[view.rows], reading.keys[view.columns]
+    scores = view.scores(reading, cache)
+    words = ", ".join(f"{name} {share(scores[name])}" for name in SCORES if is_known(scores.get(name)))
+    print("\n".join(folded(view.title(site.name) + (f": {words}" if words else ""), columns() - 1)))
+    print_target(reading)
+    print()
+    complete = view.columns == slice(0, len(reading.keys))
+    largest = 1.0 if complete else max(0.05, float(np.nanmax(weights, initial=0.0)))
+    drawn = pattern_lines(
+        weights,
+        queries,
+        keys,
+        columns() - 1,
+        colours=depth(),
+        ascii=ascii_only(),
+        sums=not complete or view.name == "rollout",
+        largest=largest,
+        first_row=view.rows.start,
+    )
+    print_lines(drawn.lines)
+    print()
+    said = "rows look at columns, every row of the whole pattern sums to 1"
+    if site.mask_name == "graph":
+        said += ", or is all zeros where no edge comes in"
+    if view.name == "rollout" and site.name in ("decoder", "cross"):
+        said = "what each row holds of each column; source and target together sum to 1"
+    if drawn.tile != (1, 1):
+        said += f"; each sign is the largest of {drawn.tile[0]} x {drawn.tile[1]} weights"
+    if not complete:
+        said += f"; the strongest shade is {share(largest)}"
+    print("\n".join(folded(said, columns() - 1)))
+    flat = np.nan_to_num(weights, nan=-1.0).ravel()
+    places = [int(place) for place in np.argsort(-flat, kind="stable")[:STRONGEST] if flat[place] > 0.005]
+    pairs = []
+    for place in places:
+        row, column = divmod(place, weights.shape[1])
+        arrow = "->" if ascii_only() else "→"
+        pair = f"{token_label(queries[row], 16)} {arrow} {token_label(keys[column], 16)} {share(flat[place])}"
+        pairs.append(pair.replace(" ", "\0"))  # a pair stays on one line
+    if pairs:
+        print("\n".join(folded("strongest: " + ", ".join(pairs), columns() - 1)).replace("\0", " "))
+
+
+def pattern_json(reading: Reading, cache: ActivationCache, view: PatternView) -> dict[str, Any]:
+    """The window that was asked for; weights that the mask forbids are 0. Layer and head count from 1."""
+    import numpy as np
+
+    rows, columns = view.rows, view.columns
+    answer: dict[str, Any] = {
+        "site": reading.site.name,
+        "mask": reading.site.mask_name,
+        "view": view.name,
+        "layer": None if view.layer is None else view.layer + 1,
+        "head": None if view.head is None else view.head + 1,
+        "rows": {"start": rows.start, "stop": rows.stop, "labels": reading.queries[rows]},
+        "columns": {"start": columns.start, "stop": columns.stop, "labels": reading.keys[columns]},
+        "pattern": np.nan_to_num(view.weights).tolist(),
+        "row_sums": np.nansum(view.weights, -1).tolist(),
+    }
+    scores = view.scores(reading, cache)
+    return answer | {"scores": scores} if scores else answer
+
+
+# What interventions change.
+
+
+def effect_of(reading: Reading, cache: ActivationCache, place: int) -> Effect:
+    """On what is predicted at a place, beside a pass without them."""
+    from txlab.engine.interpret.effects import compared
+    from txlab.engine.interpret.interventions import remarks
+    from txlab.engine.interpret.sites import run
+
+    model = reading.model.model
+    return compared(run(model, reading.text), cache.logits, place, 20, remarks(model, reading.given))
+
+
+def effect_json(reading: Reading, found: Effect, place: int) -> dict[str, Any]:
+    """KL in nats, and the tokens that moved most."""
+    labels = reading.model.target_labels([moved.token for moved in found.moved])
+    return {
+        "position": place,
+        "kl": found.kl,
+        "moved": [
+            {"id": moved.token, "text": label, "before": moved.before, "after": moved.after, "change": moved.change}
+            for moved, label in zip(found.moved, labels, strict=True)
+        ],
+        "remarks": list(found.remarks),
+    }
+
+
+def print_effect(reading: Reading, found: Effect, place: int) -> None:
+    """What was done, how far the distribution moved, and which tokens it moved."""
+    from txlab.cli.models import bar, shares, token_label
+    from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, table
+    from txlab.drawing.text import formula
+
+    for sentence in (*(wish.says for wish in reading.given), *found.remarks):
+        print(shown(sentence))
+    kl = formula("KL(before ‖ after)", ascii_only())
+    where = "stands at" if reading.model.kind == "bert" else "comes after"
+    print(f"{kl} = {numeral(found.kl)} nats, of what {where} {token_label(reading.predicting[place], 20)}")
+    if not found.moved:
+        print("nothing moved")
+        return
+    print()
+    moved = found.moved[:MOVED]
+    befores, afters = shares([one.before for one in moved]), shares([one.after for one in moved])
+    labels = reading.model.target_labels([one.token for one in moved])
+    length = 12 if columns() < 96 else 20
+    rows = [
+        [token_label(label, 20), before, bar(one.before, length), now, bar(one.after, length)]
+        for one, label, before, now in zip(moved, labels, befores, afters, strict=True)
+    ]
+    blank = Column(" " * length)
+    print(table([Column("token"), Column("before"), blank, Column("after"), blank], rows))

@@ -1,4 +1,5 @@
-"""`txlab explain MODEL --circuits`: what the weights of each head do, without any text (MATH T3, T4).
+"""`txlab explain MODEL --circuits`, what the weights of each head do without any text, and `--neurons`, which neurons
+of a block move a logit most (MATH T3–T6).
 
 Notable: the copying score goes through the vocabulary, from the token that is looked at to its own logit. Where no such
 way leads (BERT's head, an encoder, cross-attention between two vocabularies) one sentence says so, and the eigenvalues
@@ -16,7 +17,9 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from txlab.cli.reading import Reading
     from txlab.engine.interpret.circuits import Circuit, Composition
+    from txlab.engine.interpret.direct import Neurons
     from txlab.engine.interpret.sites import Site
     from txlab.runs.models import OpenModel
 
@@ -24,11 +27,12 @@ EIGENVALUES = 3  # a line of the table
 OF_ONE = 8  # of one head
 STRONGEST = 5  # heads that one composes with, for each of query, key and value
 THROUGH = ("query", "key", "value")
+NEURONS = 12  # lines
 
 
 def explain_circuits(name: str, site: str | None, layer: int | None, head: int | None, json: bool) -> None:
     """The table of all heads (of one layer, with `layer`), or one head with what composes with it."""
-    from txlab.cli.models import opened
+    from txlab.cli.models import about, opened, print_json, print_model
     from txlab.engine.interpret.sites import head_of, site_named
 
     model = opened(name)
@@ -36,14 +40,13 @@ def explain_circuits(name: str, site: str | None, layer: int | None, head: int |
     if layer is not None:
         head_of(model.model, looked.name, layer, head)
     if layer is None or head is None:
-        explain_all(model, looked, layer, json)
+        found = explain_all(model, looked, layer, json)
     else:
-        explain_one(model, looked, layer, head, json)
-
-
-def reason(why: LabError) -> str:
-    """Why no way leads from a token to its own logit, without the advice."""
-    return str(why).split("; ask for")[0]
+        found = explain_one(model, looked, layer, head, json)
+    if json:
+        print_json({"model": about(model), "site": looked.name, **found})
+    else:
+        print_model(model)
 
 
 def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list[Circuit]]:
@@ -57,16 +60,15 @@ def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> None:
-    from txlab.cli.models import about, print_json, print_model, shares
+def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> dict[str, Any]:
+    """Prints the table, or returns it for JSON."""
+    from txlab.cli.models import shares
     from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuits
 
-    many = site.layers
-
     def of(kind: str, whole: bool, what: str) -> list[Circuit]:
-        found = told(circuits(model.model, site.name, kind, whole=whole), what, many)
+        found = told(circuits(model.model, site.name, kind, whole=whole), what, site.layers)
         return [each for at, heads in enumerate(found) for each in heads if layer in (None, at)]
 
     copying, why_not = None, ""
@@ -75,46 +77,36 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
     except LabError as why:
         why_not = reason(why)
     qk, ov = of("qk", False, "W_QK"), of("ov", False, "W_OV")
-    layers = range(many) if layer is None else (layer,)
+    layers = range(site.layers) if layer is None else (layer,)
     names = [f"{each + 1}.{head + 1}" for each in layers for head in range(site.heads)]
     if json:
         heads = [
             {
-                "name": names[at],
+                "name": name,
                 "copying": None if copying is None else copying[at],
                 "qk": pairs(qk[at].eigenvalues[:EIGENVALUES]),
                 "ov": pairs(ov[at].eigenvalues[:EIGENVALUES]),
             }
-            for at in range(len(names))
+            for at, name in enumerate(names)
         ]
-        print_json({"model": about(model), "site": site.name, "no_copying": why_not or None, "heads": heads})
-        return
-    scores = [""] * len(names) if copying is None else shares(copying)
-    rows = [
-        [
-            name,
-            *([score] if copying is not None else []),
-            *(formula(largest(each, 2), ascii_only()) for each in (one, two)),
-        ]
-        for name, score, one, two in zip(names, scores, ov, qk, strict=True)
-    ]
+        return {"no_copying": why_not or None, "heads": heads}
+    values = [[formula(largest(each, 2), ascii_only()) for each in both] for both in zip(ov, qk, strict=True)]
+    scores = [[]] * len(names) if copying is None else [[score] for score in shares(copying)]
+    rows = [[name, *score, *both] for name, score, both in zip(names, scores, values, strict=True)]
     columns = [Column("head"), *([Column("copying", "right")] if copying is not None else [])]
-    print(
-        table([*columns, Column("λ of W_OV" if not ascii_only() else "eigenvalues of W_OV"), Column("of W_QK")], rows)
-    )
+    title = "eigenvalues of W_OV" if ascii_only() else "λ of W_OV"
+    print(table([*columns, Column(title), Column("of W_QK")], rows))
     print()
-    if why_not:
-        print(formula(f"no copying score: {why_not}", ascii_only()))
-    else:
-        said = "copying: Σλ/Σ|λ| of W_U W_OV W_E; near 1 a token looked at becomes likelier, near −1 less likely"
-        print(formula(said, ascii_only()))
+    said = "copying: Σλ/Σ|λ| of W_U W_OV W_E; near 1 a token looked at becomes likelier, near −1 less likely"
+    print(formula(f"no copying score: {why_not}" if why_not else said, ascii_only()))
     print(f"--head {names[0]} shows one head, and what it reads of earlier heads")
-    print_model(model)
+    return {}
 
 
-def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> None:
+def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> dict[str, Any]:
+    """Prints what one head does, or returns it for JSON."""
     from txlab.cli.explain import explanation_json, print_explanation
-    from txlab.cli.models import about, print_json, print_model, shares
+    from txlab.cli.models import shares
     from txlab.cli.terminal import Column, ascii_only, columns, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuit, composition
@@ -136,21 +128,16 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
     else:
         composed = composition(model.model, site.name, layer=layer)
     if json:
-        print_json(
-            {
-                "model": about(model),
-                "site": site.name,
-                "head": f"{layer + 1}.{head + 1}",
-                "copying": None if copying is None else copying.positive,
-                "no_copying": why_not or None,
-                "qk": pairs(qk.eigenvalues),
-                "ov": pairs(ov.eigenvalues),
-                "composition": None if composed is None else composition_json(composed, layer, head),
-                "alone": alone or None,
-                "explanation": None if explanation is None else explanation_json(explanation),
-            }
-        )
-        return
+        return {
+            "head": f"{layer + 1}.{head + 1}",
+            "copying": None if copying is None else copying.positive,
+            "no_copying": why_not or None,
+            "qk": pairs(qk.eigenvalues),
+            "ov": pairs(ov.eigenvalues),
+            "composition": None if composed is None else composition_json(composed, layer, head),
+            "alone": alone or None,
+            "explanation": None if explanation is None else explanation_json(explanation),
+        }
     print(title)
     for name, found in (("λ of W_OV", ov), ("λ of W_QK", qk)):
         print(formula(f"{name}  {largest(found, OF_ONE, columns() - 12)}", ascii_only()))
@@ -172,7 +159,12 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
         print(formula(f"no copying score: {why_not}", ascii_only()))
     else:
         print_explanation(explanation)
-    print_model(model)
+    return {}
+
+
+def reason(why: LabError) -> str:
+    """Why no way leads from a token to its own logit, without the advice."""
+    return str(why).split("; ask for")[0]
 
 
 def reads_most(found: Composition, layer: int, head: int, through: str, most: int) -> list[tuple[str, float]]:
@@ -185,15 +177,13 @@ def reads_most(found: Composition, layer: int, head: int, through: str, most: in
 
 def composition_json(found: Composition, layer: int, head: int) -> dict[str, Any]:
     """With every earlier head, and what random matrices would have."""
-    H = found.query.shape[1]
-    tables = [getattr(found, through)[layer, head] for through in THROUGH]
+    tables = {through: getattr(found, through)[layer, head] for through in THROUGH}
     return {
         "expected": found.expected,
         "earlier": [
-            {"head": f"{first + 1}.{each + 1}"}
-            | {through: float(one[first, each]) for through, one in zip(THROUGH, tables, strict=True)}
+            {"head": f"{first + 1}.{each + 1}"} | {through: float(one[first, each]) for through, one in tables.items()}
             for first in range(layer)
-            for each in range(H)
+            for each in range(found.query.shape[1])
         ],
     }
 
@@ -211,3 +201,82 @@ def largest(found: Circuit, most: int, room: int = 1000) -> str:
     while len(values) > 1 and len("  ".join(values)) > room:
         values.pop()
     return "  ".join(values)
+
+
+# Neurons.
+
+
+def neurons_of(
+    reading: Reading, position: int | None, following: str | None, against: str | None, layer: int | None
+) -> Neurons:
+    """The neurons of a block (from 0); without one, of that whose feed-forward moves the logit most."""
+    from txlab.cli.explain import direct_of
+    from txlab.engine.interpret.direct import neurons
+
+    effects = direct_of(reading, position, following, against)
+    if layer is None:
+        parts = [part for part in effects.parts if part.kind == "feed_forward"]
+        layer = max(parts, key=lambda part: abs(part.value)).layer or 0
+    model, token, other = reading.model.model, effects.token, effects.against
+    return neurons(model, reading.text, layer, token, other, effects.position, reading.given, reading.second)
+
+
+def feed_forward_value(found: Neurons) -> float:
+    """What the whole feed-forward adds."""
+    return next(part.value for part in found.direct.parts if (part.kind, part.layer) == ("feed_forward", found.layer))
+
+
+def by_effect(found: Neurons) -> list[int]:
+    """Neurons by |effect|, largest first."""
+    ranked: list[int] = found.effects.abs().argsort(descending=True).tolist()
+    return ranked
+
+
+def print_neurons(reading: Reading, found: Neurons) -> None:
+    from txlab.cli.models import bar, print_model, shares, token_label
+    from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+    from txlab.drawing.text import formula
+
+    shown, many = by_effect(found)[:NEURONS], len(found.effects)
+    effects = [float(found.effects[at]) for at in shown]
+    active = shares([float(found.activations[at]) for at in shown])
+    largest = max(map(abs, effects), default=1.0) or 1.0
+    length = 16 if columns() < 96 else 32
+    rows = [
+        [str(at), is_, adds, bar(abs(value) / largest, length), "takes" if value < 0 else "adds"]
+        for at, is_, adds, value in zip(shown, active, shares(effects), effects, strict=True)
+    ]
+    heads = [Column("neuron", "right"), Column("activation"), Column("adds"), Column(" " * length), Column("")]
+    print(table(heads, rows))
+    whole = float(found.effects.sum())
+    if many > len(shown):
+        print(f"{many - len(shown)} more neurons  {numeral(whole - sum(effects))}")
+    print()
+    token, against = (
+        None if ident is None else token_label(reading.model.target_labels([ident])[0], 20)
+        for ident in (found.direct.token, found.direct.against)
+    )
+    what = f"the logit of {token}" + (f" less that of {against}" if against is not None else "")
+    value = feed_forward_value(found)
+    said = f"feed-forward {found.layer + 1} adds {numeral(value)} to {what}, {numeral(found.direct.logit)}: "
+    print(formula(f"{said}its {many} neurons, and its bias {numeral(value - whole)}", ascii_only()))
+    print_model(reading.model)
+
+
+def neurons_json(reading: Reading, found: Neurons) -> dict[str, Any]:
+    token, against = (
+        None if ident is None else {"id": ident, "text": reading.model.target_labels([ident])[0]}
+        for ident in (found.direct.token, found.direct.against)
+    )
+    return {
+        "layer": found.layer + 1,
+        "position": found.direct.position,
+        "token": token,
+        "against": against,
+        "logit": found.direct.logit,
+        "feed_forward": feed_forward_value(found),
+        "neurons": [
+            {"neuron": at, "activation": float(found.activations[at]), "value": float(found.effects[at])}
+            for at in by_effect(found)
+        ],
+    }

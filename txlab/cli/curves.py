@@ -1,6 +1,6 @@
 """`txlab plot` and `txlab export`: the curves of runs, in the terminal, as a picture, or as data for other programs.
 
-The model itself is exported by model_export.py.
+The model itself is exported by models.py.
 
 Notable: a run that still grows is drawn as far as it is; a long one from a sample of its rows unless it is exported or
 made into a picture, where every row counts.
@@ -112,7 +112,7 @@ def export(
             raise LabError("--wide, --images and --metric are for metrics; huggingface is a form of models")
         if out is None:
             raise LabError("a model is written into a new folder; name it: --form huggingface FOLDER")
-        from txlab.cli.model_export import export_model
+        from txlab.cli.models import export_model
 
         export_model(name, out)
         return

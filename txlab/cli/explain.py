@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.intervening import Allow, Cut, Edit, ErratumOption, Off, PatchOption, Scale, Second, Wishes
 from txlab.cli.models import (
     FileOption,
     JsonOption,
@@ -24,7 +23,21 @@ from txlab.cli.models import (
     TargetOption,
     TextArgument,
 )
-from txlab.cli.reading import SCORES, Reading, agreed, chosen, read
+from txlab.cli.reading import (
+    SCORES,
+    Allow,
+    Cut,
+    Edit,
+    ErratumOption,
+    Off,
+    PatchOption,
+    Reading,
+    Scale,
+    Second,
+    Wishes,
+    head_asked,
+    read,
+)
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
@@ -93,7 +106,7 @@ def explain(
     )
     if (against is not None and asked not in ("direct", "neurons")) or (part is not None and asked != "direct"):
         raise LabError(f"{'--against' if against is not None else '--part'} is for --direct")
-    named, layer_index, head_index = chosen(head, layer if layer or asked != "lens" else None)
+    site, layer_index, head_index = head_asked(head, layer if layer or asked != "lens" else None, site)
     if asked == "circuits":
         from txlab.cli.circuits import explain_circuits
 
@@ -106,11 +119,11 @@ def explain(
             "--column": column,
         }
         weights_only(text is not None or file is not None, wishes, unasked)
-        explain_circuits(name, agreed(site, named), layer_index, head_index, json)
+        explain_circuits(name, site, layer_index, head_index, json)
         return
     if asked == "neurons" and head is not None:
         raise LabError("--neurons asks about a feed-forward, which has no heads; leave --head out")
-    reading = read(name, text, file, target, agreed(site, named), wishes, special, pair)
+    reading = read(name, text, file, target, site, wishes, special, pair)
     where = (layer_index, head_index)
     if asked == "lens" and layer is None:
         found = lens_of(reading, position)
@@ -120,7 +133,7 @@ def explain(
             print_lens(reading, found)
         return
     if asked == "neurons":
-        from txlab.cli.neurons import neurons_json, neurons_of, print_neurons
+        from txlab.cli.circuits import neurons_json, neurons_of, print_neurons
 
         moved = neurons_of(reading, position, following, against, layer_index)
         if json:

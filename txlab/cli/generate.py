@@ -1,4 +1,4 @@
-"""`txlab generate`: what a model writes: a continuation, a translation, or what stands behind a mask (MATH T8–T10).
+"""`txlab generate`: a continuation, a translation, or the tokens behind a mask (MATH T8–T10).
 
 Notable: the same seed writes the same text. In a terminal it is written as it is made; what a token leaves unfinished
 (half of a character) waits for the next one.
@@ -37,39 +37,51 @@ def generate(
         typer.Argument(metavar="PROMPT", help="the text to go on from, or to translate; - is standard input"),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", metavar="N", help=f"at most so many; {TOKENS} unless a folder says", min=1)
+        int | None,
+        typer.Option(
+            "--tokens", metavar="N", help=f"write at most N tokens; {TOKENS} unless its folder says otherwise", min=1
+        ),
     ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(
-            "--temperature", metavar="T", help=f"0 = always the likeliest; else {TEMPERATURE}, translating: 0", min=0
+            "--temperature",
+            metavar="T",
+            help=f"0 = always the likeliest token; by default {TEMPERATURE}, for translations 0",
+            min=0,
         ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", metavar="K", help="only the K likeliest; 0 = all", min=0)
+        int | None, typer.Option("--top-k", metavar="K", help="draw from the K likeliest tokens; 0 = from all", min=0)
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option("--top-p", metavar="P", help="only the likeliest that have mass P together, 0 < P <= 1"),
+        typer.Option(
+            "--top-p", metavar="P", help="draw from the likeliest tokens that together have mass P, 0 < P <= 1"
+        ),
     ] = None,
     beam: Annotated[
         int | None,
-        typer.Option("--beam", metavar="K", help="the likeliest whole texts, searched with K beams; 0 = none", min=0),
+        typer.Option(
+            "--beam", metavar="K", help="search for the likeliest whole texts with K beams; 0 = draw instead", min=0
+        ),
     ] = None,
     length_penalty: Annotated[
         float | None,
-        typer.Option("--length-penalty", metavar="A", help="of a search: texts are ordered by log p / length^A"),
+        typer.Option("--length-penalty", metavar="A", help="order the texts of a search by log p / length^A"),
     ] = None,
     repetition_penalty: Annotated[
         float | None,
-        typer.Option("--repetition-penalty", metavar="R", help="above 1: what stands there already is less likely"),
+        typer.Option(
+            "--repetition-penalty", metavar="R", help="above 1 makes tokens less likely that are in the text already"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same seed writes the same text", min=0)] = 0,
     file: FileOption = None,
     special: SpecialOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Go on from a prompt, translate, or fill in [MASK]. What is not given is taken from a folder's
+    """Continue a prompt, translate, or fill in [MASK]. Options that are not given come from the folder's
     generation_config.json, where it has one."""
     from txlab.cli.models import given_text, opened
     from txlab.cli.terminal import shown
@@ -100,7 +112,7 @@ def generate(
         "repetition_penalty": repetition_penalty,
     }
     if model.kind == "gpt":
-        continues(cast(model))
+        continues(model.model)  # type: ignore[arg-type]
     ids = prompt_ids(model, given)
     how = manner(model, {key: value for key, value in asked.items() if value is not None}, len(ids))
     if not json and (line := how.told()):
@@ -122,10 +134,10 @@ def generate(
 
 @dataclass(frozen=True)
 class Manner:
-    """How a model writes this time: what was asked for, then what its folder says, then what is usual here.
+    """How a model writes this time: as asked for, else as its folder says, else by our defaults.
 
     beams      0 = no search
-    applied    what a folder's `file` had to say, and ignored: what of it does not count this time, or never here
+    applied, ignored   the settings of the folder's `file` that count this time, and those that do not
     """
 
     tokens: int
@@ -138,14 +150,14 @@ class Manner:
     ignored: Mapping[str, Any] = field(default_factory=dict)
 
     def said(self) -> dict[str, Any]:
-        """What came from a file, for JSON; and a penalty, if there is one."""
+        """For JSON: what came from a file, and the repetition penalty if there is one."""
         repetition = {} if self.rules.repetition == 1 else {"repetition_penalty": self.rules.repetition}
         if not (self.applied or self.ignored):
             return repetition
         return repetition | {"from_file": {"file": self.file, "applied": self.applied, "ignored": self.ignored}}
 
     def told(self) -> str:
-        """The same in one line; nothing where no file says anything."""
+        """What came from a file, in one line; "" if nothing did."""
         parts = [
             f"{verb} " + ", ".join(f"{key} = {json_.dumps(value)[:40]}" for key, value in keys.items())
             for verb, keys in (("applied", self.applied), ("ignored", self.ignored))
@@ -160,7 +172,7 @@ SEARCHING = {"num_beams", "length_penalty", "early_stopping", "renormalize_logit
 
 
 def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
-    """How the model writes after a prompt (or source) of so many tokens; `asked` by the keys of the file."""
+    """How the model writes after a prompt (or source) of `before` tokens; `asked` by the keys of the file."""
     from txlab.engine.transformer.weights.generation_configs import UNSAID
 
     folder, target = model.generation or UNSAID, model.kind == "encoder-decoder"
@@ -207,13 +219,8 @@ def drawn(model: OpenModel, ids: Sequence[int], how: Manner, seed: int) -> Itera
     generator = torch.Generator().manual_seed(seed)
     if model.kind == "encoder-decoder":
         return iter(target_of(model, ids, how.tokens, generator, how))
-    return go_on(
-        cast(model), ids, how.tokens, generator=generator, end=model.special.stops, rules=how.rules, **how.sampling
-    )
-
-
-def cast(model: OpenModel) -> Any:
-    return model.model
+    inner: Any = model.model
+    return go_on(inner, ids, how.tokens, generator=generator, end=model.special.stops, rules=how.rules, **how.sampling)
 
 
 def target_of(
@@ -226,10 +233,11 @@ def target_of(
     """What an encoder–decoder writes for a source, its end included; greedy unless told otherwise."""
     from txlab.engine.transformer.generation import generate_target
 
+    inner: Any = model.model
     special = model.special
     how = how or manner(model, {"temperature": 0.0}, len(source))
     (written,) = generate_target(
-        cast(model), [source], tokens, start=start_of(model), end=special.stops, rules=how.rules, generator=generator,
+        inner, [source], tokens, start=start_of(model), end=special.stops, rules=how.rules, generator=generator,
         **how.sampling,
     )  # fmt: skip
     return written
@@ -310,10 +318,11 @@ def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) 
     from txlab.cli.terminal import coloured, numeral
     from txlab.engine.transformer.beam import beam_search
 
+    inner: Any = model.model
     target = model.kind == "encoder-decoder"
     start = start_of(model) if target else None
     found = beam_search(
-        cast(model), prompt_ids(model, prompt), how.tokens, beams=how.beams, end=model.special.stops, start=start,
+        inner, prompt_ids(model, prompt), how.tokens, beams=how.beams, end=model.special.stops, start=start,
         rules=how.rules, **how.searching,
     )  # fmt: skip
     texts = [([token for token in one.ids if token not in model.special.stops], one) for one in found]
@@ -384,7 +393,8 @@ def masks(model: OpenModel, ids: Sequence[int]) -> list[tuple[int, list[tuple[in
     if context is not None and len(ids) > context:
         raise LabError(f"the text has {len(ids)} tokens; {model.title} reads at most {context}")
     with torch.inference_mode():
-        logp = cast(model)(torch.tensor([list(ids)]))[0].double().log_softmax(-1)  # (T, V)
+        inner: Any = model.model
+        logp = inner(torch.tensor([list(ids)]))[0].double().log_softmax(-1)  # (T, V)
     found = []
     for place in places:
         best = logp[place].topk(min(SHOWN, logp.shape[-1]))

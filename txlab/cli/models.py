@@ -26,21 +26,21 @@ Name = Annotated[
         metavar="MODEL", help="a run (its name, directory, or latest; RUN@1200 = its checkpoint there), or a folder"
     ),
 ]
-TextArgument = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="the text; - or nothing at all is standard input")
-]
-FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="take the text from a file")]
+TextArgument = Annotated[str | None, typer.Argument(metavar="TEXT", help="the text; - or no text reads standard input")]
+FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="read the text from a file")]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", metavar="TEXT", help="of an encoder–decoder: what is written for the source")
+    str | None,
+    typer.Option("--target", metavar="TEXT", help="for an encoder–decoder: the target that goes with the source"),
 ]
 PairOption = Annotated[
-    str | None, typer.Option("--pair", metavar="TEXT", help="of BERT and its like: a second text behind the first")
+    str | None,
+    typer.Option("--pair", metavar="TEXT", help="for BERT and similar models: a second text after the first"),
 ]
 SiteOption = Annotated[
-    str | None, typer.Option("--site", metavar="SITE", help="of an encoder–decoder: encoder, decoder or cross")
+    str | None, typer.Option("--site", metavar="SITE", help="for an encoder–decoder: encoder, decoder or cross")
 ]
 SpecialOption = Annotated[
-    bool, typer.Option("--special", help="the texts of special tokens become these tokens; else they are plain text")
+    bool, typer.Option("--special", help="read the texts of special tokens as these tokens, not as plain text")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object")]
 
@@ -129,20 +129,11 @@ def token_label(text: str, cells: int = 0) -> str:
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar as long as a share of 1, in eighths of a cell; in ASCII in whole ones.
-
-    >>> bar(0.5, 4), bar(0.02, 4)
-    ('██', '▏')
-    """
+    """A bar as long as a share of 1."""
     from txlab.cli.terminal import ascii_only
+    from txlab.drawing.spark import bar
 
-    if not math.isfinite(share) or share <= 0:
-        return ""
-    share = min(share, 1.0)
-    if ascii_only():
-        return "#" * max(1, round(share * cells))
-    eighths = max(1, round(share * cells * 8))
-    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+    return bar(share, cells, ascii_only())
 
 
 def write_text(text: str) -> None:
@@ -162,3 +153,42 @@ def shares(values: Sequence[float]) -> list[str]:
     from txlab.drawing.formatting import aligned
 
     return aligned([numeral(value) for value in values])
+
+
+# A model as a folder of another form: `txlab export RUN --form huggingface FOLDER`.
+
+
+def export_model(name: str, folder: Path) -> None:
+    """Write config.json, model.safetensors and the tokenizer; LabError names what that form cannot say."""
+    from txlab.cli.terminal import shown
+    from txlab.engine.transformer.weights import save_model
+
+    model = opened(name)
+    tokenizer = model.tokenizer if has_form(model.tokenizer) else None
+    target = model.target_tokenizer if has_form(model.target_tokenizer) else None
+    notes = save_model(model.model, tokenizer, folder, target_tokenizer=target, special=roles(model), never=model.never)
+    if tokenizer is None:
+        notes = [*notes, "the tokenizer is left out: it has no form that could be written"]
+    print(shown(str(folder)))
+    for note in notes:
+        print(shown(note))
+
+
+def has_form(tokenizer: Any) -> bool:
+    """Whether there is a file for it; the symbols of a generated task follow from the task alone."""
+    from txlab.engine.tokenizers.huggingface import ForeignTokenizer
+    from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
+    from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
+    from txlab.experiments.loaded_model import kept_tokenizer
+
+    if tokenizer is None or isinstance(tokenizer, ForeignTokenizer | SentencePieceTokenizer | WordPieceTokenizer):
+        return tokenizer is not None
+    return kept_tokenizer(tokenizer) is not None
+
+
+def roles(model: OpenModel) -> dict[str, int]:
+    """Special tokens in the words of the folder's form."""
+    special = model.special
+    named = {"end": special.end, "pad": special.pad, "mask": special.mask}
+    named["start" if model.kind == "encoder-decoder" else "begin"] = special.begin
+    return {role: token for role, token in named.items() if token is not None}

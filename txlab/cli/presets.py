@@ -1,7 +1,7 @@
-"""`txlab presets`: the models that the literature names, their true counts, and what of them fits into this machine.
+"""`txlab presets`: the models of the literature, their parameter counts, and how much of them fits into this machine.
 
-Notable: nothing is allocated but one block of each on a device without memory; 175 billion parameters are counted on a
-laptop. A narrow terminal gets two tables below each other, a wide one the same columns side by side.
+Notable: only one block of each is built, on a device without memory, so 175 billion parameters are counted on a laptop.
+A narrow terminal gets two tables below each other, a wide one the same columns side by side.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 WIDE = 143  # columns that the two tables need side by side
 METER = 24  # cells of a bar
+LEGEND = (
+    "N layers, D width, H heads, F feed-forward, T context, V vocabulary; parameters, ours and as published. "
+    "Memory: weights; training with AdamW in float32; sequence, its activations; cache of 1000 tokens. "
+    "FLOPs: a token forward; in all, the whole training, where its tokens are published."
+)
 
 
 def presets(
@@ -38,7 +43,7 @@ def presets(
 
 
 def facts(preset: Preset) -> dict[str, Any]:
-    """All that is known of a preset, as numbers: bytes, FLOPs, parameters."""
+    """All that is known of a preset in numbers: parameters, bytes, FLOPs."""
     from txlab.engine.transformer.costs import costs, memory
     from txlab.engine.transformer.presets import agrees, compared, parameters, parts, training_flops
 
@@ -107,13 +112,15 @@ def print_all(chosen: list[Preset]) -> None:
         told = facts(preset)
         room, work, shape = told["memory"], told["flops"], told["shape"]
         stacks = "+".join(map(str, shape["N"])) if isinstance(shape["N"], list) else str(shape["N"])
-        cells = [preset.name, stacks, *(_plain(shape[letter]) for letter in "DHFTV")]
+        cells = [
+            preset.name,
+            stacks,
+            *(unknown() if shape[letter] is None else str(shape[letter]) for letter in "DHFTV"),
+        ]
         away = percent(told["difference"], 1)
         first.append([*cells, amount(told["compared"]), amount(preset.published), away])
         keys = ("weights_bfloat16", "weights_float32", "training", "activations_of_a_sequence", "cache_of_1000_tokens")
         second.append([*(size(room[key]) for key in keys), power(work["forward_per_token"]), power(work["training"])])
-    said = "Memory: weights; training with AdamW in float32; sequence, its activations; cache of 1000 tokens. "
-    said += "FLOPs: a token forward; in all, the whole training, where its tokens are published."
     if columns() > WIDE:
         print(table([*shapes, *costs], [one + two for one, two in zip(first, second, strict=True)]))
     else:
@@ -121,22 +128,14 @@ def print_all(chosen: list[Preset]) -> None:
         print()
         names = [[preset.name] for preset in chosen]
         print(table([Column("preset"), *costs], [one + two for one, two in zip(names, second, strict=True)]))
-    room = min(columns() - 1, 100)
     print()
-    print(
-        textwrap.fill(
-            "N layers, D width, H heads, F feed-forward, T context, V vocabulary; parameters, ours and as published. "
-            + said,
-            room,
-        )
-    )
-    print(
-        textwrap.fill("txlab presets NAME shows where every parameter sits, and what of it this machine holds.", room)
-    )
+    for said in (LEGEND, "txlab presets NAME shows where every parameter sits, and how much this machine holds."):
+        print(textwrap.fill(said, min(columns() - 1, 100)))
 
 
 def print_one(preset: Preset) -> None:
     from txlab.cli.terminal import Column, columns, shown, table
+    from txlab.drawing.formatting import count
 
     told = facts(preset)
     room, work, width = told["memory"], told["flops"], min(columns() - 1, 100)
@@ -146,12 +145,12 @@ def print_one(preset: Preset) -> None:
 
     total = told["parameters"]
     rows = [
-        [label, _grouped(count), meter(count / total), f"{100 * count / total:.1f} %"]
-        for label, count in told["parts"].items()
+        [label, count(many), meter(many / total), f"{100 * many / total:.1f} %"]
+        for label, many in told["parts"].items()
     ]
-    rows.append(["all", _grouped(total), "", ""])
+    rows.append(["all", count(total), "", ""])
     if told["compared"] != total:
-        rows.append(["without the token table", _grouped(told["compared"]), "", ""])
+        rows.append(["without the token table", count(told["compared"]), "", ""])
     verdict = "agrees" if told["agrees"] else percent(told["difference"], 2)
     rows.append(["published", amount(preset.published), "", verdict])
     head = [Column("parameters"), Column("", "right"), Column(""), Column("", "right")]
@@ -164,7 +163,7 @@ def print_one(preset: Preset) -> None:
         ["activations of one sequence of T tokens, about", size(room["activations_of_a_sequence"])],
         ["keys and values of 1000 tokens, float32", size(room["cache_of_1000_tokens"])],
     ]
-    print("\n" + table([Column("memory"), Column("", "right")], [row for row in rows if row[1] != _none()]))
+    print("\n" + table([Column("memory"), Column("", "right")], [row for row in rows if row[1] != unknown()]))
 
     rows = [
         ["forward, a token", power(work["forward_per_token"])],
@@ -172,25 +171,27 @@ def print_one(preset: Preset) -> None:
         [f"training, {amount(preset.tokens)} tokens", power(work["training"])],
         ["training, as published", power(work["published"])],
     ]
-    print("\n" + table([Column("FLOPs"), Column("", "right")], [row for row in rows if row[1] != _none()]))
+    print("\n" + table([Column("FLOPs"), Column("", "right")], [row for row in rows if row[1] != unknown()]))
     print_held(room)
     for note in preset.notes:
         print("\n" + textwrap.fill(shown(note), width))
 
 
 def spoken_shape(shape: dict[str, Any]) -> str:
+    from txlab.drawing.formatting import count
+
     layers = shape["N"]
     stacks = f"{layers[0]} + {layers[1]} layers" if isinstance(layers, list) else f"{layers} layers"
     context = f"T {shape['T']} positions" if shape["T"] else "context not published"
     own = "" if shape["H"] * shape["K"] == shape["D"] else f", which is not D / H = {shape['D'] / shape['H']:g}"
     return (
         f"N {stacks}, D {shape['D']} wide, H {shape['H']} heads of K {shape['K']}{own}, F {shape['F']} neurons, "
-        f"{context}, V {_grouped(shape['V'])} tokens"
+        f"{context}, V {count(shape['V'])} tokens"
     )
 
 
 def print_held(room: dict[str, Any]) -> None:
-    """What this machine's memory holds of it, as bars."""
+    """How much of it fits into this machine's memory, as bars."""
     import psutil
 
     from txlab.cli.terminal import Column, table
@@ -234,7 +235,7 @@ def percent(share: float, digits: int) -> str:
 def amount(number: float) -> str:
     """A large number to compare: 124.4 M, 1.558 B."""
     if not number:
-        return _none()
+        return unknown()
     unit, letter = next((pair for pair in ((1e12, "T"), (1e9, "B"), (1e6, "M")) if number >= pair[0]), (1.0, ""))
     return f"{number / unit:.4g} {letter}".strip()
 
@@ -242,7 +243,7 @@ def amount(number: float) -> str:
 def size(number: float | None) -> str:
     """Bytes in decimal units, three digits: 498 MB, 2.79 TB."""
     if not number:
-        return _none()
+        return unknown()
     unit, name = next((pair for pair in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if number >= pair[0]), (1e3, "kB"))
     scaled = number / unit
     return f"{scaled:.0f} {name}" if scaled >= 100 else f"{scaled:.3g} {name}"
@@ -250,20 +251,11 @@ def size(number: float | None) -> str:
 
 def power(number: float | None) -> str:
     """A number of operations: 2.85e11."""
-    return _none() if not number else f"{number:.2e}".replace("e+", "e").replace("e0", "e")
+    return unknown() if not number else f"{number:.2e}".replace("e+", "e").replace("e0", "e")
 
 
-def _plain(number: int | None) -> str:
-    return _none() if number is None else str(number)
-
-
-def _grouped(number: float) -> str:
-    from txlab.drawing.formatting import count
-
-    return count(number)
-
-
-def _none() -> str:
+def unknown() -> str:
+    """What stands where nothing is published."""
     from txlab.cli.terminal import ascii_only
 
     return "-" if ascii_only() else "–"

@@ -1,6 +1,6 @@
 """`txlab score`: how probable a model finds a text: each token, all of them, perplexity (MATH R1).
 
-Notable: what is printed is called what it is. Only a decoder-only model has the probability of a text; BERT has a
+Notable: only a decoder-only model has the probability of a text; BERT has a
 pseudo-log-likelihood, an encoder–decoder the probability of a target given its source.
 """
 
@@ -33,13 +33,13 @@ def score(
         typer.Option(
             "--stride",
             metavar="TOKENS",
-            help="how far each window of a text longer than the context goes beyond the last; 0 = half the context",
+            help="for a text longer than the context: how far each window moves on; 0 = half the context",
             min=0,
         ),
     ] = 0,
     special: SpecialOption = False,
     json: JsonOption = False,
-    every: Annotated[bool, typer.Option("--all", help=f"every token, not only the first {ROWS}")] = False,
+    every: Annotated[bool, typer.Option("--all", help=f"list every token, not only the first {ROWS}")] = False,
 ) -> None:
     """The log-probability of a text, token by token, under a model."""
     from txlab.cli.models import about, given_text, opened, print_json, print_model

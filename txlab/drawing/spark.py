@@ -1,13 +1,16 @@
-"""A curve of one row: ▂▃▅▇, from the least value to the greatest.
+"""Drawn in one row: a curve ▂▃▅▇, from the least value to the greatest, and a bar ██▌ as long as a share.
 
-Notable: it is binned before it is drawn, so its cost does not depend on the length of the run; the bins' means are
+Notable: a curve is binned before it is drawn, so its cost does not depend on the length of the run; the bins' means are
 drawn, since at this size a minimum or maximum would be all noise.
 """
+
+import math
 
 import numpy as np
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-=+*#@"
+EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None = None) -> str:
@@ -41,3 +44,17 @@ def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None
         levels = np.rint(share.clip(0, 1) * (len(bars) - 1)).astype(np.int64)
     text = "".join(bars[level] if shown else " " for level, shown in zip(levels, finite, strict=True))
     return text.rjust(cells)
+
+
+def bar(share: float, cells: int, ascii: bool = False) -> str:
+    """A bar of share · cells, in eighths of a cell (in ASCII whole ones); more than zero is never drawn as nothing.
+
+    >>> bar(0.5, 5), bar(0.5, 5, ascii=True), bar(1e-9, 5)
+    ('██▌', '###', '▏')
+    """
+    if not math.isfinite(share) or share <= 0:
+        return ""
+    eighths = max(1, round(min(1.0, share) * cells * 8))
+    if ascii:
+        return "#" * max(1, (eighths + 4) // 8)
+    return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")

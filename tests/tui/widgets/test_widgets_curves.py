@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from picture import text_of
 
+from txlab.drawing.spark import bar
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.tui.widgets import chart as chart_module
-from txlab.tui.widgets.bars import bar
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.timeline import TimeLine

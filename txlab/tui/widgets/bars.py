@@ -15,25 +15,11 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from txlab.drawing.formatting import plain, share
+from txlab.drawing.spark import bar
 from txlab.drawing.text import fit, label, width
 from txlab.tui.widgets.painted import Painted
 
-EIGHTHS = " ▏▎▍▌▋▊▉"
 MOVED = 0.02  # a probability that changed by more stands out
-
-
-def bar(value: float, cells: int, ascii: bool = False) -> str:
-    """A bar of value · cells, in eighths of a cell; something above zero is never drawn as nothing.
-
-    >>> bar(0.5, 5), bar(0.5, 5, ascii=True), bar(1e-9, 5)
-    ('██▌', '###', '▏')
-    """
-    eighths = round(max(0.0, min(1.0, value)) * cells * 8) if value == value else 0
-    if value > 0 and not eighths:
-        eighths = 1
-    if ascii:
-        return "#" * ((eighths + 4) // 8)
-    return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
 class Bars(Painted, can_focus=True):

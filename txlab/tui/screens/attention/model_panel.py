@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
 
@@ -19,46 +19,15 @@ from txlab.tui.latest_task import Lane
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
-from txlab.tui.screens.attention.source import AttentionSource, Cell, Edit, concerns
+from txlab.tui.screens.attention.source import Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.attention.screen import AttentionScreen
 
 SCALE = 0.25  # how much + and − change the factor of a head
 A_TEXT, UNEDITED = "another text", "without the edits"
 NO_MODEL = "no model is open: o opens one, or choose a run in the Lab (1)"
-
-
-class ModelViewer(Protocol):
-    """The screen of a ModelPanel."""
-
-    @property
-    def source(self) -> AttentionSource | None: ...
-
-    @property
-    def cell(self) -> Cell: ...
-
-    @property
-    def comparing(self) -> bool: ...
-
-    @property
-    def chosen_edit(self) -> int | None:
-        """The edit under the cursor of their list."""
-
-    def recorded_task(self) -> Task | None:
-        """Opens the model of the run and frame that are looked at; None without a run."""
-
-    def recorded_checkpoints(self) -> tuple[int, ...]:
-        """Steps of the checkpoints of the run that is looked at."""
-
-    def begun(self, what: str) -> None:
-        """The model is at work on another "text", another "model", or "edits"."""
-
-    def model_read(self, same_text: bool) -> None:
-        """`live` is another; whether it is the same model with the same text."""
-
-    def model_left(self, sentence: str = "") -> None:
-        """No model is open any more, or yet: with a sentence, since it could not be."""
-
-    def compare(self, second: AttentionSource | None) -> None: ...
 
 
 class ModelPanel(Panel):
@@ -82,7 +51,7 @@ class ModelPanel(Panel):
     )
     DEFAULT_CSS = "ModelPanel { display: none; }"
 
-    def __init__(self, viewer: ModelViewer) -> None:
+    def __init__(self, viewer: AttentionScreen) -> None:
         super().__init__()
         self.viewer = viewer
         self.workbench, self.second_workbench = Workbench(), Workbench()

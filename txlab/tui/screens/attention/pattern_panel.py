@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from textual import on
@@ -41,12 +41,8 @@ from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.terminal import is_ascii, is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 
-
-class PatternViewer(Protocol):
-    """The screen of a PatternPanel."""
-
-    def looked_at(self, change: str) -> None:
-        """What is shown has changed: "cell", "head", "scores" (of more heads), or "window" (what was asked for)."""
+if TYPE_CHECKING:
+    from txlab.tui.screens.attention.screen import AttentionScreen
 
 
 class PatternPanel(Panel):
@@ -63,7 +59,7 @@ class PatternPanel(Panel):
         Binding("n", "numbers", "numbers", id="attention.numbers"),
     )
 
-    def __init__(self, viewer: PatternViewer, beside: Widget) -> None:
+    def __init__(self, viewer: AttentionScreen, beside: Widget) -> None:
         super().__init__(id="panels")
         self.viewer, self.beside = viewer, beside
         self.heads = Thumbnails(id="heads")

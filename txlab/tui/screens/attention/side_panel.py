@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,29 +15,19 @@ from txlab.drawing.text import label
 from txlab.engine.explain import Explanation
 from txlab.tui.latest_task import Lane
 from txlab.tui.panel import Panel
-from txlab.tui.screens.attention.source import AttentionSource, Cell, NextTokens
+from txlab.tui.screens.attention.source import NextTokens
 from txlab.tui.screens.attention.tables import TABS, SideTable, explain_row, is_ready, side_table
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
 
+if TYPE_CHECKING:
+    from txlab.tui.screens.attention.screen import AttentionScreen
+
 # Which changes of what is looked at make another table of a tab; a new source is one for every tab.
 FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
 WAITING = SideTable(waiting="…")
-
-
-class SideViewer(Protocol):
-    """The screen of a SidePanel: what is looked at."""
-
-    @property
-    def source(self) -> AttentionSource | None: ...
-
-    @property
-    def cell(self) -> Cell: ...
-
-    @property
-    def comparing(self) -> bool: ...
 
 
 class SidePanel(Panel):
@@ -45,7 +35,7 @@ class SidePanel(Panel):
 
     KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
 
-    def __init__(self, viewer: SideViewer) -> None:
+    def __init__(self, viewer: AttentionScreen) -> None:
         super().__init__(id="side")
         self.viewer = viewer
         self.next, self.rows = Bars(id="next"), Table(id="rows")

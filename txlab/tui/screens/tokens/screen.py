@@ -16,6 +16,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 
 from txlab.drawing.formatting import count
+from txlab.drawing.spark import bar
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
@@ -30,7 +31,6 @@ from txlab.tui.screens.tokens.languages_panel import LanguagesPanel
 from txlab.tui.screens.tokens.text_panel import TextPanel
 from txlab.tui.screens.tokens.training_panel import TrainingPanel
 from txlab.tui.screens.words import Words
-from txlab.tui.widgets.bars import bar
 from txlab.tui.widgets.why import ask_why
 
 
