@@ -11,7 +11,7 @@ from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
-from txlab.tui.screen_registry import ROOMS
+from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.dialogs import AskValue
 from txlab.tui.screens.help import HelpScreen
 from txlab.tui.settings import log_file
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 async def test_every_screen_opens_by_its_digit_and_its_function_key(root: Path, size: tuple[int, int]) -> None:
     app = app_on(root)
     async with app.run_test(size=size) as pilot:
-        for room in [room for room in ROOMS if room.key]:
+        for room in [room for room in SCREENS if room.key]:
             for key in (room.key, f"f{room.key}"):
                 await pilot.press("1", key)
                 await pilot.pause()

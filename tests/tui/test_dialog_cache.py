@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.tui.app import TxlabApp
-from txlab.tui.screen_registry import ROOMS
+from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.dialogs import Choose
 from txlab.tui.screens.help import HelpScreen
 from txlab.tui.theme import DARK, LIGHT
@@ -157,7 +157,7 @@ async def test_nothing_is_painted_in_ansi_colours_or_dim(app: TxlabApp, theme: s
         app.theme = theme
         assert not any(isinstance(each, ANSIToTruecolor) for each in app.get_line_filters())
         app.notify("a word", severity="warning", timeout=60)
-        for room in [room for room in ROOMS if room.key]:
+        for room in [room for room in SCREENS if room.key]:
             for keys in ((room.key,), ("tab",), ("question_mark",), ("escape",), ("colon",), ("escape",), ("w",)):
                 await pilot.press(*keys)
                 await pilot.pause()

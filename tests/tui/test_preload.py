@@ -19,7 +19,7 @@ from textual.screen import Screen
 from txlab.runs.scenario import catalogue
 from txlab.tui import idle_gc as garbage
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.screen_registry import ROOMS
+from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.lab.describe import place_of
 from txlab.tui.textual_internals import make_ready
 
@@ -30,7 +30,7 @@ async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         before = text_of(app)
-        await settle(pilot, lambda: {room.name for room in ROOMS} <= set(app._screen_stacks))
+        await settle(pilot, lambda: {room.name for room in SCREENS} <= set(app._screen_stacks))
         await settle(pilot)
         assert app.current_mode == "lab"
         assert before.splitlines()[0] == text_of(app).splitlines()[0]
@@ -47,7 +47,7 @@ async def test_the_cursor_is_seen_to_move_after_all_was_made_ready(tmp_path: Pat
     """Making ready matches styles again, which makes lists forget their lines without any being painted."""
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: {room.name for room in ROOMS} <= set(app._screen_stacks))
+        await settle(pilot, lambda: {room.name for room in SCREENS} <= set(app._screen_stacks))
         await settle(pilot)
         for name in [entry.name for entry in sorted(catalogue(), key=place_of)][:3]:
             (marked,) = [line for line in text_of(app).splitlines() if "▸" in line]
@@ -72,7 +72,7 @@ async def test_leaving_while_screens_are_made_ready_is_no_bug(tmp_path: Path, mo
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        for room in ROOMS:
+        for room in SCREENS:
             make_ready(app, room.name, room.open)
         for _ in range(moment):
             await asyncio.sleep(0)

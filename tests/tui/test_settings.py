@@ -12,7 +12,7 @@ from textual.binding import Binding
 
 from txlab.errors import LabError
 from txlab.tui.app import TxlabApp
-from txlab.tui.screen_registry import ROOMS
+from txlab.tui.screen_registry import SCREENS
 from txlab.tui.settings import Settings, load_settings, settings_file
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_such_file_is_one_sentence_at_once(tmp_path: Path, make: Any,
 
 async def test_the_console_opens_with_any_keys(tmp_path: Path) -> None:
     odd = ["", ",", " , ,", "a,,b", "no_such_key", "x" * 5000, "\0", "\x1b[2J", "[/x]", "日本", "f1"]
-    names = ["screen.help", "app.palette", "app.quit", "no.such.binding", *(f"room.{room.name}" for room in ROOMS)]
+    names = ["screen.help", "app.palette", "app.quit", "no.such.binding", *(f"room.{room.name}" for room in SCREENS)]
     app = app_on(tmp_path, keys=dict(zip([*names, "run.step", "run.pause"], odd, strict=False)))
     async with app.run_test() as pilot:
         await pilot.press("f1", "escape", "3", "ctrl+p", "escape")
@@ -123,7 +123,7 @@ async def test_a_key_can_be_given_to_another_action(tmp_path: Path) -> None:
 
 def every_binding() -> list[Binding]:
     found = [binding for binding in TxlabApp.BINDINGS if isinstance(binding, Binding)]
-    for room in ROOMS:
+    for room in SCREENS:
         for cls in type(room.open()).__mro__:
             found += [b for b in cls.__dict__.get("BINDINGS", []) if cls.__module__.startswith("txlab")]
     return found

@@ -31,7 +31,7 @@ from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui import idle_gc
 from txlab.tui.dialog_cache import put_in_front
-from txlab.tui.screen_registry import ROOMS, room_of
+from txlab.tui.screen_registry import SCREENS, ScreenEntry, screen_of
 from txlab.tui.settings import Settings, load_settings, log_file, settings_file
 from txlab.tui.textual_internals import QuietApp, quick_driver
 from txlab.tui.theme import DARK, THEMES
@@ -60,16 +60,22 @@ class TxlabApp(QuietApp):
 
     TITLE = "txlab"
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    MODES: ClassVar = {room.name: room.open for room in ROOMS}
+    MODES: ClassVar = {entry.name: entry.open for entry in SCREENS}
     DEFAULT_MODE = "lab"
     ENABLE_COMMAND_PALETTE = False  # ours is a dialog like the others, and survives keys that come quickly
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-medium"), (34, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(f"{room.key},f{room.key}", f"room('{room.name}')", room.title, id=f"room.{room.name}", show=False)
-            for room in ROOMS
-            if room.key
+            Binding(
+                f"{entry.key},f{entry.key}",
+                f"open_screen('{entry.name}')",
+                entry.title,
+                id=f"room.{entry.name}",
+                show=False,
+            )
+            for entry in SCREENS
+            if entry.key
         ),
         Binding("ctrl+p", "command_palette", "everything", id="app.palette", show=False),
         Binding("ctrl+q", "quit", "leave", id="app.quit", show=False, priority=True),
@@ -99,6 +105,7 @@ class TxlabApp(QuietApp):
         self._readers: OrderedDict[Path, RunReader] = OrderedDict()
         self._readers_lock = threading.Lock()
         self.last_input = 0.0
+        self.entries = [*SCREENS]
         for theme in THEMES:
             self.register_theme(theme)
         if settings.theme in self.available_themes:
@@ -161,12 +168,22 @@ class TxlabApp(QuietApp):
             self.last_input = time.monotonic()
         await super().on_event(event)
 
-    def look_at(self, run: Path, room: str = "") -> None:
+    def add_screens(self, entries: Sequence[ScreenEntry]) -> None:
+        """Screens of other packages, which their keys open from now on."""
+        for entry in entries:
+            self.add_mode(entry.name, entry.open)
+            if entry.key:
+                self.bind(f"{entry.key},f{entry.key}", f"open_screen('{entry.name}')", show=False)
+            self.entries.append(entry)
+        if entries:
+            self.screen.query("NavigationLine").refresh()
+
+    def look_at(self, run: Path, screen: str = "") -> None:
         """Make `run` the one that is looked at, and go to that screen, or to the one that is best for its kind."""
         self.current_run = Path(run).absolute()
-        self.action_room(room or room_of(self.current_run))
+        self.action_open_screen(screen or screen_of(self.current_run))
 
-    def action_room(self, name: str) -> None:
+    def action_open_screen(self, name: str) -> None:
         """Switch to a screen; an open dialog keeps the keys to itself."""
         if len(self.screen_stack) > 1 or name == self.current_mode:
             return
@@ -229,15 +246,15 @@ class TxlabApp(QuietApp):
                 key = binding.key_display or self.get_key_display(binding)
                 run = partial(self.run_action, binding.action, node)
                 found.setdefault(binding.action, Command(binding.description, f"key {key}", run))
-        rooms = [
-            Command(room.title, f"{room.key or ' '}  {room.about}", partial(self.action_room, room.name))
-            for room in ROOMS
+        screens = [
+            Command(entry.title, f"{entry.key or ' '}  {entry.about}", partial(self.action_open_screen, entry.name))
+            for entry in self.entries
         ]
         last = [
             Command("theme", "change the colours", self.action_theme),
             Command("leave", "runs go on without the console", self.action_quit),
         ]
-        return [*found.values(), *rooms, *last]
+        return [*found.values(), *screens, *last]
 
     def action_command_palette(self) -> None:
         """Every action by its name."""

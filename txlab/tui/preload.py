@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txlab.tui.screen_registry import ROOMS
+from txlab.errors import LabError
+from txlab.tui.screen_registry import SCREENS, installed_screens
 from txlab.tui.textual_internals import make_ready, read_style_sheets
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ DIALOGS = ("screens.dialogs", "screens.help", "screens.lab.overrides", "screens.
 
 
 def import_all() -> None:
-    for room in ROOMS:
-        import_module(f"txlab.tui.screens.{room.where.partition(':')[0]}")
+    for screen in SCREENS:
+        screen.load()
     for module in DIALOGS:
         import_module(f"txlab.tui.{module}")
 
@@ -39,9 +40,13 @@ def style_sheets() -> Iterator[Path]:
 async def prepare_screens(app: TxlabApp) -> None:
     """Make ready what the next keys may ask for."""
     await asyncio.sleep(BEGIN)
+    try:
+        app.add_screens(await asyncio.to_thread(lambda: list(installed_screens())))
+    except LabError as error:
+        app.report(error)
     await asyncio.to_thread(import_all)
     read_style_sheets(app, style_sheets())
-    for room in ROOMS:
+    for screen in SCREENS:
         await asyncio.sleep(PAUSE)
         if app.is_running:
-            make_ready(app, room.name, room.open)
+            make_ready(app, screen.name, screen.open)

@@ -1,10 +1,13 @@
 """The screens that one can switch to: their keys, names and where they live. This registry is the only such list.
 
-Notable: a screen is imported when it is first opened, so that the first paint pays for one screen alone.
+Installed packages add screens by entry points of the group `txlab.screens`, whose value is "module:object", a
+ScreenEntry. Notable: a screen is imported when it is first opened, and other packages are asked after the first paint,
+so that the first paint pays for one screen alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,11 +18,13 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+ENTRY_POINTS = "txlab.screens"
+
 
 @dataclass(frozen=True)
-class Room:
-    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class" within
-    txlab.tui.screens. One that is `within` another has no key of its own, and stands under that one's name."""
+class ScreenEntry:
+    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class". One that is `within` another
+    has no key of its own, and stands under that one's name."""
 
     key: str
     name: str
@@ -28,37 +33,49 @@ class Room:
     about: str
     within: str = ""
 
-    def open(self) -> Screen[None]:
+    def load(self) -> type[Screen[None]]:
         module, _, name = self.where.partition(":")
-        screen: Screen[None] = getattr(import_module(f"txlab.tui.screens.{module}"), name)()
-        return screen
+        loaded: type[Screen[None]] = getattr(import_module(module), name)
+        return loaded
+
+    def open(self) -> Screen[None]:
+        return self.load()()
 
 
-ROOMS = [
-    Room("1", "lab", "Lab", "lab.screen:LabScreen", "what can be run, and what has been"),
-    Room(
-        "2",
-        "tokens",
-        "Tokens",
-        "tokens.screen:TokensScreen",
-        "text as tokens, and how they are learnt",
+_OURS = "txlab.tui.screens."
+
+SCREENS = [
+    ScreenEntry("1", "lab", "Lab", _OURS + "lab.screen:LabScreen", "what can be run, and what has been"),
+    ScreenEntry(
+        "2", "tokens", "Tokens", _OURS + "tokens.screen:TokensScreen", "text as tokens, and how they are learnt"
     ),
-    Room("3", "train", "Train", "train.screen:TrainScreen", "curves, samples and controls of one run"),
-    Room("4", "attention", "Attention", "attention.screen:AttentionScreen", "who looks at whom"),
-    Room("6", "arena", "Arena", "arena.screen:ArenaScreen", "learners of decisions in their worlds"),
-    Room(
-        "",
-        "play",
-        "Tic-tac-toe",
-        "play.screen:PlayScreen",
-        "a game against a learner",
-        within="arena",
-    ),
+    ScreenEntry("3", "train", "Train", _OURS + "train.screen:TrainScreen", "curves, samples and controls of one run"),
+    ScreenEntry("4", "attention", "Attention", _OURS + "attention.screen:AttentionScreen", "who looks at whom"),
+    ScreenEntry("6", "arena", "Arena", _OURS + "arena.screen:ArenaScreen", "learners of decisions in their worlds"),
+    ScreenEntry("", "play", "Tic-tac-toe", _OURS + "play.screen:PlayScreen", "a game against a learner", "arena"),
 ]
 
 
-def room_of(run: Path) -> str:
-    """The screen that a run is best looked at on."""
+def installed_screens() -> Iterator[ScreenEntry]:
+    """Those of other packages. LabError where one has nothing that is a ScreenEntry, or a key or name that is taken."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            entry = point.load()
+        except Exception as error:
+            raise LabError(f"the screen {point.name!r} of {point.value!r} cannot be imported: {error}") from error
+        if not isinstance(entry, ScreenEntry):
+            raise LabError(f"the screen {point.name!r}: {point.value!r} is no ScreenEntry of txlab.tui.screen_registry")
+        taken = {each.key for each in SCREENS if each.key} | {each.name for each in SCREENS}
+        if entry.key in taken or entry.name in taken:
+            free = ", ".join(digit for digit in "123456789" if digit not in taken)
+            raise LabError(f"the screen {entry.name!r} has a key or a name that is taken; free keys: {free}")
+        yield entry
+
+
+def screen_of(run: Path) -> str:
+    """The name of the screen that a run is best looked at on."""
     from txlab.experiments.kind import kind_of_run
     from txlab.runs.directory import RunDirectory, RunInfo
 

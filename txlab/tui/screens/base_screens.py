@@ -27,7 +27,7 @@ from txlab.tui.cpu_budget import Thrift
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.machine import machine_line
 from txlab.tui.panel import ROUTED, Panel, Panels, with_keys_of
-from txlab.tui.screen_registry import ROOMS
+from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.textual_internals import SteadyScreen
 from txlab.tui.theme import glyphs
@@ -60,14 +60,15 @@ class NavigationLine(Widget, can_focus=False):
 
     def render(self) -> Content:
         mode = getattr(self.app, "current_mode", None)
-        here = next((room.within for room in ROOMS if room.name == mode and room.within), mode)
+        entries = getattr(self.app, "entries", SCREENS)
+        here = next((entry.within for entry in entries if entry.name == mode and entry.within), mode)
         parts = [Content.styled("txlab", "bold"), Content("   ")]
         column = 8
         self.places = []
-        for room in [room for room in ROOMS if not room.within]:
-            label = f"{room.key} {room.title}"
-            self.places.append((column, column + len(label), room.name))
-            style = "bold underline $accent" if room.name == here else "$quiet"
+        for entry in [entry for entry in entries if not entry.within]:
+            label = f"{entry.key} {entry.title}"
+            self.places.append((column, column + len(label), entry.name))
+            style = "bold underline $accent" if entry.name == here else "$quiet"
             parts += [Content.styled(label, style), Content("  ")]
             column += len(label) + 2
         machine = machine_line()
@@ -82,7 +83,7 @@ class NavigationLine(Widget, can_focus=False):
         column = event.get_content_offset_capture(self).x
         for first, end, name in self.places:
             if first <= column < end:
-                await self.run_action(f"app.room('{name}')")
+                await self.run_action(f"app.open_screen('{name}')")
 
 
 class BenchScreen(SteadyScreen[None]):
@@ -137,6 +138,7 @@ class BenchScreen(SteadyScreen[None]):
     @on(events.ScreenResume)
     def tell_panels_they_are_seen(self) -> None:
         if self in self.app.screen_stack:  # else it is only made ready
+            self.query_one(NavigationLine).refresh()  # other packages may have brought screens meanwhile
             for panel in self.query(Panel):
                 panel.seen()
 
@@ -255,6 +257,7 @@ class RunScreen(BenchScreen):
     @on(events.ScreenResume)
     def seen(self) -> None:
         if self in self.app.screen_stack:  # else it is only made ready
+            self.query_one(NavigationLine).refresh()  # other packages may have brought screens meanwhile
             self.visible_now = True
             self.wants_read()
 

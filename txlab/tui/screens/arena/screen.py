@@ -26,7 +26,6 @@ from txlab.experiments.protocol import Frame
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.run_summary import GOING
-from txlab.tui.screen_registry import ROOMS
 from txlab.tui.screens.arena.choosing import WorldChoice
 from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel
@@ -401,7 +400,7 @@ class ArenaScreen(BenchScreen):
         if action == ROUTED and parameters[0] == "RunPanel" and parameters[1] in ("pause", "step", "stop"):
             return self.run_goes_on and super().check_action(action, parameters)
         if action == "play":
-            return not self.editing and any(room.name == "play" for room in ROOMS)
+            return not self.editing
         if action == "live":
             return self.replaying
         if action == "side":
@@ -429,7 +428,7 @@ class ArenaScreen(BenchScreen):
 
     async def action_play(self) -> None:
         """The other screen of decisions: tic-tac-toe."""
-        await self.run_action("app.room('play')")
+        await self.run_action("app.open_screen('play')")
 
     def action_live(self) -> None:
         self.go_live()

@@ -225,7 +225,7 @@ class PlayScreen(BenchScreen):
 
     def action_worlds(self) -> None:
         """Back to the worlds of the Arena."""
-        self.app.action_room("arena")  # type: ignore[attr-defined]
+        self.app.action_open_screen("arena")  # type: ignore[attr-defined]
 
 
 def unfocused(table: Table) -> Table:
