@@ -2,12 +2,15 @@
 PYTHON ?= python
 # The folder of runs that `make screenshots` shows.
 RUNS ?= runs
-.PHONY: check test lint format screenshots bench
+.PHONY: check test coverage lint format screenshots bench
 
 check: lint test
 
 test:
 	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+coverage:
+	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal --cov=txlab --cov-report=term
 
 lint:
 	$(PYTHON) -m ruff check .
