@@ -214,7 +214,7 @@ def test_the_same_step_is_replaced(run: RunDirectory) -> None:
 
 def test_pruning_keeps_the_newest_and_the_best(run: RunDirectory) -> None:
     for step, loss in [(10, 3.0), (20, 1.0), (30, 2.0), (40, math.nan), (50, None), (60, 1.5)]:
-        checkpoints.save(run, step, {}, checkpoints.About(step, val_loss=loss))
+        checkpoints.save(run, step, {}, checkpoints.CheckpointInfo(step, val_loss=loss))
     assert checkpoints.prune(run, keep=2) == [10, 30, 40]
     assert checkpoints.steps(run) == [20, 50, 60]
 

@@ -18,7 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from txlab.errors import LabError
@@ -45,7 +45,7 @@ _PART = re.compile(r"state\.(json|safetensors)|\.state\.json\.[0-9]+\.[0-9]+")
 
 
 @dataclass(frozen=True)
-class About:
+class CheckpointInfo:
     """What a checkpoint says beside the state.
 
     log_bytes  size of events.jsonl when it was taken: rows behind it are not in the state
@@ -63,61 +63,54 @@ class About:
 class Checkpoint:
     """A loaded checkpoint."""
 
-    about: About
+    about: CheckpointInfo
     state: State
-
-
-@dataclass
-class _Tensors:
-    """Tensors met while a state is taken apart: each is stored once, however often it is met."""
-
-    by_name: Named = field(default_factory=dict)
-    met: dict[object, str] = field(default_factory=dict)
-    held: list[torch.Tensor] = field(default_factory=list)  # while they live, no other tensor has their memory
-
-    def name_of(self, tensor: torch.Tensor, path: str) -> str:
-        # Views of exactly the same numbers are one tensor: a tied weight is often met as two different objects.
-        same: object = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-        if tensor.numel() == 0:
-            same = id(tensor)
-        if same not in self.met:
-            self.met[same] = path
-            self.held.append(tensor)
-            self.by_name[path] = tensor.detach().to("cpu", copy=True).contiguous()
-        return self.met[same]
 
 
 def take_apart(state: Any) -> tuple[Any, Named]:
     """A nested State as (JSON value, named tensors); raises TypeError for what an exact restart cannot hold."""
-    tensors = _Tensors()
-    return _apart(state, "state", tensors), tensors.by_name
-
-
-def _apart(value: Any, path: str, tensors: _Tensors) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": str(value)}
-    if isinstance(value, dict):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: _apart(entry, f"{path}.{key}", tensors) for key, entry in value.items()}
-        # Optimizers number their parameters: keys that are no strings keep their type in a list of pairs.
-        return {"$dict": [[_apart(k, path, tensors), _apart(v, f"{path}.{k}", tensors)] for k, v in value.items()]}
-    if isinstance(value, (list, tuple)):
-        entries = [_apart(entry, f"{path}.{place}", tensors) for place, entry in enumerate(value)]
-        return entries if isinstance(value, list) else {"$tuple": entries}
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode()}
     import numpy as np
 
-    if _is_torch(value):
-        return {"$tensor": tensors.name_of(value, path)}
-    if isinstance(value, np.ndarray):
-        tensors.by_name[path] = np.array(value, order="C")
-        return {"$array": path}
-    if isinstance(value, np.generic):
-        return _apart(value.item(), path, tensors)
-    raise TypeError(f"{path} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings and None")
+    by_name: Named = {}
+    met: dict[object, str] = {}  # each tensor is stored once, however often it is met
+    held: list[torch.Tensor] = []  # while they live, no other tensor has their memory
+
+    def name_of(tensor: torch.Tensor, path: str) -> str:
+        # Views of exactly the same numbers are one tensor: a tied weight is often met as two different objects.
+        same: object = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if tensor.numel() == 0:
+            same = id(tensor)
+        if same not in met:
+            met[same] = path
+            held.append(tensor)
+            by_name[path] = tensor.detach().to("cpu", copy=True).contiguous()
+        return met[same]
+
+    def apart(value: Any, path: str) -> Any:
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"$float": str(value)}
+        if isinstance(value, dict):
+            if all(isinstance(key, str) and not key.startswith("$") for key in value):
+                return {key: apart(entry, f"{path}.{key}") for key, entry in value.items()}
+            # Optimizers number their parameters: keys that are not strings keep their type in a list of pairs.
+            return {"$dict": [[apart(key, path), apart(entry, f"{path}.{key}")] for key, entry in value.items()]}
+        if isinstance(value, (list, tuple)):
+            entries = [apart(entry, f"{path}.{place}") for place, entry in enumerate(value)]
+            return entries if isinstance(value, list) else {"$tuple": entries}
+        if isinstance(value, bytes):
+            return {"$bytes": base64.b64encode(value).decode()}
+        if _is_torch(value):
+            return {"$tensor": name_of(value, path)}
+        if isinstance(value, np.ndarray):
+            by_name[path] = np.array(value, order="C")
+            return {"$array": path}
+        if isinstance(value, np.generic):
+            return apart(value.item(), path)
+        raise TypeError(f"{path} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings and None")
+
+    return apart(state, "state"), by_name
 
 
 def put_together(value: Any, tensors: Named) -> Any:
@@ -145,14 +138,14 @@ def put_together(value: Any, tensors: Named) -> Any:
     return {key: put_together(entry, tensors) for key, entry in value.items()}
 
 
-def save(run: RunDirectory, step: int, state: State, about: About | None = None) -> int:
+def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | None = None) -> int:
     """Write checkpoints/<step>/ and wait until it is on the disk; returns its size in bytes.
 
     One of the same step is replaced. Raises OSError (a full disk); nothing half-written is left then.
     """
     from txlab.runs.tensor_files import save_tensors
 
-    about = about or About(step)
+    about = about or CheckpointInfo(step)
     tree, tensors = take_apart(state)
     loss = about.val_loss if about.val_loss is not None and math.isfinite(about.val_loss) else None
     name = f"{step:08d}"
@@ -223,7 +216,7 @@ def _has_tensor(state: Any) -> bool:
 
 
 def _set_off(there: OpenFolder, name: str, to: str) -> None:
-    """Rename a checkpoint that is to be removed. OSError where that would take something else away."""
+    """Rename a checkpoint that is to be removed. OSError if that would remove something else."""
     if not _is_ours(there, name):
         raise OSError(errno.EEXIST, f"checkpoints/{name} holds something else than a checkpoint")
     _discard(there, f".{name}.{to}")
@@ -263,12 +256,12 @@ def steps(run: RunDirectory) -> list[int]:
         return []
 
 
-def look(run: RunDirectory, step: int) -> About:
+def look(run: RunDirectory, step: int) -> CheckpointInfo:
     """What a checkpoint says of itself, without reading its tensors; LabError if it is damaged."""
     return _look(run, step)[0]
 
 
-def _look(run: RunDirectory, step: int) -> tuple[About, dict[str, Any]]:
+def _look(run: RunDirectory, step: int) -> tuple[CheckpointInfo, dict[str, Any]]:
     try:
         with run.folder("checkpoints", f"{step:08d}") as folder:
             data = folder.read(STATE, LARGEST_STATE)
@@ -277,7 +270,7 @@ def _look(run: RunDirectory, step: int) -> tuple[About, dict[str, Any]]:
             size = folder.stat(TENSORS).st_size
         if said["format"] > FORMAT:
             raise LabError(f"checkpoint {step} in {run.path} has format {said['format']}; this txlab reads {FORMAT}")
-        about = About(int(said["step"]), int(said["log_bytes"]), said["val_loss"], said["pending"])
+        about = CheckpointInfo(int(said["step"]), int(said["log_bytes"]), said["val_loss"], said["pending"])
         if about.log_bytes < 0 or not isinstance(about.val_loss, float | int | None):
             raise ValueError(f"log_bytes is {about.log_bytes}, val_loss {about.val_loss!r}")
         for change in about.pending:
@@ -305,12 +298,12 @@ def sound(run: RunDirectory) -> list[int]:
 
 
 def load(run: RunDirectory, step: int) -> State:
-    """The state of one checkpoint, tensors on the CPU; LabError if there is none at that step or it is damaged."""
+    """The state of one checkpoint."""
     return read(run, step).state
 
 
 def read(run: RunDirectory, step: int) -> Checkpoint:
-    """A checkpoint with what it says of itself; raises as load does."""
+    """A checkpoint, tensors on the CPU; LabError if there is none at that step or it is damaged."""
     if step not in steps(run):
         held = ", ".join(map(str, steps(run))) or "none"
         raise LabError(f"{run.path} has no checkpoint of step {step}; there are: {held}")
@@ -362,7 +355,7 @@ def prune(run: RunDirectory, keep: int) -> list[int]:
 
 
 def set_aside(run: RunDirectory, step: int) -> None:
-    """Rename a damaged checkpoint so that nobody counts on it; its files stay for whoever wants to know."""
+    """Rename a damaged checkpoint so that it is not used again; its files stay for inspection."""
     with run.folder("checkpoints") as there:
         name = aside = f"{step:08d}"
         number = 1
@@ -373,7 +366,7 @@ def set_aside(run: RunDirectory, step: int) -> None:
 
 
 def remove(run: RunDirectory, removed: list[int]) -> None:
-    """Take checkpoints away: each is renamed first, so that a kill in between leaves none that looks whole.
+    """Remove checkpoints: each is renamed first, so that a kill in between leaves none that looks complete.
 
     A directory that holds anything else stays.
     """

@@ -114,10 +114,10 @@ class Inbox:
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self.stuck: set[str] = set()  # what could not be put away
+        self.stuck: set[str] = set()  # names of files that could be neither removed nor moved
 
     def take(self) -> list[Request]:
-        """Requests that came since the last call, in the order in which they were asked, and what was none of them."""
+        """Requests since the last call, in the order in which they were asked; invalid ones carry an `error`."""
         requests = []
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
             for name in self._names(inbox)[:TAKEN_AT_ONCE]:
@@ -128,7 +128,7 @@ class Inbox:
         return requests
 
     def clear(self) -> int:
-        """Move away what was asked of a process that is no more; returns how many requests that was."""
+        """Move away requests meant for an earlier process; returns how many there were."""
         count = 0
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
             for name in self._names(inbox):

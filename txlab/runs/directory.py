@@ -362,7 +362,7 @@ def info_of(run: RunDirectory) -> RunInfo:
 
 
 def tables_of(run: RunDirectory) -> dict[str, Any]:
-    """scenario.toml as plain tables. Raises LabError where there is none, or it is no TOML."""
+    """scenario.toml as plain tables. Raises LabError if it is absent or not TOML."""
     from txlab.runs.scenario import parse, read_text
 
     return parse(read_text(run.scenario_file, follow=False), run.scenario_file)

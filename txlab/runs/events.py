@@ -62,7 +62,7 @@ def _name_of(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Any value as JSON that orjson accepts; lone surrogates become U+FFFD, what is no JSON becomes its text."""
+    """Any value as JSON that orjson accepts; lone surrogates become U+FFFD, what is not JSON becomes its text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -255,7 +255,7 @@ class LineCursor:
         self.path, self.offset = path, offset
         self.size = 0  # as last seen
         self.reachable = True  # whether the file could be read when it was last tried
-        self.waiting = 0  # bytes at the end that are no complete line yet
+        self.waiting = 0  # bytes at the end that are not a complete line yet
         self.identity: tuple[int, int] | None = None  # device and inode
         self._seam = b""
         self._seen: tuple[int, int] | None = None  # size and mtime when everything complete had been taken

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,7 +26,7 @@ from txlab.runs.live_rows import MEASURED, as_number, parse
 
 
 def every_row(run: str | Path) -> Iterator[Row]:
-    """All rows of a log in the order of the file, dead ones too; what is no row is passed over.
+    """All rows of a log in the order of the file, dead ones too; lines that are not rows are skipped.
 
     Raises LabError if there is no log, or it was replaced while it was read.
     """
@@ -40,7 +41,7 @@ def every_row(run: str | Path) -> Iterator[Row]:
 
 
 def require_log(events: Path) -> None:
-    """Raise LabError where there is no log to be exported."""
+    """Raise LabError if there is no log to export."""
     try:
         os.close(open_regular(events, follow=False))
     except FileNotFoundError:
@@ -64,9 +65,9 @@ def live_rows(run: str | Path) -> Iterator[Row]:
     if not mixed:
         return followed(run, limits, end)
     # Metrics with steps of their own: the rows that are behind are few, and fit into memory.
-    behind = sorted((row for row in followed(run, limits, end) if "at" in row), key=step_of)
+    behind = sorted((row for row in followed(run, limits, end) if "at" in row), key=itemgetter("step"))
     ahead = (row for row in followed(run, limits, end) if "at" not in row)
-    return merge(ahead, behind, key=step_of)
+    return merge(ahead, behind, key=itemgetter("step"))
 
 
 def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> Iterator[Row]:
@@ -77,10 +78,6 @@ def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> It
             limits.pop()
         if not limits or place_of(row) <= limits[-1][1]:
             yield row
-
-
-def step_of(row: Row) -> int:
-    return int(row["step"])
 
 
 def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterator[tuple[int, float, dict[str, float]]]:
@@ -202,15 +199,16 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
         for row in live_rows(run):
             if row["event"] in MEASURED:
                 values = [
-                    Summary.Value(tag=tag(name), simple_value=single(as_number(value)))
+                    Summary.Value(tag=encodable(name), simple_value=single(as_number(value)))
                     for name, value in row["values"].items()
                     if chosen is None or name in chosen
                 ]
                 if values:
                     writer.file_writer.add_summary(Summary(value=values), row["step"], float(row["time"]))
             elif row["event"] == "sample":
-                text = quoted(f"{row.get('prompt', '')}{row.get('text', '')}")
-                writer.add_text("sample", text, row["step"], float(row["time"]))
+                lines = encodable(f"{row.get('prompt', '')}{row.get('text', '')}").splitlines() or [""]
+                quoted = "\n".join("    " + line for line in lines)  # a code block: no sign in it means anything
+                writer.add_text("sample", quoted, row["step"], float(row["time"]))
         if images:
             frames = FrameIndex(RunDirectory(run).frames)
             frames.refresh()
@@ -220,20 +218,14 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
         writer.close()
 
 
-def tag(name: str) -> str:
-    """A metric's name without what protocol buffers refuse (lone surrogates)."""
-    return name.encode("utf-8", "replace").decode("utf-8")
+def encodable(text: str) -> str:
+    """The text without what protocol buffers refuse (lone surrogates)."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def single(value: float) -> float:
     """A double that a float32 field accepts: what is too large becomes infinite, as numpy rounds it."""
     return math.copysign(math.inf, value) if math.isfinite(value) and abs(value) >= 3.4028235677973366e38 else value
-
-
-def quoted(text: str) -> str:
-    """A Markdown code block: four spaces before every line, so that no sign in it means anything."""
-    lines = text.encode("utf-8", "replace").decode("utf-8").splitlines() or [""]
-    return "\n".join("    " + line for line in lines)
 
 
 def add_patterns(writer: Any, frames: FrameIndex, step: int) -> None:

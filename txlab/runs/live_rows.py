@@ -130,7 +130,7 @@ class Branch:
         return merged(name, self.tables.values())
 
     def dead_series(self, name: str) -> list[Series]:
-        """What rewinds took away from a metric, oldest rewind first."""
+        """The branches of a metric that rewinds dropped, oldest rewind first."""
         return [series for tables in self.dead if len(series := merged(name, tables))]
 
     def latest(self, name: str) -> float | None:
@@ -204,7 +204,7 @@ class MetricTable:
             block = np.array(values, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
         except (ValueError, TypeError, OverflowError):
             block = np.empty(0)
-        if block.shape != (len(values),):  # a value that is no number: a list, an object, a text
+        if block.shape != (len(values),):  # some value is not a number: a list, an object, a text
             block = np.array([as_number(value) for value in values], np.float64)
         for column, part in zip(self.values, block.reshape(len(steps), len(self.names)).T, strict=True):
             column.extend(part)

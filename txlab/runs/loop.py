@@ -107,7 +107,7 @@ class _Loop:
                 self.recorder.info.steps = self.experiment.steps  # it may have been done before its bound
                 return RunOutcome("done", "")
             if self.paused and not self.granted:
-                self.recorder.flush()  # if anything is wrong with the directory it is said here
+                self.recorder.flush()  # raises if anything is wrong with the directory
                 time.sleep(POLL_EVERY)
                 continue
             self._one_step()
@@ -296,7 +296,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def write_traceback(run: RunDirectory, error: BaseException) -> None:
-    """Add it to log.txt, for whoever mends the bug; a disk that refuses must not hide the error itself."""
+    """Append the traceback to log.txt; a full disk must not hide the error itself."""
     said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
     with contextlib.suppress(OSError), run.log_file() as log:
         log.write(said)
@@ -324,7 +324,7 @@ class Speed:
         self.marks.append((time.monotonic(), self.spent_aside, step))
 
     def aside(self) -> Speed:
-        """`with speed.aside():` what is done here is no training."""
+        """`with speed.aside():` time spent here is not counted as training."""
         return self
 
     def __enter__(self) -> None:

@@ -189,7 +189,7 @@ class OpenModel:
         return tokenizer.label(token) if token < tokenizer.vocabulary else f"[{token}]"
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of what the model wrote; special tokens, and rows that are no token, are left out."""
+        """The text of what the model wrote; special tokens, and rows that are not tokens, are left out."""
         tokenizer = self.target_tokenizer or self.tokenizer
         names = self.special.target_names or self.special.names
         return tokenizer.decode([token for token in ids if token not in names and token < tokenizer.vocabulary])

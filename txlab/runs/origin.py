@@ -19,7 +19,7 @@ from typing import Any
 
 from txlab.files import read_regular
 
-PATIENCE = 2.0  # seconds for git to compare a tree; in a larger one than that, nothing is said about it
+PATIENCE = 2.0  # seconds that git may take to compare the tree; beyond that "dirty" is left out
 MOST_REFS = 16 << 20  # bytes of packed-refs
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 

@@ -1,4 +1,4 @@
-"""Which metrics of a run are said first: in a list, at the end of a command, on a chart that nobody chose; and which
+"""Which metrics of a run come first in a list, at the end of a command and on a chart by default; and which
 of them measures on unseen data what another one measures in training.
 
 Notable: an experiment may name its own in facts()["headline"]; else its kind does.

@@ -47,7 +47,7 @@ PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 
 
 def set_thread_environment() -> None:
-    """What must be said before torch is imported.
+    """Environment variables that must be set before torch is imported.
 
     GOMP_SPINCOUNT: threads that wait for each other spin for so many turns before they sleep. Long spinning is best
     alone and ruinous beside others, whose time it burns. A bfloat16 step of a GPT of 809 k parameters, 2 threads on 2
@@ -113,7 +113,7 @@ def execute(
     checkpoint, another process that writes it, a wrong scenario.
     """
     run = RunDirectory.of(run).held()
-    info_of(run)  # what is no run is refused before anything is made in it
+    info_of(run)  # something that is not a run is refused before anything is written
     with writing(run), Signals() as signals:
         info = info_of(run)
         if info.recorded:
@@ -202,7 +202,7 @@ def _compute(
         info.facts, info.steps = dict(facts), experiment.steps
         compute = facts.get("compute")
         info.device = str(compute.get("device", "")) if isinstance(compute, Mapping) else ""
-        if newest is None:  # what whoever starts it must know, e.g. that a world without an end is cut off
+        if newest is None:  # what the person must know, e.g. that episodes of a world without an end are cut off
             for note in facts.get("notes", ()):
                 recorder.note(experiment.step_count, str(note))
         recorder.status("running")
@@ -380,7 +380,7 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
     Requests left for an earlier process of this run are put away. Raises LabError if a process writes the run already.
     """
     run = RunDirectory.of(run).held()
-    info_of(run)  # what is no run is refused before anything is made in it
+    info_of(run)  # something that is not a run is refused before anything is written
     with writing(run):
         info = info_of(run)
         if info.status != "created":

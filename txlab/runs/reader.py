@@ -69,7 +69,7 @@ class RunReader:
             raise LabError(f"{self.directory.path} is not a run: there is no such directory")
         if not is_run(self.directory.path):
             raise LabError(f"{self.directory.path} is not a run: it has neither run.json nor events.jsonl")
-        self.problem = ""  # why run.json could not be read, or what in the directory is none of a run's
+        self.problem = ""  # why run.json could not be read, or which entry of the directory does not belong to a run
         self._garbled = self._misplaced = ""
         self._state = RunState("created", None, 0, 0, "", None, "")
         self._look()
@@ -207,7 +207,7 @@ class RunReader:
         return self.complete
 
     def catch_up_in_background(self) -> threading.Thread:
-        """`catch_up` in a daemon thread, which is returned started; the one that is at it already, if there is one."""
+        """`catch_up` in a daemon thread, which is returned started, or the one that runs already."""
         if self._catcher is None or not self._catcher.is_alive():
             name = f"reading {self.directory.name}"
             self._catcher = threading.Thread(target=self.catch_up, name=name, daemon=True)
@@ -228,7 +228,7 @@ class RunReader:
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """scenario.toml as plain tables; {} while there is none, or it is no TOML."""
+        """scenario.toml as plain tables; {} while it is absent or not TOML."""
         if self._renewed(self.directory.scenario_file):
             try:
                 self._scenario = tables_of(self.directory)
@@ -321,7 +321,7 @@ def find_rewinds(descriptor: int, end: int) -> list[tuple[int, int]] | None:
     found: list[tuple[int, int]] = []
     position = parsed = 0
     while position < end and (chunk := os.pread(descriptor, min(CHUNK, end - position), position)):
-        complete = chunk.rfind(b"\n") + 1 or len(chunk)  # a line that is longer than the chunk is no row
+        complete = chunk.rfind(b"\n") + 1 or len(chunk)  # a line longer than the chunk is not a row
         at = chunk.find(word, 0, complete)
         while at >= 0:
             line_start, line_end = chunk.rfind(b"\n", 0, at) + 1, chunk.find(b"\n", at, complete)

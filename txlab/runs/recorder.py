@@ -167,7 +167,7 @@ class Recorder:
         """Save the state, after every row up to now is on the disk; then remove checkpoints beyond `keep`."""
         self.flush()
         self.events.sync()
-        about = checkpoints.About(step, self.events.size, val_loss, pending)
+        about = checkpoints.CheckpointInfo(step, self.events.size, val_loss, pending)
         size = checkpoints.save(self.run, step, state, about)
         self.row("checkpoint", step, bytes=size)
         checkpoints.prune(self.run, keep)
@@ -259,7 +259,7 @@ class Recorder:
 
     @property
     def lost(self) -> str:
-        """Why nothing more can be said in the directory, as a sentence; "" if it can."""
+        """Why nothing more can be written to the directory, as a sentence; "" if it can."""
         if self.usurped or not self.deleted:
             return self.usurped
         what = self.run.events if self.run.path.exists() else self.run.path

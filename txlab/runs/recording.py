@@ -275,7 +275,7 @@ class Recording:
         self._lock.close()
 
     def _answer(self) -> None:
-        """Refuse what the inbox asks for, and notice when there is no inbox any more."""
+        """Refuse the requests in the inbox, and notice when the directory is gone."""
         self._answered = time.monotonic()
         if self.recorder.gone:
             self.give_up()
@@ -309,7 +309,7 @@ class Recording:
 
 
 class _Turn:
-    """One thread at a time writes the run; what comes up meanwhile is seen to behind it: a signal, a lost directory."""
+    """One thread at a time writes the run; signals and a lost directory are handled when it has finished."""
 
     def __init__(self, run: Recording) -> None:
         self.run, self.lock = run, threading.RLock()

@@ -36,7 +36,7 @@ LARGEST_FILE = 256 * 1024
 # tomllib needs time quadratic in the parts of one dotted key: 256 KiB of "a.a.a." would keep it busy for minutes. The
 # look-behind and the possessive quantifiers keep this search itself linear.
 DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
-NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are no TOML, yet clear enough
+NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are not TOML, yet clear
 
 NAMED_TEXTS = ("python-docs", "python-source", "-")
 
@@ -340,7 +340,7 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str])
                 part.model_copy(update={"text": absolute(f"mixture[{number}].text", part.text)})
                 for number, part in enumerate(mixture)
             ]
-        # What has not changed stays unsaid: whoever fills in the rest asks which keys a person gave.
+        # What has not changed is not set, so that model_fields_set still tells which keys a person gave.
         if found := {name: value for name, value in found.items() if value != getattr(data, name)}:
             changes["data"] = data.model_copy(update=found)
     return scenario.model_copy(update=changes) if changes else scenario

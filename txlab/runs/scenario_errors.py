@@ -45,7 +45,8 @@ class Complaint:
         if self.kind == "extra_forbidden":
             known = self.owner.model_fields
             close = nearest(entry.rpartition(".")[2], known) if entry else nearest_key(self.schema, self.owner, key)
-            return f"{name} is not a key{close}; allowed{'' if entry else in_table(key)}: {', '.join(known)}"
+            table = f" in [{escaped('.'.join(key[:-1]))}]" if len(key) > 1 and not entry else ""
+            return f"{name} is not a key{close}; allowed{table}: {', '.join(known)}"
         if self.kind == "missing":
             return f"{name} is missing; allowed: {allowed(field)}"
         if self.kind == "value_error":  # a rule between several keys, in the schema's own words
@@ -137,10 +138,6 @@ def table_in_list(annotation: Any) -> type[BaseModel] | None:
     """The table that a list is one of."""
     arguments = get_args(annotation)
     return arguments[0] if get_origin(annotation) is list and arguments and is_table(arguments[0]) else None
-
-
-def in_table(key: tuple[str, ...]) -> str:
-    return f" in [{escaped('.'.join(key[:-1]))}]" if len(key) > 1 else ""
 
 
 def nearest_key(schema: type[BaseModel], owner: type[BaseModel], key: tuple[str, ...]) -> str:

@@ -194,7 +194,7 @@ def pack_name(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """The header of one file: for each step what was said about it and its tensors, name → place; its bytes."""
+    """The header of one file: for each step its texts as JSON and its tensors, name → place; and the header's bytes."""
 
     texts: Mapping[int, str]
     tensors: Mapping[int, Mapping[str, TensorPlace]]
