@@ -85,6 +85,10 @@ class SelfPlaySettings:
         """As a person says it: "TD(λ=0.8)"."""
         return f"TD(λ={self.lam:g})" if self.rule == "td-lambda" else TITLES[self.rule]
 
+    def cells(self, graph: GameGraph) -> int:
+        """How many values the table of a game has: one for each position, or for each move."""
+        return graph.size if self.rule in OF_POSITIONS else len(graph.move)
+
     def epsilon_of(self, game: int) -> float:
         """ε of game 0, 1, …"""
         return max(self.epsilon * self.decay**game, self.floor) if self.decay < 1 else max(self.epsilon, self.floor)
@@ -152,7 +156,7 @@ class SelfPlayLearner:
         return chain.from_iterable(chunks(self.plies, min(plies, games * self.longest)))
 
     def set(self, **changes: Any) -> None:
-        """Other numbers from here on; LabError says what is allowed."""
+        """Other settings from here on; LabError says what is allowed."""
         self.settings = changed(self.settings, **changes)
 
     def values(self) -> np.ndarray:

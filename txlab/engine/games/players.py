@@ -1,4 +1,4 @@
-"""Who plays: at random, perfectly, or by a table of values (MATH G1).
+"""Players: at random, perfect, or greedy on a table of values (MATH G1).
 
 Notable: chance is handed in (`draw`, one uniform number a move), so a game can be told again from its draws alone. What
 a player *sees* is always told from the view of who is to move in that position: +1 is a win for the mover, whichever

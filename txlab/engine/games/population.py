@@ -60,7 +60,7 @@ class Population:
             learner.run(games)
 
     def set(self, **changes: Any) -> None:
-        """Other numbers from here on, for all."""
+        """Other settings from here on, for all."""
         for each in [self.batch] if self.batch else self.alone:
             each.set(**changes)
 
@@ -84,7 +84,7 @@ class Population:
 
 def first_table(graph: GameGraph, settings: SelfPlaySettings, state: dict[str, Any]) -> np.ndarray:
     """(cells) float64: the table of the first learner of a `Population.state`."""
-    cells = graph.size if settings.rule in OF_POSITIONS else len(graph.move)
+    cells = settings.cells(graph)
     kept = state["alone"][0]["table"] if "alone" in state else np.asarray(state["batch"]["tables"])[0]
     return np.asarray(kept, dtype=np.float64)[:cells]
 
@@ -104,7 +104,7 @@ class LearnerBatch:
         self.seeds = np.array(seeds, dtype=np.int64)
         M, longest, places = len(self.seeds), int(graph.ply.max()), int(graph.count.max())
         self.of_positions = settings.rule in OF_POSITIONS
-        self.cells = graph.size if self.of_positions else len(graph.move)
+        self.cells = settings.cells(graph)
         self.nothing = self.cells + 2
         begin = np.full(self.cells, settings.initial)
         if self.of_positions:
@@ -182,7 +182,7 @@ class LearnerBatch:
         self.results[rows[ended], graph.outcome[to[ended]]] += 1
 
     def set(self, **changes: Any) -> None:
-        """Other numbers from here on, for all rows."""
+        """Other settings from here on, for all rows."""
         self.settings = changed(self.settings, **changes)
 
     def values(self, row: int) -> np.ndarray:

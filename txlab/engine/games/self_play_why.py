@@ -103,17 +103,17 @@ def last_update(learner: SelfPlayLearner, cell: int) -> Update | None:
         after=found.after,
         delta=found.delta,
         terms=terms((own, found.after), "←", (own, found.before), "+", ("α", found.alpha), *by_trace, *error),
-        explanation=told(learner, cell),
+        explanation=explain_cell(learner, cell),
         trace={cell: found.e} if shared else {},
     )
 
 
 def explain(learner: SelfPlayLearner, position: Position, move: int) -> Explanation:
     """Why the learner values this move as it does: the last update of its after-state, or of the move itself."""
-    return told(learner, cell_of(learner, position, move))
+    return explain_cell(learner, cell_of(learner, position, move))
 
 
-def told(learner: SelfPlayLearner, cell: int) -> Explanation:
+def explain_cell(learner: SelfPlayLearner, cell: int) -> Explanation:
     """Why a cell of the table holds what it holds."""
     graph, rule = learner.graph, learner.settings.rule
     game, value, found = graph.game, learner.table[cell], record_of(learner, cell)

@@ -236,21 +236,21 @@ def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: f
     for _ in range(ROUNDS):
         expected = sigmoid(theta[:, None] - theta[None, :])
         average = sigmoid(theta)
-        slope = score - (games * expected).sum(axis=1) + prior * (0.5 - average)
-        bend = curvature(games * expected * (1 - expected), prior * average * (1 - average))
+        gradient = score - (games * expected).sum(axis=1) + prior * (0.5 - average)
+        hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
         # without a prior only differences are determined: the smallest of the steps that agree
-        step = np.linalg.lstsq(bend, slope, rcond=1e-12)[0]
+        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
         theta += step / max(1.0, float(np.abs(step).max()))  # at most e in the odds at once: Newton may overshoot
         if np.abs(step).max() < 1e-12:
             break
     expected = sigmoid(theta[:, None] - theta[None, :])
     average = sigmoid(theta)
-    bend = curvature(games * expected * (1 - expected), prior * average * (1 - average))
+    hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
     # Σ over the games of (result − expected)², once for each pair
     spread = won * (1 - expected) ** 2 + won.T * expected**2 + drawn * (0.5 - expected) ** 2
-    inverse = np.linalg.pinv(bend, rcond=1e-12, hermitian=True)
-    beside = np.eye(P) - 1 / P
-    covariance = SCALE**2 * beside @ inverse @ curvature(spread, np.zeros(P)) @ inverse @ beside
+    inverse = np.linalg.pinv(hessian, rcond=1e-12, hermitian=True)
+    centring = np.eye(P) - 1 / P
+    covariance = SCALE**2 * centring @ inverse @ curvature(spread, np.zeros(P)) @ inverse @ centring
     rating = centre + SCALE * (theta - theta.mean())
     return Ratings(rating, np.sqrt(np.maximum(np.diag(covariance), 0.0)), covariance)
 

@@ -1,7 +1,7 @@
-"""What can only be stepped: an environment whose probabilities nobody tells, as a learner sees it.
+"""An environment that can only be stepped: what may happen in it is not known, only what does.
 
-Notable: an episode is a function of the number u that it was begun with and of what was done in it. So the life of a
-learner is a function of its seed here too, and a resume goes through the episode again; nothing within is saved.
+Notable: an episode is a function of the number u that it was begun with and of what was done in it. So what a
+learner goes through is a function of its seed here too, and a resume plays the episode again; nothing inside is saved.
 """
 
 from __future__ import annotations

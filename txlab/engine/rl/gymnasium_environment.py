@@ -47,7 +47,7 @@ class WorldEnvironment(gymnasium.Env[int, int]):
         start = self.world.process.start
         self.at = int(self.np_random.choice(len(start), p=start / start.sum()))
         self.steps = 0
-        return self.at, self.told(float(start[self.at]))
+        return self.at, self.info(float(start[self.at]))
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         process = self.world.process
@@ -64,9 +64,9 @@ class WorldEnvironment(gymnasium.Env[int, int]):
                 reward += float(process.noise[o]) * normal
             self.at = int(process.next[o])
         truncated = not ended and self.steps == process.limit
-        return self.at, reward, ended, truncated, self.told(probability)
+        return self.at, reward, ended, truncated, self.info(probability)
 
-    def told(self, probability: float) -> dict[str, Any]:
+    def info(self, probability: float) -> dict[str, Any]:
         return {"action_mask": self.world.process.allowed[self.at].astype(np.int8), "probability": probability}
 
     def render(self) -> str | None:  # type: ignore[override]

@@ -168,8 +168,8 @@ def compiled(
 
 
 def check(process: Process) -> None:
-    """LabError, naming state and action, where it is no decision process: probabilities that do not sum to one, a
-    state that does not exist, a reward that is no number, an episode that begins nowhere or where it has ended."""
+    """LabError, naming state and action, where it is not a decision process: probabilities that do not sum to one, a
+    state that does not exist, a reward that is not a number, an episode that begins nowhere or where it has ended."""
 
     def named(i: int) -> str:
         return f"{process.states[i // process.choices]}, {process.actions[i % process.choices]}"

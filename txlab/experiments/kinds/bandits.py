@@ -221,7 +221,7 @@ class BanditExperiment(TabularExperiment):
             "compute": {"device": "cpu", "dtype": "float64"},
         }
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         tables = [

@@ -299,7 +299,7 @@ class ControlExperiment(TabularExperiment):
         first = (learner * len(self.points) + point) * self.runs
         return np.arange(first, first + self.runs)
 
-    # Looking
+    # Frames and facts
 
     def evaluate(self) -> Mapping[str, float]:
         """greedy/LABEL: mean over the runs of what one episode earns when each acts greedily and learns nothing.
@@ -383,7 +383,7 @@ class ControlExperiment(TabularExperiment):
         same = done.any() and not reward[~done].any() and np.ptp(reward[done]) == 0
         return "length" if same else "return"
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {

@@ -216,7 +216,7 @@ class PlanningExperiment(TabularExperiment):
             return best_policy(self.process, v, self.gamma, epsilon)
         return greedy(backup(self.process, v, self.gamma), epsilon, ROUNDING if self.searches else UNSETTLED)
 
-    # Looking
+    # Frames and facts
 
     def frame(self) -> Frame:
         """0/v as it is, 0/q = backup(v), 0/policy the one that is evaluated, or else the one greedy to v, 0/path where
@@ -252,7 +252,7 @@ class PlanningExperiment(TabularExperiment):
             "open_end": True,
         }
 
-    # What a person may change
+    # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         # The policy that is evaluated stays what it was, so ε is turned only where policies are looked for.
@@ -268,7 +268,7 @@ class PlanningExperiment(TabularExperiment):
         self.numbers = wanted
         self.judged = self.finished = False
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {

@@ -161,7 +161,7 @@ class SelfPlayExperiment(TabularExperiment):
         epsilon = population.settings.epsilon_of(population.games - 1)
         return {"epsilon": epsilon, "self_won": won, "self_drawn": drawn, "self_lost": lost}
 
-    # Looking
+    # Frames and facts
 
     def evaluate(self) -> Mapping[str, float]:
         """What the greedy player of the table would do, exactly; of several learners the mean.
@@ -241,7 +241,7 @@ class SelfPlayExperiment(TabularExperiment):
             "compute": {"device": "cpu", "dtype": "float64"},
         }
 
-    # What a person may change
+    # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         settings = self.population.settings
@@ -251,7 +251,7 @@ class SelfPlayExperiment(TabularExperiment):
     def change(self, name: str, value: float) -> None:
         self.population.set(**{name: value})
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {
@@ -296,7 +296,7 @@ def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
         table = np.asarray(kept.tensors["values"], dtype=np.float64)
     else:
         table = first_table(graph, settings, kept["population"])
-    cells = graph.size if settings.rule in OF_POSITIONS else len(graph.move)
+    cells = settings.cells(graph)
     if table.shape != (cells,):
         raise LabError(f"a table of {settings.rule} at {told['game']} has {cells} values; this one has {table.size}")
     return named_player(graph, settings, table, int(told["games"]))

@@ -1,4 +1,4 @@
-"""Learners side by side in one world: what the arena steps, shows and turns (MATH M4–M7).
+"""Learners side by side in one world: what the arena steps and shows (MATH M4–M7).
 
 Notable: each side makes the same number of updates, with the same draws where both do the same. Their returns while
 they learn and what their greedy policies earn are two things (Q-learning on the cliff: −50 and −13), and kept apart.
@@ -29,7 +29,7 @@ from txlab.experiments.tabular.world import limited
 
 
 class Match(TabularExperiment):
-    """`agents` learn in `world`, whose [world] table is `table`; `changes` says what was turned, and when.
+    """`agents` learn in `world`, whose [world] table is `table`; `changes` lists what was changed, and when.
 
     An experiment like any other (see protocol.Experiment), but that nothing says how long it goes on.
     """
@@ -82,7 +82,7 @@ class Match(TabularExperiment):
         return {f"delta/{rule}": last.delta for rule, last in found if last is not None}
 
     def set(self, side: int, **changes: Any) -> None:
-        """Turn numbers of a side while it learns; LabError with what is allowed."""
+        """Change parameters of a side while it learns; LabError with what is allowed."""
         before = self.agents[side].settings
         self.agents[side].set(**changes)
         self.asked[side] = replace(self.asked[side], **changes)
@@ -114,7 +114,7 @@ class Match(TabularExperiment):
         if world.map is not None:
             self.table = {"map": world.map.text()}
 
-    # Looking
+    # Frames and facts
 
     def history(self, side: int) -> list[float]:
         """What its episodes have earned while it learnt, oldest first."""
@@ -168,7 +168,7 @@ class Match(TabularExperiment):
     def facts(self) -> Mapping[str, Any]:
         return world_facts(self.world, "updates", [f"delta/{agent.rule}" for agent in self.agents])
 
-    # What a person may change
+    # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         """ "alpha/0" is α of side 0; what its rule has no use for is left out."""
@@ -184,7 +184,7 @@ class Match(TabularExperiment):
         whole = isinstance(getattr(self.sides[int(side)], number), int)
         self.set(int(side), **{number: int(value) if whole else value})
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {

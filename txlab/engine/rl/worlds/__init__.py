@@ -39,8 +39,8 @@ def built_in() -> dict[str, NamedWorld]:
 def map_folder() -> Path:
     """Inside the installed package, or at the top of the repository."""
     package = Path(str(files("txlab")))
-    installed = package / "_shipped" / "maps"
-    return installed if installed.is_dir() else package.parent / "assets" / "maps"
+    shipped = package / "_shipped" / "maps"
+    return shipped if shipped.is_dir() else package.parent / "assets" / "maps"
 
 
 @cache
@@ -56,8 +56,8 @@ def shipped_maps() -> dict[str, NamedWorld]:
     return found
 
 
-def brought() -> dict[str, NamedWorld]:
-    """What installed packages bring under "txlab.worlds". LabError naming an entry point that gives no world."""
+def installed() -> dict[str, NamedWorld]:
+    """The worlds that installed packages bring. LabError naming an entry point that gives no world."""
     found: dict[str, NamedWorld] = {}
     for point in entry_points(group=GROUP):
         try:
@@ -74,12 +74,12 @@ def brought() -> dict[str, NamedWorld]:
 def worlds() -> dict[str, NamedWorld]:
     """All that can be named: those of the literature, the maps, then what other packages bring under other names."""
     own = {**built_in(), **shipped_maps()}
-    return {**own, **{name: each for name, each in brought().items() if name not in own}}
+    return {**own, **{name: each for name, each in installed().items() if name not in own}}
 
 
 def find_world(name: str) -> NamedWorld | None:
     """The world of that name, "maps/four-rooms" being the same as "four-rooms"; None where there is none."""
-    return built_in().get(name) or shipped_maps().get(name.removeprefix(MAPS)) or brought().get(name)
+    return built_in().get(name) or shipped_maps().get(name.removeprefix(MAPS)) or installed().get(name)
 
 
 def world_named(name: str, **options: Any) -> World:

@@ -105,7 +105,7 @@ class CounterexampleExperiment(TabularExperiment):
     def facts(self) -> Mapping[str, Any]:
         return world_facts(self.world, "sweeps", [f"rms/{curve.name}" for curve in self.curves])
 
-    # What a person may change
+    # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         found = {
@@ -120,7 +120,7 @@ class CounterexampleExperiment(TabularExperiment):
         else:
             self.alpha[list(self.adjustable()).index(name)] = value
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {

@@ -209,7 +209,7 @@ class EpisodeExperiment(LearntPrediction):
         """Which of its method's settings it is."""
         return self.learnt[curve.method].pairs.index((curve.depth, curve.alpha))
 
-    # Looking
+    # Frames and facts
 
     def frame(self) -> Frame:
         """true/v; of each curve i/v, mean over the runs, and i/spread, their deviation; the grid as a sweep."""
@@ -250,7 +250,7 @@ class EpisodeExperiment(LearntPrediction):
         headline = [f"{what}/{curve.name}" for curve in self.curves()]
         return world_facts(self.world, "episodes", headline, runs * settings) | {"settings": settings, "runs": runs}
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {

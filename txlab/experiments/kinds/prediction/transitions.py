@@ -90,7 +90,7 @@ class TransitionExperiment(LearntPrediction):
     def rms(self, side: int) -> float:
         return float(rms_error(self.values(side)[None, :, None], self.true, self.counted)[0, 0])
 
-    # Looking
+    # Frames and facts
 
     def frame(self) -> Frame:
         """true/v; of each side i/v and i/trace (S): by how much of α δ its value moves, x(s) · e."""
@@ -135,7 +135,7 @@ class TransitionExperiment(LearntPrediction):
     def facts(self) -> Mapping[str, Any]:
         return world_facts(self.world, "steps", [f"rms/{curve.name}" for curve in self.curves])
 
-    # What a person may change
+    # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         found = {}
@@ -153,7 +153,7 @@ class TransitionExperiment(LearntPrediction):
         else:
             learner.lam = value
 
-    # Being put back
+    # Checkpoints
 
     def state_dict(self) -> State:
         return {
