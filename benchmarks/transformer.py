@@ -29,8 +29,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.transformer.attention import LayerCache
 from txlab.engine.transformer.bert import Bert, BertShape, mask_tokens
-from txlab.engine.transformer.blocks import LayerCache
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape

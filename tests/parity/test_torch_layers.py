@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.transformer import blocks
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, GraphMask, Mask, Padding
-from txlab.engine.transformer.blocks import ACTIVATIONS, Block, MultiHeadAttention
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, GraphMask, Mask, MultiHeadAttention, Padding
+from txlab.engine.transformer.blocks import ACTIVATIONS, Block
 from txlab.engine.transformer.hooks import keeping
 
 D, H, F, B, T, S = 24, 4, 56, 3, 9, 7

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlab.engine.interpret.why import explain_weight
 from txlab.engine.transformer.attention import (
     CAUSAL,
     NO_MASK,
@@ -14,7 +15,6 @@ from txlab.engine.transformer.attention import (
     GraphMask,
     Padding,
     attention,
-    explain_weight,
     pattern,
     scores,
 )

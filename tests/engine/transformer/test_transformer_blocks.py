@@ -11,8 +11,8 @@ from txlab.engine.interpret.circuits import (
     head_weights,
     virtual_head,
 )
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Padding
-from txlab.engine.transformer.blocks import Block, LayerNorm, MultiHeadAttention
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, MultiHeadAttention, Padding
+from txlab.engine.transformer.blocks import Block, LayerNorm
 from txlab.engine.transformer.hooks import Hooks
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from txlab.engine.transformer.attention import CAUSAL, Every, Padding
-from txlab.engine.transformer.blocks import Block, LayerCache
+from txlab.engine.transformer.attention import CAUSAL, Every, LayerCache, Padding
+from txlab.engine.transformer.blocks import Block
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
 

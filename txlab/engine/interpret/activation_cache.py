@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from txlab.engine.interpret.interventions import Intervention, intervening, together
+from txlab.engine.interpret.interventions import Intervention, intervening
 from txlab.engine.interpret.sites import Model, Site, Text, run, sites, stream_of
 from txlab.engine.transformer.attention import Causal, pattern, scores
-from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, keeping, together
 from txlab.engine.transformer.inspection import repeats
 from txlab.errors import LabError
 
@@ -49,7 +49,7 @@ class ActivationCache:
     keys: dict[str, Tensor] = field(repr=False)
     residual_stream: Tensor = field(repr=False)
     interventions: tuple[Intervention, ...] = ()
-    _hooks: Hooks | None = field(default=None, repr=False)
+    _hooks: Hooks = field(default=NO_HOOKS, repr=False)
     _formed: tuple[tuple[str, int], Tensor] | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -171,7 +171,7 @@ class ActivationCache:
         """α of some rows of one head, or of all heads of a layer: (1 or H, t, S)."""
         self._check(site, layer, head)
         heads = ALL if head is None else slice(head, head + 1)
-        if self._hooks is not None and self._hooks.within(self.sites[site].at(layer)).want("scores", "pattern"):
+        if self._hooks.within(self.sites[site].at(layer)).want("scores", "pattern"):
             return self._whole(site, layer)[heads, rows]
         T, S = self.size(site)
         first, last, _ = rows.indices(T)
@@ -190,7 +190,6 @@ class ActivationCache:
         with self._lock:
             if self._formed is None or self._formed[0] != (site, layer):
                 T, S = self.size(site)
-                assert self._hooks is not None
                 inside = self._hooks.within(self.sites[site].at(layer))
                 q, k = self.queries[site][layer, None], self.keys[site][layer, None]  # (1, H, ·, K)
                 allowed = self.sites[site].mask.allowed(T, S, q.device)
@@ -214,7 +213,7 @@ def run_with_cache(
     text: Text,
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
-    hooks: Hooks | None = None,
+    hooks: Hooks = NO_HOOKS,
 ) -> ActivationCache:
     """Run the model once on a text, under any interventions, and keep what looking needs.
 

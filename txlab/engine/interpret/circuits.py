@@ -32,8 +32,8 @@ from txlab.engine.interpret.sites import (
     stream_of,
     unembedding,
 )
-from txlab.engine.transformer.attention import Mask, pattern
-from txlab.engine.transformer.blocks import MultiHeadAttention, Norm
+from txlab.engine.transformer.attention import Mask, MultiHeadAttention, pattern
+from txlab.engine.transformer.blocks import Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.errors import LabError
 

@@ -21,7 +21,7 @@ from txlab.engine.interpret.sites import Model, Site, Text, head_of, run, sites
 from txlab.engine.transformer.attention import pattern
 from txlab.engine.transformer.blocks import current_name
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.engine.transformer.hooks import Hook, Hooks, keeping
+from txlab.engine.transformer.hooks import NO_HOOKS, Hook, Hooks, keeping, together
 from txlab.engine.transformer.variants import VARIANTS, switched_on
 from txlab.errors import LabError, nearest
 
@@ -210,38 +210,20 @@ def places(model: Model) -> dict[str, tuple[int, ...]]:
     return found
 
 
-class Together(Hooks):
-    """Several sets of hooks as one: at each place the first set's act first."""
-
-    def __init__(self, parts: Sequence[Hooks]) -> None:
-        self.parts = parts
-
-    def within(self, part: str) -> Hooks:
-        return Together([hooks.within(part) for hooks in self.parts])
-
-    def __call__(self, place: str, value: Tensor) -> Tensor:
-        for hooks in self.parts:
-            value = hooks(place, value)
-        return value
-
-    def want(self, *places: str) -> bool:
-        return any(hooks.want(*places) for hooks in self.parts)
-
-
 @contextmanager
 def intervening(
     model: Model, text: Text, interventions: Iterable[Intervention], second: Text | None = None
-) -> Iterator[Hooks | None]:
+) -> Iterator[Hooks]:
     """The hooks of one pass over `text` under all these interventions, and the model as they want it, until the end.
 
-    None where no hook is needed. At one place, interventions act in the order given, errata before the others. Patches
+    At one place, interventions act in the order given, errata before the others. Patches
     come from a pass over `second` through the same model (edits of weights and errata make another one) that no other
     intervention touches. LabError if one of them is not possible in this model, with this text.
     """
     given = list(interventions)
     with ExitStack() as stack:
         stack.enter_context(edited(model, given))
-        errata: Hooks | None = None
+        errata = NO_HOOKS
         for wish in given:
             if isinstance(wish, Erratum):
                 errata = stack.enter_context(switched_on(wish.name, model, errata))
@@ -253,9 +235,9 @@ def hooks_for(
     interventions: Iterable[Intervention],
     text: Text,
     second: Text | None = None,
-    errata: Hooks | None = None,
-) -> Hooks | None:
-    """What among the interventions are hooks alone (heads, blocks, edges, patches); None where there are none.
+    errata: Hooks = NO_HOOKS,
+) -> Hooks:
+    """What among the interventions are hooks alone (heads, blocks, edges, patches).
 
     The hooks of an edge remember scores between two places, so they serve one pass at a time.
     """
@@ -276,12 +258,6 @@ def hooks_for(
         # Before any patch of a pattern, which is then what it is in the second text.
         parts.insert(0, Hooks(_edges(model, edges, text)))
     return together(*parts)
-
-
-def together(*hooks: Hooks | None) -> Hooks | None:
-    """Sets of hooks one after another, those that are None left out."""
-    there = [one for one in hooks if one is not None]
-    return Together(there) if there else None
 
 
 def _branch(model: Model, wish: ScaleBlock) -> str:
@@ -305,9 +281,7 @@ def _scale(factor: float, head: int | None = None) -> Hook:
     return scale
 
 
-def _second_text(
-    model: Model, patches: Sequence[Patch], second: Text | None, errata: Hooks | None
-) -> dict[str, Tensor]:
+def _second_text(model: Model, patches: Sequence[Patch], second: Text | None, errata: Hooks) -> dict[str, Tensor]:
     """What the second text has at the places that are patched from."""
     if second is None:
         raise LabError(f"a patch takes activations from a second text, and none was given: {patches[0].says}")

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask, MultiHeadAttention
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.blocks import Block, MultiHeadAttention, Norm
+from txlab.engine.transformer.blocks import Block, Norm
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
-from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 from txlab.errors import LabError
 
 Model = GPT | Bert | EncoderDecoder
@@ -130,7 +130,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 @torch.no_grad()
-def run(model: Model, text: Text, hooks: Hooks | None = None) -> Tensor:
+def run(model: Model, text: Text, hooks: Hooks = NO_HOOKS) -> Tensor:
     """The logits (T, V) of the stream that predicts, on one text, without dropout and without gradients.
 
     In float32, or in float64 where the model is; the model's mode is put back. LabError if the text does not fit.

@@ -21,7 +21,7 @@ from txlab.engine.interpret.direct import DirectEffects, LogitTerm
 from txlab.engine.interpret.effects import Effect, Lens
 from txlab.engine.interpret.interventions import Edge, Erratum, Patch, with_edges
 from txlab.engine.interpret.sites import Model, attention_at, block_at, head_of, run
-from txlab.engine.transformer.attention import explain_weight
+from txlab.engine.transformer.attention import Mask, pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 
@@ -38,6 +38,70 @@ def summed(values: Sequence[float]) -> str:
     """A sum as one reads it: "0.5 + 0.25 − 0.125"."""
     text = " + ".join(said(value) for value in values)
     return text.replace("+ −", "− ") or "0"
+
+
+def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = ()) -> Explanation:
+    """Why position i of one head looks at position j with αᵢⱼ: q (T, K), k (S, K), as they enter the product. MATH T1.
+
+    `labels` names the positions. The numbers come from `scores`, the mask and `pattern`, the functions that the model
+    itself runs; the stable softmax in between (row maximum, exponentials, sum) is spelt out for the reader.
+    """
+    names = list(labels) or [str(position) for position in range(k.shape[-2])]
+    q, k = q.float(), k.float()
+    allowed = mask.allowed(q.shape[-2], k.shape[-2], q.device)
+    row = scores(q, k)[i]  # (S)
+    visible = torch.ones_like(row, dtype=torch.bool) if allowed is None else allowed[i]
+    alpha = pattern(row, visible)  # (S)
+    product, root = float(q[i] @ k[j]), sqrt(q.shape[-1])
+    seen = row.masked_fill(~visible, float("-inf"))
+    operands = [
+        Operand(f"q{_sub(i)}", q[i].tolist(), f"the query of {names[i]!r}"),
+        Operand(f"k{_sub(j)}", k[j].tolist(), f"the key of {names[j]!r}"),
+        Operand("√K", root, f"K = {q.shape[-1]}, the head's width"),
+        Operand("mask", mask.name, "allowed" if visible[j] else "this position may not be looked at"),
+    ]
+    steps = [
+        Step("q·k", " + ".join(f"{_n(a)}·{_n(b)}" for a, b in _first_terms(q[i], k[j])) + " + …", product),
+        Step("sᵢⱼ", f"{_n(product, 4)} / {root:.4f}", float(row[j])),
+        Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", seen.tolist()),
+    ]
+    if bool(visible.any()):
+        largest = float(seen.max())
+        exponentials = (seen - largest).exp()
+        total = float(exponentials.sum())
+        steps += [
+            Step("max", "maxⱼ′ sᵢⱼ′", largest, "subtracted first, so that no exponential overflows; it cancels"),
+            Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
+            Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
+            Step("αᵢⱼ′", "exp / sum", alpha.tolist(), "the row of weights; it sums to 1"),
+            Step("αᵢⱼ", f"{float(exponentials[j]):.4f} / {total:.4f}", float(alpha[j])),
+        ]
+    else:
+        steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))
+    return Explanation(
+        question=f"why does {names[i]!r} look at {names[j]!r} with {float(alpha[j]):.3f}?",
+        equation="αᵢⱼ = exp(qᵢ·kⱼ/√K) / Σⱼ′ exp(qᵢ·kⱼ′/√K)",
+        math="T1",
+        source="Vaswani et al. 2017, eq. 1",
+        operands=operands,
+        steps=steps,
+        result=float(alpha[j]),
+        labels=names,
+        asked=j,
+    )
+
+
+def _first_terms(a: Tensor, b: Tensor, terms: int = 3) -> list[tuple[float, float]]:
+    return list(zip(a[:terms].tolist(), b[:terms].tolist(), strict=True))
+
+
+def _n(number: float, places: int = 2) -> str:
+    """A number inside an expression, with a minus sign rather than a hyphen."""
+    return f"{number:.{places}f}".replace("-", "−")
+
+
+def _sub(number: int) -> str:
+    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
+from txlab.engine.transformer.positions import rotate
 
 
 class Mask(Protocol):
@@ -163,7 +163,7 @@ def attention(
     mask: Mask,
     kernel: Kernel = "matmul",
     dropout: float = 0.0,
-    hooks: Hooks | None = None,
+    hooks: Hooks = NO_HOOKS,
 ) -> Tensor:
     """softmax(QKᵀ/√K) V along rows: q (…, T, K), k and v (…, S, K) → (…, T, K). MATH T1; Vaswani et al. 2017, eq. 1.
 
@@ -171,7 +171,7 @@ def attention(
     `scores` (before the mask) or `pattern` (α, before dropout), both are formed whatever the kernel.
     """
     queries, keys = q.shape[-2], k.shape[-2]
-    if hooks is not None and hooks.want("scores", "pattern"):
+    if hooks.want("scores", "pattern"):
         alpha = pattern(hooks("scores", scores(q, k)), mask.allowed(queries, keys, q.device))
         return F.dropout(hooks("pattern", alpha), dropout) @ v
     if isinstance(mask, Causal):
@@ -205,65 +205,139 @@ def causal_bias(queries: int, keys: int, like: Tensor) -> Tensor:
     return torch.full((queries, keys), float("-inf"), dtype=like.dtype, device=like.device).triu(keys - queries + 1)
 
 
-def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = ()) -> Explanation:
-    """Why position i of one head looks at position j with αᵢⱼ: q (T, K), k (S, K), as they enter the product. MATH T1.
+@dataclass
+class LayerCache:
+    """What a layer need not compute again: keys and values (B, H, S, K) of the positions already read, and those of
+    the encoder's output, which stay the same from token to token. None before the first.
 
-    `labels` names the positions. The numbers come from `scores`, the mask and `pattern`, the functions that the model
-    itself runs; the stable softmax in between (row maximum, exponentials, sum) is spelt out for the reader.
+    Where no gradient is wanted keys and values lie in `room` (2, B, H, places, K), which is made twice as large when it
+    is full: adding a token then copies that token, not all before it (benchmarks/transformer.py, "cache").
     """
-    names = list(labels) or [str(position) for position in range(k.shape[-2])]
-    q, k = q.float(), k.float()
-    allowed = mask.allowed(q.shape[-2], k.shape[-2], q.device)
-    row = scores(q, k)[i]  # (S)
-    visible = torch.ones_like(row, dtype=torch.bool) if allowed is None else allowed[i]
-    alpha = pattern(row, visible)  # (S)
-    product, root = float(q[i] @ k[j]), sqrt(q.shape[-1])
-    seen = row.masked_fill(~visible, float("-inf"))
-    operands = [
-        Operand(f"q{_sub(i)}", q[i].tolist(), f"the query of {names[i]!r}"),
-        Operand(f"k{_sub(j)}", k[j].tolist(), f"the key of {names[j]!r}"),
-        Operand("√K", root, f"K = {q.shape[-1]}, the head's width"),
-        Operand("mask", mask.name, "allowed" if visible[j] else "this position may not be looked at"),
-    ]
-    steps = [
-        Step("q·k", " + ".join(f"{_n(a)}·{_n(b)}" for a, b in _first_terms(q[i], k[j])) + " + …", product),
-        Step("sᵢⱼ", f"{_n(product, 4)} / {root:.4f}", float(row[j])),
-        Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", seen.tolist()),
-    ]
-    if bool(visible.any()):
-        largest = float(seen.max())
-        exponentials = (seen - largest).exp()
-        total = float(exponentials.sum())
-        steps += [
-            Step("max", "maxⱼ′ sᵢⱼ′", largest, "subtracted first, so that no exponential overflows; it cancels"),
-            Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
-            Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
-            Step("αᵢⱼ′", "exp / sum", alpha.tolist(), "the row of weights; it sums to 1"),
-            Step("αᵢⱼ", f"{float(exponentials[j]):.4f} / {total:.4f}", float(alpha[j])),
-        ]
-    else:
-        steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))
-    return Explanation(
-        question=f"why does {names[i]!r} look at {names[j]!r} with {float(alpha[j]):.3f}?",
-        equation="αᵢⱼ = exp(qᵢ·kⱼ/√K) / Σⱼ′ exp(qᵢ·kⱼ′/√K)",
-        math="T1",
-        source="Vaswani et al. 2017, eq. 1",
-        operands=operands,
-        steps=steps,
-        result=float(alpha[j]),
-        labels=names,
-        asked=j,
-    )
+
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    memory_keys: Tensor | None = None
+    memory_values: Tensor | None = None
+    room: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """How many positions were read already."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Append the newest keys and values, and return all of them."""
+        if self.keys is None or self.values is None:
+            self.keys, self.values = k, v
+        elif torch.is_grad_enabled() and k.requires_grad:  # a gradient needs what was there, not what overwrote it
+            self.keys, self.values = torch.cat((self.keys, k), -2), torch.cat((self.values, v), -2)
+        else:
+            before, after = self.length, self.length + k.shape[-2]
+            room = self.room
+            if room is None or room.shape[-2] < after:
+                room = k.new_empty((2, *k.shape[:-2], max(64, 2 * after), k.shape[-1]))
+                room[0, ..., :before, :], room[1, ..., :before, :] = self.keys, self.values
+            room[0, ..., before:after, :], room[1, ..., before:after, :] = k, v
+            self.room = room
+            self.keys, self.values = room[0, ..., :after, :], room[1, ..., :after, :]
+        return self.keys, self.values
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order; a row may come several times."""
+        length = self.length
+        if self.room is not None:
+            self.room = self.room[:, rows]
+            self.keys, self.values = self.room[0, ..., :length, :], self.room[1, ..., :length, :]
+        elif self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+        if self.memory_keys is not None and self.memory_values is not None:
+            self.memory_keys, self.memory_values = self.memory_keys[rows], self.memory_values[rows]
 
 
-def _first_terms(a: Tensor, b: Tensor, terms: int = 3) -> list[tuple[float, float]]:
-    return list(zip(a[:terms].tolist(), b[:terms].tolist(), strict=True))
+# Whether maps and norms have biases: all, none, or those named: "qkv", "out", "feed_forward", "norm".
+Biased = bool | tuple[str, ...]
 
 
-def _n(number: float, places: int = 2) -> str:
-    """A number inside an expression, with a minus sign rather than a hyphen."""
-    return f"{number:.{places}f}".replace("-", "−")
+def biased(bias: Biased, part: str) -> bool:
+    return bias if isinstance(bias, bool) else part in bias
 
 
-def _sub(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+class MultiHeadAttention(nn.Module):
+    """H heads side by side, each with its own W_Q, W_K, W_V, mixed by W_O: (B, T, D) → (B, T, D). MATH T3.
+
+    The three input maps are rows of one matrix, [W_Q; W_K; W_V], one product instead of three: (3D, D), where K = D/H.
+    With G < H heads of keys and values, head h looks at those of number ⌊h G/H⌋: (H·K + 2 G·K, D). Ainslie et al.
+    2023 (grouped queries), Shazeer 2019 (G = 1). With `memory` (B, S, D) it is cross-attention: Q comes from x, K and V
+    from the memory (MATH T8).
+
+    Places: query (B, H, T, K), key and value (B, H, S, K), as they enter the product, after rotary turning and with
+    what a cache held, each head with those it looks at · scores and pattern (B, H, T, S) · heads (B, H, T, K), each
+    head's α V · out (B, T, D).
+    """
+
+    def __init__(
+        self, width: int, heads: int, bias: Biased, dropout: float, kv_heads: int = 0, head_width: int = 0
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.kv_heads = kv_heads or heads  # G
+        self.head_width = head_width or width // heads  # K
+        K = self.head_width
+        self.sizes = [heads * K, self.kv_heads * K, self.kv_heads * K]  # rows of W_Q, W_K, W_V
+        self.qkv_proj = nn.Linear(width, sum(self.sizes), biased(bias, "qkv"))
+        self.out_proj = nn.Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
+        self.weight_dropout = dropout  # of the weights α
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask,
+        kernel: Kernel,
+        angles: Tensor | None = None,
+        cache: LayerCache | None = None,
+        hooks: Hooks = NO_HOOKS,
+        memory: Tensor | None = None,
+    ) -> Tensor:
+        if memory is None:
+            # (B, H, T, K), (B, G, T, K) twice
+            q, k, v = map(self._by_heads, torch.split(self.qkv_proj(x), self.sizes, -1))
+            if angles is not None:
+                q, k = rotate(q, angles), rotate(k, angles)
+            if cache is not None:
+                k, v = cache.extend(k, v)  # (B, G, S, K)
+        else:
+            q, k, v = self._across(x, memory, cache)
+        if self.kv_heads < self.heads:  # each as often as heads look at it
+            k, v = (each.repeat_interleave(self.heads // self.kv_heads, 1) for each in (k, v))  # (B, H, S, K)
+        q, k, v = hooks("query", q), hooks("key", k), hooks("value", v)
+        dropout = self.weight_dropout if self.training else 0.0
+        mixed = hooks("heads", attention(q, k, v, mask, kernel, dropout, hooks))  # (B, H, T, K)
+        return hooks("out", self.dropout(self.out_proj(mixed.transpose(1, 2).flatten(2))))  # (B, T, H·K) → (B, T, D)
+
+    def _across(self, x: Tensor, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, G, S, K), computed once a text."""
+        rows, bias = self.sizes[0], self.qkv_proj.bias
+        q = self._by_heads(
+            F.linear(x, self.qkv_proj.weight[:rows], None if bias is None else bias[:rows])
+        )  # (B, H, T, K)
+        if cache is not None and cache.memory_keys is not None and cache.memory_values is not None:
+            return q, cache.memory_keys, cache.memory_values
+        both = F.linear(memory, self.qkv_proj.weight[rows:], None if bias is None else bias[rows:])  # (B, S, 2 G·K)
+        k, v = map(self._by_heads, torch.split(both, self.sizes[1:], -1))  # (B, G, S, K) each
+        if cache is not None:
+            cache.memory_keys, cache.memory_values = k, v
+        return q, k, v
+
+    def _by_heads(self, x: Tensor) -> Tensor:
+        """(B, T, H·K) → (B, H, T, K)."""
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
+
+    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W_Q, W_K, W_V (H, K, D) of each head, with biases as a last column (H, K, D + 1) where there are any."""
+        weight = self.qkv_proj.weight
+        if self.qkv_proj.bias is not None:
+            weight = torch.cat((weight, self.qkv_proj.bias[:, None]), dim=1)
+        q, k, v = (part.view(-1, self.head_width, part.shape[-1]) for part in torch.split(weight, self.sizes))
+        times = self.heads // self.kv_heads
+        return q, k.repeat_interleave(times, 0), v.repeat_interleave(times, 0)

@@ -15,9 +15,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import NO_MASK, Kernel, Mask
-from txlab.engine.transformer.blocks import ACTIVATIONS, Activation, LayerNorm, Placement, set_dropout
-from txlab.engine.transformer.encoder import Encoder
-from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.blocks import (
+    ACTIVATIONS,
+    Activation,
+    Block,
+    LayerNorm,
+    NormedStack,
+    Placement,
+    set_dropout,
+)
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 
 NOT_ASKED = -100  # the target of a position that is not asked for: what torch's cross entropy leaves out
 
@@ -77,15 +84,20 @@ class Bert(nn.Module):
         self.segments = nn.Embedding(shape.segments, D) if shape.segments else None
         self.embedding_norm = LayerNorm(D, epsilon=shape.epsilon)
         self.dropout = nn.Dropout(shape.dropout)
-        self.encoder = Encoder(
-            shape.layers,
-            shape.heads,
-            D,
-            shape.inner,
-            norm=shape.norm,
-            activation=shape.activation,
-            dropout=shape.dropout,
-            epsilon=shape.epsilon,
+        self.encoder = NormedStack(
+            (
+                Block(
+                    D,
+                    shape.heads,
+                    shape.inner,
+                    norm=shape.norm,
+                    activation=shape.activation,
+                    dropout=shape.dropout,
+                    epsilon=shape.epsilon,
+                )
+                for _ in range(shape.layers)
+            ),
+            LayerNorm(D, epsilon=shape.epsilon) if shape.norm == "pre" else None,
         )
         self.transform = nn.Linear(D, D)
         self.transform_norm = LayerNorm(D, epsilon=shape.epsilon)
@@ -99,7 +111,7 @@ class Bert(nn.Module):
         segments: Tensor | None = None,
         kernel: Kernel = "sdpa",
         mask: Mask = NO_MASK,
-        hooks: Hooks | None = None,
+        hooks: Hooks = NO_HOOKS,
         places: Tensor | None = None,
     ) -> Tensor:
         """`segments` (B, T), 0 where not given; `mask` is padding, if anything; `places` (B, T), the positions' numbers
@@ -111,12 +123,9 @@ class Bert(nn.Module):
         x = self.embed(ids) + self.positions.weight[numbers]  # (B, T, D)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))  # (D) or (B, T, D)
-        x = self.embedding_norm(x)
-        if hooks is not None:
-            x = hooks("embedding", x)
-        x = self.encoder(self.dropout(x), mask, kernel, None, None if hooks is None else hooks.within("encoder"))
-        logits = self.unembedded(x)
-        return logits if hooks is None else hooks("logits", logits)
+        x = self.dropout(hooks("embedding", self.embedding_norm(x)))
+        x = self.encoder(x, mask, kernel, hooks=hooks.within("encoder"))
+        return hooks("logits", self.unembedded(x))
 
     def _counted(self, ids: Tensor) -> Tensor | slice:
         """Rows of the table of positions: 0, 1, …; or p + 1, p + 2, … over all tokens but padding, whose row is p."""

@@ -1,13 +1,13 @@
-"""What a transformer is stacked from: norms, feed-forward, multi-head attention, the block (MATH T3, T5, T6, T9, T11).
+"""What a transformer is stacked from: norms, feed-forward, the block, the stack of blocks (MATH T5, T6, T8–T11).
 
 Notable: LayerNorm divides by √(σ²+ε), as everybody does (one lecture text writes σ+ε), and γ, β are vectors. Modules
-hold parameters; masks, caches and hooks are arguments, so that data flow stays in sight.
+hold parameters; masks, caches and hooks are arguments, so that data flow stays in sight. An encoder's attention is not
+causal (erratum T10: a lecture text calls it so); its only mask is padding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -15,10 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import NO_MASK, Kernel, Mask, attention
-from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.linear import Linear
-from txlab.engine.transformer.positions import rotate
+from txlab.engine.transformer.attention import NO_MASK, Biased, Kernel, LayerCache, Mask, MultiHeadAttention, biased
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "swish"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -29,62 +27,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 Placement = Literal["pre", "post"]
 Normalisation = Literal["layer", "rms"]
-# Whether maps and norms have biases: all, none, or those named: "qkv", "out", "feed_forward", "norm".
-Biased = bool | tuple[str, ...]
 Order = Literal["sequential", "parallel"]
-
-
-@dataclass
-class LayerCache:
-    """What a layer need not compute again: keys and values (B, H, S, K) of the positions already read, and those of
-    the encoder's output, which stay the same from token to token. None before the first.
-
-    Where no gradient is wanted keys and values lie in `room` (2, B, H, places, K), which is made twice as large when it
-    is full: adding a token then copies that token, not all before it (benchmarks/transformer.py, "cache").
-    """
-
-    keys: Tensor | None = None
-    values: Tensor | None = None
-    memory_keys: Tensor | None = None
-    memory_values: Tensor | None = None
-    room: Tensor | None = None
-
-    @property
-    def length(self) -> int:
-        """How many positions were read already."""
-        return 0 if self.keys is None else self.keys.shape[-2]
-
-    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the newest keys and values, and return all of them."""
-        if self.keys is None or self.values is None:
-            self.keys, self.values = k, v
-        elif torch.is_grad_enabled() and k.requires_grad:  # a gradient needs what was there, not what overwrote it
-            self.keys, self.values = torch.cat((self.keys, k), -2), torch.cat((self.values, v), -2)
-        else:
-            before, after = self.length, self.length + k.shape[-2]
-            room = self.room
-            if room is None or room.shape[-2] < after:
-                room = k.new_empty((2, *k.shape[:-2], max(64, 2 * after), k.shape[-1]))
-                room[0, ..., :before, :], room[1, ..., :before, :] = self.keys, self.values
-            room[0, ..., before:after, :], room[1, ..., before:after, :] = k, v
-            self.room = room
-            self.keys, self.values = room[0, ..., :after, :], room[1, ..., :after, :]
-        return self.keys, self.values
-
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order; a row may come several times."""
-        length = self.length
-        if self.room is not None:
-            self.room = self.room[:, rows]
-            self.keys, self.values = self.room[0, ..., :length, :], self.room[1, ..., :length, :]
-        elif self.keys is not None and self.values is not None:
-            self.keys, self.values = self.keys[rows], self.values[rows]
-        if self.memory_keys is not None and self.memory_values is not None:
-            self.memory_keys, self.memory_values = self.memory_keys[rows], self.memory_values[rows]
-
-
-def biased(bias: Biased, part: str) -> bool:
-    return bias if isinstance(bias, bool) else part in bias
 
 
 class LayerNorm(nn.Module):
@@ -153,104 +96,16 @@ class FeedForward(nn.Module):
         self, width: int, feed_forward: int, activation: Activation, bias: bool, dropout: float, gated: bool = False
     ) -> None:
         super().__init__()
-        self.up_proj = Linear(width, feed_forward, bias)  # W₁ (F, D)
-        self.gate_proj = Linear(width, feed_forward, bias) if gated else None  # W₃ (F, D)
-        self.down_proj = Linear(feed_forward, width, bias)  # W₂ (D, F)
+        self.up_proj = nn.Linear(width, feed_forward, bias)  # W₁ (F, D)
+        self.gate_proj = nn.Linear(width, feed_forward, bias) if gated else None  # W₃ (F, D)
+        self.down_proj = nn.Linear(feed_forward, width, bias)  # W₂ (D, F)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, hooks: Hooks | None = None) -> Tensor:
+    def forward(self, x: Tensor, hooks: Hooks = NO_HOOKS) -> Tensor:
         f = ACTIVATIONS[self.activation]
         neurons = f(self.up_proj(x)) if self.gate_proj is None else f(self.gate_proj(x)) * self.up_proj(x)  # (…, F)
-        if hooks is not None:
-            neurons = hooks("neurons", neurons)
-        out: Tensor = self.dropout(self.down_proj(neurons))
-        return out if hooks is None else hooks("out", out)
-
-
-class MultiHeadAttention(nn.Module):
-    """H heads side by side, each with its own W_Q, W_K, W_V, mixed by W_O: (B, T, D) → (B, T, D). MATH T3.
-
-    The three input maps are rows of one matrix, [W_Q; W_K; W_V], one product instead of three: (3D, D), where K = D/H.
-    With G < H heads of keys and values, head h looks at those of number ⌊h G/H⌋: (H·K + 2 G·K, D). Ainslie et al.
-    2023 (grouped queries), Shazeer 2019 (G = 1). With `memory` (B, S, D) it is cross-attention: Q comes from x, K and V
-    from the memory (MATH T8).
-
-    Places: query (B, H, T, K), key and value (B, H, S, K), as they enter the product, after rotary turning and with
-    what a cache held, each head with those it looks at · scores and pattern (B, H, T, S) · heads (B, H, T, K), each
-    head's α V · out (B, T, D).
-    """
-
-    def __init__(
-        self, width: int, heads: int, bias: Biased, dropout: float, kv_heads: int = 0, head_width: int = 0
-    ) -> None:
-        super().__init__()
-        self.heads = heads
-        self.kv_heads = kv_heads or heads  # G
-        self.head_width = head_width or width // heads  # K
-        K = self.head_width
-        self.sizes = [heads * K, self.kv_heads * K, self.kv_heads * K]  # rows of W_Q, W_K, W_V
-        self.qkv_proj = Linear(width, sum(self.sizes), biased(bias, "qkv"))
-        self.out_proj = Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
-        self.weight_dropout = dropout  # of the weights α
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self,
-        x: Tensor,
-        mask: Mask,
-        kernel: Kernel,
-        angles: Tensor | None = None,
-        cache: LayerCache | None = None,
-        hooks: Hooks | None = None,
-        memory: Tensor | None = None,
-    ) -> Tensor:
-        if memory is None:
-            q, k, v = map(
-                self._by_heads, torch.split(self.qkv_proj(x), self.sizes, -1)
-            )  # (B, H, T, K), (B, G, T, K) twice
-            if angles is not None:
-                q, k = rotate(q, angles), rotate(k, angles)
-            if cache is not None:
-                k, v = cache.extend(k, v)  # (B, G, S, K)
-        else:
-            q, k, v = self._across(x, memory, cache)
-        if self.kv_heads < self.heads:  # each as often as heads look at it
-            k, v = (each.repeat_interleave(self.heads // self.kv_heads, 1) for each in (k, v))  # (B, H, S, K)
-        if hooks is not None:
-            q, k, v = hooks("query", q), hooks("key", k), hooks("value", v)
-        mixed = attention(q, k, v, mask, kernel, self.weight_dropout if self.training else 0.0, hooks)  # (B, H, T, K)
-        if hooks is not None:
-            mixed = hooks("heads", mixed)
-        out: Tensor = self.dropout(self.out_proj(mixed.transpose(1, 2).flatten(2)))  # (B, T, H·K) → (B, T, D)
-        return out if hooks is None else hooks("out", out)
-
-    def _across(self, x: Tensor, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, G, S, K), computed once a text."""
-        rows, bias = self.sizes[0], self.qkv_proj.bias
-        q = self._by_heads(
-            F.linear(x, self.qkv_proj.weight[:rows], None if bias is None else bias[:rows])
-        )  # (B, H, T, K)
-        if cache is not None and cache.memory_keys is not None and cache.memory_values is not None:
-            return q, cache.memory_keys, cache.memory_values
-        both = F.linear(memory, self.qkv_proj.weight[rows:], None if bias is None else bias[rows:])  # (B, S, 2 G·K)
-        k, v = map(self._by_heads, torch.split(both, self.sizes[1:], -1))  # (B, G, S, K) each
-        if cache is not None:
-            cache.memory_keys, cache.memory_values = k, v
-        return q, k, v
-
-    def _by_heads(self, x: Tensor) -> Tensor:
-        """(B, T, H·K) → (B, H, T, K)."""
-        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
-
-    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """W_Q, W_K, W_V (H, K, D) of each head, with biases as a last column (H, K, D + 1) where there are any."""
-        weight = self.qkv_proj.weight
-        if self.qkv_proj.bias is not None:
-            weight = torch.cat((weight, self.qkv_proj.bias[:, None]), dim=1)
-        q, k, v = (part.view(-1, self.head_width, part.shape[-1]) for part in torch.split(weight, self.sizes))
-        times = self.heads // self.kv_heads
-        return q, k.repeat_interleave(times, 0), v.repeat_interleave(times, 0)
+        return hooks("out", self.dropout(self.down_proj(hooks("neurons", neurons))))
 
 
 class Block(nn.Module):
@@ -304,38 +159,79 @@ class Block(nn.Module):
         kernel: Kernel,
         angles: Tensor | None = None,
         cache: LayerCache | None = None,
-        hooks: Hooks | None = None,
+        hooks: Hooks = NO_HOOKS,
         memory: Tensor | None = None,
         memory_mask: Mask = NO_MASK,
     ) -> Tensor:
         """`memory` (B, S, D), the encoder's output, of which `memory_mask` says what may be looked at."""
-        if hooks is not None:
-            x = hooks("enter", x)
-        first, second, pre = self.attention_norm, self.feed_forward_norm, self.norm == "pre"
-        seen, across, inner = (
-            (None, None, None) if hooks is None else map(hooks.within, ("attention", "cross", "feed_forward"))
+        attention = partial(
+            self.attention, mask=mask, kernel=kernel, angles=angles, cache=cache, hooks=hooks.within("attention")
         )
+        feed_forward = partial(self.feed_forward, hooks=hooks.within("feed_forward"))
+        x = hooks("enter", x)
         if self.order == "parallel":
-            looked = self.attention(first(x) if pre else x, mask, kernel, angles, cache, seen)
-            if second is None:
-                x = first(x + looked + self.feed_forward(x, inner))
-            else:
-                x = x + looked + self.feed_forward(second(x), inner)
-            return x if hooks is None else hooks("leave", x)
-        looked = self.attention(first(x) if pre else x, mask, kernel, angles, cache, seen)
-        x = x + looked if pre else first(x + looked)
-        if hooks is not None:
-            x = hooks("middle", x)
-        if self.cross is not None and self.cross_norm is not None:
-            third = self.cross_norm
-            read = self.cross(third(x) if pre else x, memory_mask, kernel, None, cache, across, memory)
-            x = x + read if pre else third(x + read)
-            if hooks is not None:
-                x = hooks("crossed", x)
-        assert second is not None  # only the parallel post-LN block has no second norm
-        thought = self.feed_forward(second(x) if pre else x, inner)
-        x = x + thought if pre else second(x + thought)
-        return x if hooks is None else hooks("leave", x)
+            if self.norm == "pre":
+                assert self.feed_forward_norm is not None
+                return hooks("leave", x + attention(self.attention_norm(x)) + feed_forward(self.feed_forward_norm(x)))
+            return hooks("leave", self.attention_norm(x + attention(x) + feed_forward(x)))
+        x = hooks("middle", self.residual(x, self.attention_norm, attention))
+        if self.cross is not None:
+            across = hooks.within("cross")
+            cross = partial(self.cross, mask=memory_mask, kernel=kernel, cache=cache, hooks=across, memory=memory)
+            x = hooks("crossed", self.residual(x, self.cross_norm, cross))
+        return hooks("leave", self.residual(x, self.feed_forward_norm, feed_forward))
+
+    def residual(self, x: Tensor, norm: Norm | None, f: Callable[[Tensor], Tensor]) -> Tensor:
+        """x + f(LN x) with norms before the branches, LN(x + f x) with norms after them. MATH T6."""
+        assert norm is not None  # only the parallel post-LN block lacks its second norm, and it does not come here
+        return x + f(norm(x)) if self.norm == "pre" else norm(x + f(x))
+
+
+class Stack(nn.ModuleList):
+    """N blocks one after another: the residual stream (B, T, D) → (B, T, D). Places: blocks.0.…, see Block."""
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask,
+        kernel: Kernel,
+        angles: Tensor | None = None,
+        caches: Sequence[LayerCache] | None = None,
+        hooks: Hooks = NO_HOOKS,
+        memory: Tensor | None = None,
+        memory_mask: Mask = NO_MASK,
+    ) -> Tensor:
+        for layer, block in enumerate(self):
+            cache = caches[layer] if caches else None
+            x = block(x, mask, kernel, angles, cache, hooks.within(f"blocks.{layer}"), memory, memory_mask)
+        return x
+
+
+class NormedStack(nn.Module):
+    """A stack that ends, with norms before the branches, in a norm of its own: the encoder and the decoder of a pair.
+
+    The sum that leaves the last pre-LN block was never normed; a post-LN block ends in a norm anyway. MATH T8, T10.
+    """
+
+    def __init__(self, blocks: Iterable[Block], final_norm: Norm | None) -> None:
+        super().__init__()
+        self.blocks = Stack(blocks)
+        self.final_norm = final_norm
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask = NO_MASK,
+        kernel: Kernel = "sdpa",
+        angles: Tensor | None = None,
+        caches: Sequence[LayerCache] | None = None,
+        hooks: Hooks = NO_HOOKS,
+        memory: Tensor | None = None,
+        memory_mask: Mask = NO_MASK,
+    ) -> Tensor:
+        """Residual stream → residual stream; with a `memory` each block reads it after its own stream."""
+        x = self.blocks(x, mask, kernel, angles, caches, hooks, memory, memory_mask)
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 def set_dropout(model: nn.Module, share: float) -> None:

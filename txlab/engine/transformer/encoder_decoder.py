@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, Mask
-from txlab.engine.transformer.blocks import Activation, LayerCache, Placement, set_dropout
-from txlab.engine.transformer.encoder import Decoder, Encoder, initialise_glorot
-from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.linear import linear
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, LayerCache, Mask
+from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, NormedStack, Placement, set_dropout
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
 
@@ -97,37 +96,36 @@ class EncoderDecoder(nn.Module):
         self.register_buffer("position_table", fixed, persistent=False)
         self.dropout = nn.Dropout(shape.dropout)
 
-        def stack(kind: type[Encoder] | type[Decoder], layers: int) -> Encoder | Decoder:
-            return kind(
-                layers,
-                shape.heads,
-                D,
-                shape.inner,
-                norm=shape.norm,
-                activation=shape.activation,
-                bias=shape.bias,
-                dropout=shape.dropout,
-                epsilon=shape.epsilon,
-                crosses=kind is Decoder,
+        def stack(layers: int, crosses: bool) -> NormedStack:
+            blocks = (
+                Block(
+                    D,
+                    shape.heads,
+                    shape.inner,
+                    norm=shape.norm,
+                    activation=shape.activation,
+                    bias=shape.bias,
+                    dropout=shape.dropout,
+                    epsilon=shape.epsilon,
+                    crosses=crosses,
+                )
+                for _ in range(layers)
             )
+            return NormedStack(blocks, LayerNorm(D, shape.bias, shape.epsilon) if shape.norm == "pre" else None)
 
-        self.encoder = stack(Encoder, shape.encoder_layers)
-        self.decoder = stack(Decoder, shape.decoder_layers)
+        self.encoder = stack(shape.encoder_layers, crosses=False)
+        self.decoder = stack(shape.decoder_layers, crosses=True)
         self.unembed = None if shape.tied else nn.Linear(D, shape.target_vocabulary, bias=False)  # W_U (V, D)
         self.unembed_bias = nn.Parameter(torch.zeros(shape.target_vocabulary)) if shape.output_bias else None
         initialise_glorot(self, generator)
 
-    def encode(
-        self, source: Tensor, kernel: Kernel = "sdpa", mask: Mask = NO_MASK, hooks: Hooks | None = None
-    ) -> Tensor:
+    def encode(self, source: Tensor, kernel: Kernel = "sdpa", mask: Mask = NO_MASK, hooks: Hooks = NO_HOOKS) -> Tensor:
         """Source ids (B, S) → the memory (B, S, D) that every block of the decoder reads; `mask` is its padding."""
-        inside = None if hooks is None else hooks.within("encoder")
+        inside = hooks.within("encoder")
         table = self.embed_target if self.embed_source is None else self.embed_source
         x, angles = self._placed(table, self.positions_source, source, 0)  # (B, S, D)
-        if inside is not None:
-            x = inside("embedding", x)
-        memory: Tensor = self.encoder(self.dropout(x), mask, kernel, angles, inside)
-        return memory if hooks is None else hooks("memory", memory)
+        x = self.dropout(inside("embedding", x))
+        return hooks("memory", self.encoder(x, mask, kernel, angles, hooks=inside))
 
     def forward(
         self,
@@ -137,7 +135,7 @@ class EncoderDecoder(nn.Module):
         *,
         source_mask: Mask = NO_MASK,
         target_mask: Mask = CAUSAL,
-        hooks: Hooks | None = None,
+        hooks: Hooks = NO_HOOKS,
         caches: Sequence[LayerCache] | None = None,
         memory: Tensor | None = None,
     ) -> Tensor:
@@ -150,13 +148,13 @@ class EncoderDecoder(nn.Module):
         if memory is None:
             memory = self.encode(source, kernel, source_mask, hooks)
         read = caches[0].length if caches else 0
-        inside = None if hooks is None else hooks.within("decoder")
+        inside = hooks.within("decoder")
         x, angles = self._placed(self.embed_target, self.positions_target, target, read)  # (B, T, D)
-        if inside is not None:
-            x = inside("embedding", x)
-        x = self.decoder(self.dropout(x), memory, target_mask, source_mask, kernel, angles, caches, inside)
-        logits = self.unembedded(x)
-        return logits if hooks is None else hooks("logits", logits)
+        x = self.dropout(inside("embedding", x))
+        # Each block looks back at its own stream, then at the memory: Q from the stream, K and V from the memory
+        # (erratum T8: one of the lecture texts takes Q and K from there).
+        x = self.decoder(x, target_mask, kernel, angles, caches, inside, memory, source_mask)
+        return hooks("logits", self.unembedded(x))
 
     def _placed(
         self, table: nn.Embedding, positions: nn.Embedding | None, ids: Tensor, read: int
@@ -175,7 +173,7 @@ class EncoderDecoder(nn.Module):
 
     def unembedded(self, x: Tensor) -> Tensor:
         """What the decoder gave, scored: x W_Uᵀ + b: (…, D) → (…, V)."""
-        return linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
+        return F.linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of the decoder's residual stream: what one of its layers "would say" (the logit lens)."""
@@ -187,3 +185,23 @@ class EncoderDecoder(nn.Module):
     def set_dropout(self, share: float) -> None:
         """Drop this share of embeddings, weights α and branch outputs from now on."""
         set_dropout(self, share)
+
+
+@torch.no_grad()
+def initialise_glorot(model: nn.Module, generator: torch.Generator | None) -> None:
+    """Maps U(±√(6/(in+out))), tables N(0, 1/D), norms' γ 1, all biases 0. Glorot & Bengio 2010, eq. 16.
+
+    What the models of 2017 began with: a branch is about as large as what it reads, and a table of deviation 1/√D gives
+    embeddings of deviation 1 once they are multiplied by √D, beside sinusoids of .7. [W_Q; W_K; W_V] is three maps, not
+    one that is three times as tall.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.weight.normal_(0.0, module.embedding_dim**-0.5, generator=generator)
+        elif isinstance(module, nn.Linear):
+            out, into = module.weight.shape
+            out = into if out == 3 * into else out
+            bound = sqrt(6 / (into + out))
+            module.weight.uniform_(-bound, bound, generator=generator)
+            if module.bias is not None:
+                module.bias.zero_()

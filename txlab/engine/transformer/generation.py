@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, Kernel, Mask, Padding
-from txlab.engine.transformer.blocks import LayerCache
+from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, Kernel, LayerCache, Mask, Padding
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError

@@ -15,20 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.tokenizers.tokenizer import embedding_product
-from txlab.engine.transformer.attention import CAUSAL, GraphMask, Kernel, Mask
+from txlab.engine.transformer.attention import CAUSAL, Biased, GraphMask, Kernel, LayerCache, Mask
 from txlab.engine.transformer.blocks import (
     Activation,
-    Biased,
     Block,
-    LayerCache,
     Normalisation,
     Order,
     Placement,
+    Stack,
     norm_of,
     set_dropout,
 )
-from txlab.engine.transformer.hooks import Hooks
-from txlab.engine.transformer.linear import linear
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 from txlab.engine.transformer.positions import TURNED, Rotary, rotary_angles, sinusoids
 
 
@@ -116,7 +114,7 @@ class GPT(nn.Module):
             fixed = rotary_angles(shape.context, shape.head_width, shape.rotary)
         self.register_buffer("position_table", fixed, persistent=False)
         self.dropout = nn.Dropout(shape.dropout)
-        self.blocks = nn.ModuleList(
+        self.blocks = Stack(
             Block(
                 D,
                 shape.heads,
@@ -144,7 +142,7 @@ class GPT(nn.Module):
         kernel: Kernel = "sdpa",
         mask: Mask | None = None,
         caches: Sequence[LayerCache] | None = None,
-        hooks: Hooks | None = None,
+        hooks: Hooks = NO_HOOKS,
         places: Tensor | None = None,
         last: bool = False,
     ) -> Tensor:
@@ -173,20 +171,15 @@ class GPT(nn.Module):
         else:
             angles = self.position_table[numbers]  # (T, r/2)
             angles = angles if places is None else angles[:, None]  # (B, 1, T, r/2), the same for every head
-        if hooks is not None:
-            x = hooks("embedding", x)
-        x = self.dropout(x)
-        for layer, block in enumerate(self.blocks):
-            inside = None if hooks is None else hooks.within(f"blocks.{layer}")
-            x = block(x, self.mask if mask is None else mask, kernel, angles, caches[layer] if caches else None, inside)
-        logits = self.logits(x[:, -1:] if last else x)
-        return logits if hooks is None else hooks("logits", logits)
+        x = self.dropout(hooks("embedding", x))
+        x = self.blocks(x, self.mask if mask is None else mask, kernel, angles, caches, hooks)
+        return hooks("logits", self.logits(x[:, -1:] if last else x))
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
+        return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
 
     def empty_caches(self) -> list[LayerCache]:
         return [LayerCache() for _ in self.blocks]

@@ -16,8 +16,9 @@ from math import sqrt
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.blocks import Block, LayerCache, LayerNorm, MultiHeadAttention
-from txlab.engine.transformer.hooks import Hook, Hooks
+from txlab.engine.transformer.attention import LayerCache, MultiHeadAttention
+from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.hooks import NO_HOOKS, Hook, Hooks, together
 from txlab.errors import LabError, nearest
 
 
@@ -159,7 +160,7 @@ def unfit(name: str, model: nn.Module) -> str | None:
 
 
 @contextmanager
-def switched_on(name: str, model: nn.Module, hooks: Hooks | None = None) -> Iterator[Hooks]:
+def switched_on(name: str, model: nn.Module, hooks: Hooks = NO_HOOKS) -> Iterator[Hooks]:
     """The model with this erratum, inside the block: pass the Hooks that it gives to the model's forward.
 
     `hooks` of one's own come first and are passed on. The weights are not touched, and after the block, also after an
@@ -174,28 +175,10 @@ def switched_on(name: str, model: nn.Module, hooks: Hooks | None = None) -> Iter
         for module, attribute, function in REPLACEMENTS[name](model) if name in REPLACEMENTS else []:
             setattr(module, attribute, function)  # hides the method of its class
             replaced.append((module, attribute))
-        yield together(*([hooks] if hooks is not None else []), Hooks(own))
+        yield together(hooks, Hooks(own))
     finally:
         for module, attribute in reversed(replaced):
             delattr(module, attribute)
-
-
-def together(*several: Hooks) -> Hooks:
-    """All of these hooks as one; at a place where several wait, each gets what the one before it left."""
-    merged: dict[str, Hook] = {}
-    for hooks in several:
-        for place, hook in hooks.hooks.items():
-            # Later ones go behind: a key that is there already keeps its place in the order, so it is taken out first.
-            earlier = merged.pop(place, None)
-            merged[place] = hook if earlier is None else partial(_one_after_the_other, earlier, hook)
-    return Hooks(merged)
-
-
-def _one_after_the_other(first: Hook, second: Hook, name: str, value: Tensor) -> Tensor:
-    for hook in (first, second):
-        changed = hook(name, value)
-        value = value if changed is None else changed
-    return value
 
 
 # Attention, through hooks

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import NO_MASK, Kernel
-from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, set_dropout
-from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, Stack, set_dropout
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 
 Pooling = Literal["class", "mean"]
 
@@ -86,7 +86,7 @@ class VisionTransformer(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(1, D)) if shape.pooling == "class" else None
         self.positions = nn.Embedding(shape.context, D)  # (T, D)
         self.dropout = nn.Dropout(shape.dropout)
-        self.blocks = nn.ModuleList(
+        self.blocks = Stack(
             Block(
                 D,
                 shape.heads,
@@ -101,22 +101,15 @@ class VisionTransformer(nn.Module):
         self.head = nn.Linear(D, shape.classes)
         initialise(self, generator)
 
-    def forward(self, images: Tensor, kernel: Kernel = "sdpa", hooks: Hooks | None = None) -> Tensor:
+    def forward(self, images: Tensor, kernel: Kernel = "sdpa", hooks: Hooks = NO_HOOKS) -> Tensor:
         x = self.embed(patches(images, self.shape.patch))  # (B, R², D)
         if self.class_token is not None:
             x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)  # (B, T, D)
         x = x + self.positions.weight
-        if hooks is not None:
-            x = hooks("embedding", x)
-        x = self.dropout(x)
-        for layer, block in enumerate(self.blocks):
-            x = block(x, NO_MASK, kernel, hooks=None if hooks is None else hooks.within(f"blocks.{layer}"))
+        x = self.blocks(self.dropout(hooks("embedding", x)), NO_MASK, kernel, hooks=hooks)  # (B, T, D)
         # LayerNorm works on each position alone, so the class token can be taken before it; a mean cannot.
         pooled = self.final_norm(x[:, 0]) if self.class_token is not None else self.final_norm(x).mean(1)  # (B, D)
-        if hooks is not None:
-            pooled = hooks("pooled", pooled)
-        logits: Tensor = self.head(pooled)
-        return logits if hooks is None else hooks("logits", logits)
+        return hooks("logits", self.head(hooks("pooled", pooled)))
 
     def set_dropout(self, share: float) -> None:
         """Drop this share of embeddings, weights α and branch outputs from now on."""

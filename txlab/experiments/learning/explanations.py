@@ -58,7 +58,8 @@ def explain_attention(frame: Frame, tensor: str, index: Sequence[int]) -> Explan
 def _weight(frame: Frame, layer: int, head: int, i: int, j: int) -> Explanation:
     import torch
 
-    from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Mask, explain_weight
+    from txlab.engine.interpret.why import explain_weight
+    from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Mask
 
     masks: dict[str, Mask] = {mask.name: mask for mask in (CAUSAL, NO_MASK)}
     named = str(frame.facts.get("mask", CAUSAL.name))
