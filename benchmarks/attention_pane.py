@@ -88,10 +88,11 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
         await show(app, pilot, beat, options)
         listening.cancel()
     plain = model.model  # type: ignore[attr-defined]
-    from txlab.engine.transformer.inspection import inspect
+    from txlab.engine.interpret.activation_cache import run_with_cache
+    from txlab.engine.interpret.sites import Text
 
     begun = time.perf_counter()
-    found = inspect(plain, list(range(97, 97 + 26)) * (options.tokens // 26)).patterns
+    found = run_with_cache(plain, Text(tuple(range(97, 97 + 26)) * (options.tokens // 26))).patterns("self")
     print(f"the plain way: all patterns at once, {found.numel() * 4 / 1e6:.0f} MB, {time.perf_counter() - begun:.1f} s")
 
 

@@ -29,13 +29,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.interpret.activation_cache import run_with_cache
+from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.attention import LayerCache
 from txlab.engine.transformer.bert import Bert, BertShape, mask_tokens
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.inspection import inspect
 from txlab.engine.transformer.positions import sinusoids
 
 Work = Callable[[], object]
@@ -171,30 +171,22 @@ def inspection(quick: bool, repeats: int) -> None:
     gpt, bert = GPT(GPTShape(4, 4, D, 64, 256)), Bert(BertShape(4, 4, D, 64, V))
     pair = EncoderDecoder(EncoderDecoderShape(2, 2, 4, D, V, V, 32))
 
-    def kept(model: nn.Module, *inputs: Tensor) -> None:
-        hooks, _ = keeping("*.query", "*.key", "*.value")
-        with torch.inference_mode():
-            model(*inputs, hooks=hooks)
-
-    def looking_as(model: nn.Module, *inputs: Tensor) -> Work:
-        return lambda: kept(model, *inputs)
-
     bytes_, sentences = ids % 256, ids[:, :64].reshape(48, 16)
     losses: dict[str, tuple[nn.Module, Callable[[], Tensor], Work]] = {
         "GPT 4×128, T 64, batch 12": (
             gpt,
             lambda: F.cross_entropy(gpt(bytes_[:, :-1]).flatten(0, 1), bytes_[:, 1:].flatten()),
-            lambda: inspect(gpt, bytes_[0, :64].tolist()),
+            lambda: run_with_cache(gpt, Text(tuple(bytes_[0, :64].tolist()))),
         ),
         "BERT 4×128, T 64, batch 12": (
             bert,
             lambda: F.cross_entropy(bert(ids[:, :64]).flatten(0, 1), ids[:, :64].flatten()),
-            looking_as(bert, ids[:1, :64]),
+            lambda: run_with_cache(bert, Text(tuple(ids[0, :64].tolist()))),
         ),
         "encoder–decoder 2+2×128, batch 48": (
             pair,
             lambda: F.cross_entropy(pair(sentences, sentences).flatten(0, 1), sentences.flatten()),
-            looking_as(pair, sentences[:1], sentences[:1]),
+            lambda: run_with_cache(pair, Text(*(tuple(sentences[0].tolist()),) * 2)),
         ),
     }
     for what, (model, loss, looking) in losses.items():

@@ -14,7 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from txlab.engine.transformer.inspection import inspect
+from txlab.engine.interpret.activation_cache import run_with_cache
+from txlab.engine.interpret.sites import Text
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
@@ -308,7 +309,7 @@ def test_a_frame_shows_what_the_model_does(corpus: Path) -> None:
     }
     assert frame.step == 5
     assert list(frame.tokens["probe"]) == [experiment.data.label(token) for token in ids]
-    probabilities = inspect(experiment.model, ids).probabilities
+    probabilities = run_with_cache(experiment.model, Text(tuple(ids))).probabilities(slice(None))
     for row in (0, 15):
         best = int(probabilities[row].argmax())
         assert frame.tokens["next"][8 * row] == experiment.data.label(best)

@@ -8,12 +8,16 @@ import torch
 from interpret_models import MODELS, PAIR, TEXT, model_named, text_for
 from torch import Tensor
 
-from txlab.engine.interpret.activation_cache import ActivationCache, run_with_cache
+from txlab.engine.interpret.activation_cache import (
+    ActivationCache,
+    induction_scores,
+    previous_token_scores,
+    run_with_cache,
+)
 from txlab.engine.interpret.interventions import Edge, Erratum, Intervention, Patch, ScaleHead
 from txlab.engine.interpret.sites import Model, Text, run, sites
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
-from txlab.engine.transformer.inspection import induction_scores, previous_token_scores
 from txlab.errors import LabError
 
 CLOSE = {"atol": 1e-12, "rtol": 0}
@@ -46,6 +50,7 @@ def test_patterns_windows_and_sums_are_those_of_the_model(name: str) -> None:
     assert set(seen.sites) == set(kept)
     for site, patterns in kept.items():
         torch.testing.assert_close(whole(seen, site), patterns, **CLOSE)
+        torch.testing.assert_close(seen.patterns(site), patterns, **CLOSE)
         window = seen.pattern(site, 1, 1, slice(2, 5), slice(1, 4))
         torch.testing.assert_close(window, patterns[1, 1, 2:5, 1:4], **CLOSE)
         torch.testing.assert_close(seen.row(site, 0, 1, 3), patterns[0, 1, 3], **CLOSE)

@@ -11,8 +11,9 @@ out through the encoder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice, pairwise
 from threading import Lock
 
@@ -24,7 +25,6 @@ from txlab.engine.interpret.interventions import Intervention, intervening
 from txlab.engine.interpret.sites import Model, Site, Text, run, sites, stream_of
 from txlab.engine.transformer.attention import Causal, pattern, scores
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, keeping, together
-from txlab.engine.transformer.inspection import repeats
 from txlab.errors import LabError
 
 ALL = slice(None)
@@ -35,11 +35,11 @@ BAND = 64  # rows formed at a time where a whole layer is gone through: 3 MB for
 class ActivationCache:
     """What a model did with a text; positions, layers and heads count from 0.
 
-    logits          (T, V) of the stream that predicts
-    sites           by name
-    queries, keys   of each site, (L, H, T, K) and (L, H, S, K), as they enter the product
-    residual_stream         (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
-    interventions   under which it was seen
+    logits            (T, V) of the stream that predicts
+    sites             by name
+    queries, keys     of each site, (L, H, T, K) and (L, H, S, K), as they enter the product
+    residual_stream   (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
+    interventions     under which it ran
     """
 
     text: Text
@@ -53,8 +53,8 @@ class ActivationCache:
     _formed: tuple[tuple[str, int], Tensor] | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def probabilities(self, position: int = -1) -> Tensor:
-        """softmax of the logits at a position: (V)."""
+    def probabilities(self, position: int | slice = -1) -> Tensor:
+        """softmax of the logits at a position, (V), or at several, (t, V)."""
         return self.logits[position].softmax(-1)
 
     def following(self, position: int = -1, most: int = 10) -> tuple[Tensor, Tensor]:
@@ -65,6 +65,14 @@ class ActivationCache:
     def size(self, site: str) -> tuple[int, int]:
         """Rows and columns of a site's patterns: (T, S)."""
         return self.queries[site].shape[-2], self.keys[site].shape[-2]
+
+    def patterns(self, site: str) -> Tensor:
+        """α of every head, whole: (L, H, T, S). For short texts, as a model that learns is shown."""
+        found, (T, S) = self.sites[site], self.size(site)
+        if self._hooks.hooks:
+            return torch.stack([self._alpha(site, layer, None, ALL) for layer in range(found.layers)])
+        q, k = self.queries[site], self.keys[site]
+        return pattern(scores(q, k), found.mask.allowed(T, S, q.device))
 
     def pattern(self, site: str, layer: int, head: int, rows: slice = ALL, columns: slice = ALL) -> Tensor:
         """A window of α of one head: (t, s), each row normalised over all that it may look at."""
@@ -302,3 +310,34 @@ def _rolled_across(seen: ActivationCache) -> Iterator[tuple[Tensor, Tensor]]:
 def _start(seen: ActivationCache, site: str) -> Tensor:
     keys = seen.keys[site]
     return torch.eye(seen.size(site)[0], dtype=keys.dtype, device=keys.device)
+
+
+def previous_token_scores(patterns: Tensor) -> Tensor:
+    """mean over i ≥ 1 of α[i, i−1]: patterns (L, H, T, T) → (L, H); NaN for a text of one token. Olsson et al. 2022."""
+    return patterns.diagonal(offset=-1, dim1=-2, dim2=-1).mean(-1)
+
+
+def induction_scores(patterns: Tensor, ids: Sequence[int]) -> Tensor:
+    """How much a head looks at what followed the current token before: (L, H, T, T) → (L, H) in [0, 1].
+
+    The mean of Σⱼ α[i, j] over j < i with token(j−1) = token(i), over the positions i that have such a j: the attention
+    to what followed the token where it came before. After an immediate repeat that is the position itself, which does
+    not count. NaN where no i has a j. On a text whose second half repeats its first, a perfect induction head has 1.
+    Olsson et al. 2022 ("prefix matching").
+    """
+    after, rows = repeats(tuple(ids), patterns.device)
+    looked = (patterns * after).sum(-1)  # (L, H, T)
+    return looked[..., rows].mean(-1)
+
+
+@lru_cache(maxsize=8)
+def repeats(ids: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """after[i, j], the token before j < i is the token at i: (T, T); and the rows where that is so anywhere: (T).
+
+    Remembered, because one text is looked at thousands of times while a model learns.
+    """
+    tokens = torch.tensor(ids, device=device)
+    after = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
+    after[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    after = after.tril(-1)
+    return after, after.any(-1)

@@ -385,10 +385,10 @@ def edited(model: Model, interventions: Iterable[Intervention]) -> Iterator[None
 
     LabError, with nothing changed, for a parameter or an index that is not there.
     """
-    parameters = dict(model.named_parameters())
     edits = [
         replace(wish, parameter=current_name(wish.parameter)) for wish in interventions if isinstance(wish, EditWeight)
     ]
+    parameters = dict(model.named_parameters()) if edits else {}
     for edit in edits:
         if edit.parameter not in parameters:
             close = nearest(edit.parameter, parameters)

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.interpret.activation_cache import induction_scores, previous_token_scores, run_with_cache
+from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.attention import Kernel, Mask
-from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.costs import costs
-from txlab.engine.transformer.gpt import GPTShape
-from txlab.engine.transformer.inspection import induction_scores, previous_token_scores
+from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, Model
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.learning.text_data import NOT_SCORED, Batch, Tally, TextData, identity, refuse_other
@@ -113,17 +114,22 @@ class TextExperiment(GradientExperiment[Model]):
     def _validation(self) -> list[Batch]:
         return self.data.validation_batches()
 
-    def text_frame(self, seen: Seen, mask: Mask) -> Frame:
+    def text_frame(self, mask: Mask) -> Frame:
         """Patterns, queries and keys of the probe text in every head, two scores a head, the likeliest tokens."""
         ids, shape, label = self.data.probe, self.shape, self.data.label
         edges = shape.edges if isinstance(shape, GPTShape) else ()
-        probability, token = seen.probabilities.topk(min(self.scenario.look.next_tokens, shape.vocabulary))  # (T, k)
+        assert isinstance(self.model, GPT | Bert)
+        cache = run_with_cache(self.model, Text(tuple(ids)))
+        patterns = cache.patterns("self")  # (L, H, T, T)
+        probability, token = cache.probabilities(slice(None)).topk(
+            min(self.scenario.look.next_tokens, shape.vocabulary)
+        )  # (T, k)
         shown = {
-            "attention/pattern": seen.patterns.half(),
-            "attention/query": seen.queries,
-            "attention/key": seen.keys,
-            "attention/previous": previous_token_scores(seen.patterns),
-            "attention/induction": induction_scores(seen.patterns, ids),
+            "attention/pattern": patterns.half(),
+            "attention/query": cache.queries["self"],
+            "attention/key": cache.keys["self"],
+            "attention/previous": previous_token_scores(patterns),
+            "attention/induction": induction_scores(patterns, ids),
             "next/probability": probability,
         }
         likeliest = token.flatten().tolist()
@@ -165,22 +171,6 @@ class TextExperiment(GradientExperiment[Model]):
         """Go back to a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""
         refuse_other(state, self.data, self.scenario.data)
         super().load_state_dict(state)
-
-
-class Seen(Protocol):
-    """queries, keys (L, H, T, K) · patterns (L, H, T, T) · probabilities (T, V)."""
-
-    @property
-    def queries(self) -> Tensor: ...
-
-    @property
-    def keys(self) -> Tensor: ...
-
-    @property
-    def patterns(self) -> Tensor: ...
-
-    @property
-    def probabilities(self) -> Tensor: ...
 
 
 def expected_tokens(tokenizer: str, vocabulary: int) -> int:

@@ -14,7 +14,6 @@ from torch import Tensor
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT
-from txlab.engine.transformer.inspection import inspect
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
 from txlab.experiments.kinds.language_model.data import build_data, training_text
@@ -62,7 +61,7 @@ class LanguageModelExperiment(TextExperiment[GPT]):
         return {**metrics, **tallied, **self.data.progress(self.step_count)}
 
     def frame(self) -> Frame:
-        return self.text_frame(inspect(self.model, self.data.probe), self.model.mask)
+        return self.text_frame(self.model.mask)
 
     def samples(self) -> Sequence[Sample]:
         """One continuation a prompt, drawn with a generator that depends on (seed, step) alone."""

@@ -1,20 +1,18 @@
 """An encoder learning to guess hidden tokens (MATH T10; Devlin et al. 2019); opened again, and started from (T12).
 
 Notable: it learns and is measured on scored tokens just as a decoder is. Nothing is drawn when gaps are filled.
-Training keeps nothing to look at: looking runs the model once more on one text, in float32.
+A frame is made by running the model once more on one text, in float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from txlab.engine.transformer.attention import NO_MASK, pattern, scores
+from txlab.engine.interpret.sites import Text, run
+from txlab.engine.transformer.attention import NO_MASK
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 from txlab.experiments.kinds.masked_language_model import MaskedLanguageModelScenario
@@ -50,7 +48,7 @@ class MaskedLanguageModelExperiment(TextExperiment[Bert]):
 
     def frame(self) -> Frame:
         """What each position takes its token to be, in place of what comes next."""
-        return self.text_frame(inspect(self.model, self.data.probe), NO_MASK)
+        return self.text_frame(NO_MASK)
 
     def samples(self) -> Sequence[Sample]:
         """Each prompt with its gaps filled by the likeliest tokens, and the likeliest ones of each with their
@@ -60,7 +58,7 @@ class MaskedLanguageModelExperiment(TextExperiment[Bert]):
     def filled(self, ids: list[int]) -> Sample:
         """ "the [MASK] of" → " → the value of · value .34, name .12"."""
         tokenizer, special = self.data.tokenizer, self.data.special
-        probabilities = inspect(self.model, ids).probabilities[:, : tokenizer.vocabulary]  # of what is no special token
+        probabilities = run(self.model, Text(tuple(ids))).softmax(-1)[:, : tokenizer.vocabulary]  # no special tokens
         whole, told = list(ids), []
         for place, token in enumerate(ids):
             if token == special.mask:
@@ -71,38 +69,6 @@ class MaskedLanguageModelExperiment(TextExperiment[Bert]):
                     ", ".join(f"{tokenizer.decode([t]).strip() or tokenizer.label(t)} {p:.2f}" for t, p in found)
                 )
         return Sample(self.data.decode(ids), " · ".join([f" → {self.data.decode(whole)}", *told]))
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """queries, keys (L, H, T, K) as they enter the product · patterns (L, H, T, T) · probabilities (T, V)."""
-
-    queries: Tensor
-    keys: Tensor
-    patterns: Tensor
-    probabilities: Tensor
-
-
-@torch.inference_mode()
-def inspect(model: Bert, ids: Sequence[int]) -> Inspection:
-    """Run the model on one text without dropout, in float32, and keep what attention did. The mode is put back."""
-    device = model.embed.weight.device
-    switched = model.training and model.dropout.p > 0
-    if switched:
-        model.eval()
-    try:
-        hooks, kept = keeping(*(f"encoder.blocks.*.attention.{name}" for name in ("query", "key")))
-        with torch.autocast(device.type, enabled=False):
-            logits = model(torch.tensor([list(ids)], device=device), kernel="matmul", hooks=hooks)[0]  # (T, V)
-        q, k = (  # (L, H, T, K) each
-            torch.cat([kept[f"encoder.blocks.{layer}.attention.{name}"] for layer in range(model.shape.layers)])
-            for name in ("query", "key")
-        )
-        seen = pattern(scores(q, k), NO_MASK.allowed(len(ids), len(ids), device))
-        return Inspection(q, k, seen, logits.float().softmax(-1))
-    finally:
-        if switched:
-            model.train()
 
 
 def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:

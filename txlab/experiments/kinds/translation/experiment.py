@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, Mask, pattern, scores
+from txlab.engine.interpret.activation_cache import previous_token_scores, run_with_cache
+from txlab.engine.interpret.sites import Text
+from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.beam import beam_search
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import generate_target
-from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.inspection import previous_token_scores
 from txlab.errors import LabError
 from txlab.experiments.kinds.translation import TranslationScenario
 from txlab.experiments.kinds.translation.data import (
@@ -127,14 +127,16 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
     def frame(self) -> Frame:
         """Patterns, queries and keys of the probe pair in every head of the three attentions, likeliest next tokens."""
         source, target = [*self.data.probe[0], END], [START, *self.data.probe[1]]
-        seen, probabilities = look(self.model, source, target)
-        probability, token = probabilities.topk(min(self.scenario.look.next_tokens, self.shape.target_vocabulary))
+        cache = run_with_cache(self.model, Text(tuple(source), tuple(target)))
+        likeliest = min(self.scenario.look.next_tokens, self.shape.target_vocabulary)
+        probability, token = cache.probabilities(slice(None)).topk(likeliest)
         shown = {"next/probability": probability}  # (T, k)
-        for site, attention in seen.items():
-            shown[f"{site}/pattern"] = attention.pattern.half()
-            shown[f"{site}/query"], shown[f"{site}/key"] = attention.query, attention.key
+        for site in cache.sites:
+            patterns = cache.patterns(site)  # (L, H, T, S)
+            shown[f"{site}/pattern"] = patterns.half()
+            shown[f"{site}/query"], shown[f"{site}/key"] = cache.queries[site], cache.keys[site]
             if site != "cross":
-                shown[f"{site}/previous"] = previous_token_scores(attention.pattern)  # (L, H)
+                shown[f"{site}/previous"] = previous_token_scores(patterns)  # (L, H)
         label = self.data.target_tokenizer.label
         return Frame(
             step=self.step_count,
@@ -150,8 +152,8 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
             },
             facts={
                 "mask": "none",
-                "sites": list(SITES),
-                "masks": [mask.name for _, mask in SITES.values()],
+                "sites": list(cache.sites),
+                "masks": [site.mask_name for site in cache.sites.values()],
                 "layers": self.shape.encoder_layers,
                 "decoder_layers": self.shape.decoder_layers,
                 "heads": self.shape.heads,
@@ -271,55 +273,6 @@ def sources_of(batch: PairBatch) -> list[list[int]]:
 def wanted_of(batch: PairBatch) -> list[list[int]]:
     """The right targets of a batch, without the end token."""
     return [[token for token in row if token not in (NOT_SCORED, END)] for row in batch.targets.tolist()]
-
-
-# What one pair looks like from inside
-
-# Where attention is, and who may look at whom there.
-SITES: dict[str, tuple[str, Mask]] = {
-    "encoder": ("encoder.blocks.{}.attention", NO_MASK),
-    "decoder": ("decoder.blocks.{}.attention", CAUSAL),
-    "cross": ("decoder.blocks.{}.cross", NO_MASK),
-}
-
-
-@dataclass(frozen=True)
-class SiteAttention:
-    """query (L, H, T, K) and key (L, H, S, K) as they enter the product, pattern (L, H, T, S)."""
-
-    query: Tensor
-    key: Tensor
-    pattern: Tensor
-
-
-@torch.inference_mode()
-def look(
-    model: EncoderDecoder, source: Sequence[int], target: Sequence[int]
-) -> tuple[Mapping[str, SiteAttention], Tensor]:
-    """(attention by site, next-token probabilities (T, V)): `target` begins with its start token. Mode is put back."""
-    device = model.embed_target.weight.device
-    switched = model.training and model.dropout.p > 0
-    if switched:
-        model.eval()
-    try:
-        hooks, kept = keeping(
-            *(f"{place.format('*')}.{name}" for place, _ in SITES.values() for name in ("query", "key"))
-        )
-        ids = (torch.tensor([list(row)], device=device) for row in (source, target))
-        with torch.autocast(device.type, enabled=False):
-            logits = model(*ids, "matmul", hooks=hooks)[0]  # (T, V)
-        seen = {}
-        for site, (place, mask) in SITES.items():
-            layers = model.shape.encoder_layers if site == "encoder" else model.shape.decoder_layers
-            q, k = (
-                torch.cat([kept[f"{place.format(layer)}.{name}"] for layer in range(layers)])
-                for name in ("query", "key")
-            )
-            seen[site] = SiteAttention(q, k, pattern(scores(q, k), mask.allowed(q.shape[-2], k.shape[-2], device)))
-        return seen, logits.float().softmax(-1)
-    finally:
-        if switched:
-            model.train()
 
 
 # What translating a pair costs; the rules are those of `engine.transformer.costs`

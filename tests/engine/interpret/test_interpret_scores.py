@@ -4,23 +4,28 @@ import math
 
 import torch
 
+from txlab.engine.interpret.activation_cache import induction_scores, previous_token_scores, run_with_cache
+from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.attention import CAUSAL, attention
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.inspection import induction_scores, inspect, previous_token_scores
+from txlab.engine.transformer.hooks import keeping
 
 
 def test_the_recorded_patterns_are_those_that_made_the_logits() -> None:
     model = GPT(GPTShape(2, 2, 8, 6, 11, dropout=0.5, positions="rotary"))
     model.train()
     ids = [1, 2, 3, 1, 2]
-    seen = inspect(model, ids)
+    hooks, kept = keeping("*.value")
+    cache = run_with_cache(model, Text(tuple(ids)), hooks=hooks)
     assert model.training
-    assert seen.patterns.shape == (2, 2, 5, 5)
-    torch.testing.assert_close(seen.patterns.sum(-1), torch.ones(2, 2, 5))
-    mixed = attention(seen.queries, seen.keys, seen.values, CAUSAL, "sdpa")
-    torch.testing.assert_close(seen.patterns @ seen.values, mixed)
+    patterns, values = cache.patterns("self"), torch.cat(list(kept.values()))  # (L, H, T, T), (L, H, T, K)
+    assert patterns.shape == (2, 2, 5, 5)
+    torch.testing.assert_close(patterns.sum(-1), torch.ones(2, 2, 5))
+    mixed = attention(cache.queries["self"], cache.keys["self"], values, CAUSAL, "sdpa")
+    torch.testing.assert_close(patterns @ values, mixed)
     model.eval()
-    torch.testing.assert_close(seen.probabilities, model(torch.tensor([ids]))[0].softmax(-1).detach())
+    expected = model(torch.tensor([ids]))[0].softmax(-1).detach()
+    torch.testing.assert_close(cache.probabilities(slice(None)), expected)
 
 
 def test_a_perfect_previous_token_head_scores_one() -> None:
