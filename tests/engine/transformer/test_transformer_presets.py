@@ -12,10 +12,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from txlab.engine.transformer import wide
+from txlab.engine.transformer import positions as positions_module
 from txlab.engine.transformer.blocks import LayerNorm
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.positions import bucket
 from txlab.engine.transformer.presets import (
     PRESETS,
     agrees,
@@ -26,11 +27,19 @@ from txlab.engine.transformer.presets import (
     preset_named,
     training_flops,
 )
-from txlab.engine.transformer.wide import WideDecoder, WideShape, bucket
 from txlab.errors import LabError
 
 # Where the published count and the published shape do not go together; the preset's notes say so.
 APART = {"vaswani-base": -0.03, "vaswani-big": 0.006}
+
+
+def wide_shape(
+    layers: int, heads: int, head_width: int, width: int, feed_forward: int, context: int, vocabulary: int, **more: Any
+) -> GPTShape:
+    """A decoder whose heads are as wide as they please; without biases its norms only divide."""
+    norms = "layer" if more.get("bias", True) else "rms"
+    sizes = {"feed_forward": feed_forward, "head_dim": head_width, "normalisation": norms}
+    return GPTShape(layers, heads, width, context, vocabulary, **sizes, **more)  # type: ignore[arg-type]
 
 
 def counted(module: nn.Module) -> int:
@@ -120,14 +129,14 @@ def test_the_errata_are_as_the_notes_say() -> None:
     assert "12 heads" in " ".join(PRESETS["gpt2-xl"].notes)
     as_wang = GPTShape(48, 12, 1600, 1024, 50257, feed_forward=3072)
     assert parameters(as_wang) < 1.1e9  # and not the 1542 M of the same row
-    as_the_table = WideShape(24, 24, 128, 2048, 8192, 2048, 50257)
+    as_the_table = GPTShape(24, 24, 2048, 2048, 50257, head_dim=128)
     assert f"{parameters(as_the_table) / 1e9:.2f} B" in " ".join(PRESETS["gpt3-xl"].notes)
-    as_printed = WideShape(40, 40, 128, 5140, 4 * 5140, 2048, 50257)
+    as_printed = GPTShape(40, 40, 5140, 2048, 50257, head_dim=128)
     assert f"{parameters(as_printed) / 1e9:.2f} B" in " ".join(PRESETS["gpt3-13b"].notes)
     lamda = PRESETS["lamda-137b"].shape
-    assert isinstance(lamda, WideShape)
+    assert isinstance(lamda, GPTShape)
     assert parameters(replace(lamda, gated=False)) < 1.04e11
-    assert parameters(replace(lamda, head_width=64)) < 1.21e11
+    assert parameters(replace(lamda, head_dim=64)) < 1.21e11
 
 
 def test_training_costs_about_what_was_published_where_it_was() -> None:
@@ -155,18 +164,18 @@ def test_bert_was_trained_on_short_sequences_nine_times_of_ten(name: str, N: int
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("positions", ["learned", "relative"])
 def test_a_wide_decoder_on_paper_is_the_one_that_runs(bias: bool, gated: bool, positions: Any) -> None:
-    shape = WideShape(3, 3, 10, 16, 24, 8, 19, gated=gated, bias=bias, positions=positions)
-    model, ids = WideDecoder(shape), torch.zeros(2, 8, dtype=torch.long)
+    shape = wide_shape(3, 3, 10, 16, 24, 8, 19, gated=gated, bias=bias, positions=positions)
+    model, ids = GPT(shape), torch.zeros(2, 8, dtype=torch.long)
     assert counted(model) == costs(shape).parameters
     with FlopCounterMode(display=False) as counter:
-        model(ids).sum().backward()
+        model(ids, "matmul").sum().backward()
     assert counter.get_total_flops() == costs(shape).flops_per_token * 2 * 8
 
 
 @torch.no_grad()
 def test_with_heads_as_wide_as_the_model_a_wide_decoder_is_the_gpt() -> None:
     gpt = GPT(GPTShape(2, 4, 16, 9, 13)).double()
-    mirror = WideDecoder(WideShape(2, 4, 4, 16, 64, 9, 13)).double()
+    mirror = GPT(wide_shape(2, 4, 4, 16, 64, 9, 13)).double()
     generator = torch.Generator().manual_seed(1)
     for parameter in gpt.parameters():
         parameter.normal_(0, 0.1, generator=generator)
@@ -177,7 +186,7 @@ def test_with_heads_as_wide_as_the_model_a_wide_decoder_is_the_gpt() -> None:
 
 @torch.no_grad()
 def test_a_gate_multiplies_and_relative_positions_move_the_scores() -> None:
-    model = WideDecoder(WideShape(1, 2, 6, 8, 12, 0, 11, gated=True, bias=False, positions="relative")).double()
+    model = GPT(wide_shape(1, 2, 6, 8, 12, 0, 11, gated=True, bias=False, positions="relative")).double()
     ids = torch.tensor([[1, 5, 2, 3]])
     before = model(ids)
     assert model.distances is not None
@@ -186,10 +195,10 @@ def test_a_gate_multiplies_and_relative_positions_move_the_scores() -> None:
     assert (moved[:3] < 1e-12).all()
     assert moved[3] > 1e-6
     for block in model.blocks:
-        block.feed_forward["gate_proj"].weight.zero_()  # closed: as if there were no feed-forward
+        block.feed_forward.gate_proj.weight.zero_()  # closed: as if there were no feed-forward
     closed = model(ids)
     for block in model.blocks:
-        block.feed_forward["down_proj"].weight.zero_()
+        block.feed_forward.down_proj.weight.zero_()
     assert torch.allclose(model(ids), closed)
 
 
@@ -212,4 +221,4 @@ def test_a_rumour_is_no_preset() -> None:
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(wide).failed == 0
+    assert doctest.testmod(positions_module).failed == 0

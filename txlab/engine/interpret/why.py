@@ -170,7 +170,7 @@ def with_form(
     positions turn queries and keys, which makes a form for each distance, or an intervention reached in.
     """
     found = head_of(model, site, layer, head)
-    if seen.interventions or (getattr(model.shape, "positions", "") == "rotary" and site != "cross"):
+    if seen.interventions or (getattr(model.shape, "positions", "") in ("rotary", "relative") and site != "cross"):
         return answer
     block, module = block_at(model, found, layer), attention_at(model, found, layer)
     place = f"{found.block(layer)}.{'middle' if site == 'cross' else 'enter'}"

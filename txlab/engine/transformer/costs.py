@@ -14,10 +14,10 @@ from txlab.engine.transformer.attention import biased
 from txlab.engine.transformer.bert import BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPTShape
+from txlab.engine.transformer.positions import BUCKETS
 from txlab.engine.transformer.vision import VisionShape
-from txlab.engine.transformer.wide import BUCKETS, WideShape
 
-AnyShape = GPTShape | BertShape | EncoderDecoderShape | VisionShape | WideShape
+AnyShape = GPTShape | BertShape | EncoderDecoderShape | VisionShape
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def costs(shape: AnyShape) -> Costs:
 
 @costs.register
 def _(shape: GPTShape) -> Costs:
+    """Where the context is not published (T = 0), what attention adds with it is left out."""
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
     across, grouped = shape.across, shape.groups * shape.head_width  # H·K, G·K
     matrices = 3 if shape.gated else 2
@@ -63,7 +64,7 @@ def _(shape: GPTShape) -> Costs:
     norm = 2 * D if shape.normalisation == "layer" and biased(shape.bias, "norm") else D
     norms_in_block = 1 if shape.norm == "post" and shape.block == "parallel" else 2
     parameters = N * (maps + biases + norms_in_block * norm) + V * D
-    parameters += T * D if shape.positions == "learned" else 0
+    parameters += {"learned": T * D, "relative": BUCKETS * shape.heads}.get(shape.positions, 0)
     parameters += norm if shape.norm == "pre" else 0
     parameters += 0 if shape.tied else V * D
     return _counted(parameters, N * maps + V * D, N * T * across)
@@ -111,20 +112,6 @@ def _(shape: VisionShape) -> Costs:
     return _counted(parameters, per_image // T, N * T * D)
 
 
-@costs.register
-def _(shape: WideShape) -> Costs:
-    """Where the context is not published (T = 0), what attention adds with it is left out."""
-    N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
-    across = shape.heads * shape.head_width  # H·K
-    matrices = 3 if shape.gated else 2
-    maps = 4 * D * across + matrices * D * F
-    biases = 3 * across + D + (matrices - 1) * F + D if shape.bias else 0
-    norm = 2 * D if shape.bias else D
-    positions = T * D if shape.positions == "learned" else BUCKETS * shape.heads
-    parameters = N * (maps + biases + 2 * norm) + norm + V * D + positions
-    return _counted(parameters, N * maps + V * D, N * T * across)
-
-
 def in_block(D: int, F: int) -> int:
     """Entries of the matrices of a block: W_Q, W_K, W_V, W_O; W₁, W₂."""
     return 4 * D * D + 2 * D * F
@@ -168,7 +155,7 @@ def memory(shape: AnyShape) -> Memory:
     weights = 4 * costs(shape).parameters
     D, F, T = shape.width, shape.inner, shape.context
     across = shape.heads * shape.head_width
-    neurons = 4 * F if isinstance(shape, GPTShape | WideShape) and shape.gated else 2 * F
+    neurons = 4 * F if isinstance(shape, GPTShape) and shape.gated else 2 * F
     norms = 8 * D if isinstance(shape, GPTShape) and shape.normalisation == "rms" else 4 * D
     kept = 4 * (norms + 4 * across + neurons)  # bytes a position and block
     if isinstance(shape, EncoderDecoderShape):
@@ -179,5 +166,5 @@ def memory(shape: AnyShape) -> Memory:
         blocks = shape.layers * kept
         V = 0 if isinstance(shape, VisionShape) else shape.vocabulary
         grouped = shape.groups * shape.head_width if isinstance(shape, GPTShape) else across
-        cache = 2 * shape.layers * grouped if isinstance(shape, GPTShape | WideShape) else 0
+        cache = 2 * shape.layers * grouped if isinstance(shape, GPTShape) else 0
     return Memory(weights, 4 * weights, T * (blocks + 4 * (D + V)), 4 * 1000 * cache)

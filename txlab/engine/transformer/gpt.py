@@ -26,16 +26,17 @@ from txlab.engine.transformer.blocks import (
     norm_of,
     set_dropout,
 )
-from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
-from txlab.engine.transformer.positions import TURNED, Rotary, rotary_angles, sinusoids
+from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, together
+from txlab.engine.transformer.positions import BUCKETS, TURNED, Rotary, bucket, rotary_angles, sinusoids
 
 
 @dataclass(frozen=True)
 class GPTShape:
     """What a model is before it has weights; letters are MATH.md's.
 
-    layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
-    positions      "learned", "sinusoidal" or "rotary", turned as `rotary` says
+    layers N · heads H · width D · feed_forward F (0 = 4D) · context T (0 = no limit) · vocabulary V
+    positions      "learned", "sinusoidal", "rotary", turned as `rotary` says, or "relative": a number for each head
+                   and bucket of distances, added to the scores, the same in all layers (T5; Raffel et al. 2020, §2.1)
     norm           "pre" (a last norm before the unembedding) or "post" (none)
     normalisation  "layer" or "rms"
     block          "sequential" or "parallel"
@@ -106,6 +107,8 @@ class GPT(nn.Module):
         D = shape.width
         self.embed = nn.Embedding(shape.vocabulary, D)  # W_E (V, D)
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
+        relative = shape.positions == "relative"
+        self.distances = nn.Embedding(BUCKETS, shape.heads) if relative else None  # one for all layers
         # What is fixed is computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, r/2).
         fixed = torch.empty(0)
         if shape.positions == "sinusoidal":
@@ -155,7 +158,7 @@ class GPT(nn.Module):
         """
         read = caches[0].length if caches else 0
         T = ids.shape[-1]
-        if read + T > self.shape.context:
+        if read + T > self.shape.context > 0:
             raise ValueError(f"{read + T} positions do not fit a context of {self.shape.context}")
         numbers = slice(read, read + T) if places is None else places
         if self.shape.one_hot:
@@ -168,12 +171,21 @@ class GPT(nn.Module):
             x = x + self.positions.weight[numbers]  # (B, T, D)
         elif self.shape.positions == "sinusoidal":
             x = x * sqrt(self.shape.width) + self.position_table[numbers]  # (B, T, D)
+        elif self.distances is not None:
+            hooks = together(self._distant(read, T), hooks)
         else:
             angles = self.position_table[numbers]  # (T, r/2)
             angles = angles if places is None else angles[:, None]  # (B, 1, T, r/2), the same for every head
         x = self.dropout(hooks("embedding", x))
         x = self.blocks(x, self.mask if mask is None else mask, kernel, angles, caches, hooks)
         return hooks("logits", self.logits(x[:, -1:] if last else x))
+
+    def _distant(self, read: int, T: int) -> Hooks:
+        """Adds to every layer's scores what a head makes of the distance i − j."""
+        assert self.distances is not None
+        place = torch.arange(read + T, device=self.distances.weight.device)
+        bias = self.distances(bucket(place[read:, None] - place)).permute(2, 0, 1)  # (H, T, S)
+        return Hooks({"blocks.*.attention.scores": lambda name, scores: scores + bias})
 
     def logits(self, x: Tensor) -> Tensor:
         """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""

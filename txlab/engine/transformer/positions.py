@@ -1,4 +1,4 @@
-"""Where a token stands: fixed sinusoids, learned vectors, rotary angles (MATH T7).
+"""Where a token stands: fixed sinusoids, learned vectors, rotary angles, T5's relative distances (MATH T7).
 
 Notable: the sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them; the
 same numbers with all sines first are another convention, that of Marian's weights. Rotary turns queries and keys, so
@@ -8,10 +8,12 @@ that their product depends on i − j alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import tau
+from math import log, tau
 
 import torch
 from torch import Tensor
+
+BUCKETS = 32  # of relative distances, as in T5
 
 
 def sinusoids(positions: int, width: int, half: bool = False) -> Tensor:
@@ -87,3 +89,17 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
     turned = torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1)  # (…, T, r/2, 2)
     turned = turned.flatten(-2).to(x.dtype)  # (…, T, r)
     return turned if width == x.shape[-1] else torch.cat((turned, x[..., width:]), dim=-1)
+
+
+def bucket(distance: Tensor, buckets: int = BUCKETS, furthest: int = 128) -> Tensor:
+    """Which of T5's buckets a distance i − j ≥ 0 falls into; what lies ahead counts as 0. Raffel et al. 2020, §2.1.
+
+    The first half of the buckets are the distances themselves, the rest grow with the logarithm up to `furthest`.
+
+    >>> bucket(torch.tensor([-3, 0, 15, 16, 127, 4000])).tolist()
+    [0, 0, 15, 16, 31, 31]
+    """
+    distance = distance.clamp(min=0)
+    exact = buckets // 2
+    grown = (distance.clamp(min=1).float() / exact).log() / log(furthest / exact) * (buckets - exact)
+    return torch.where(distance < exact, distance, (exact + grown.long()).clamp(max=buckets - 1))

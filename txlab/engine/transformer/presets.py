@@ -17,10 +17,9 @@ from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.wide import WideDecoder, WideShape
 from txlab.errors import LabError, nearest
 
-PresetShape = GPTShape | BertShape | EncoderDecoderShape | WideShape
+PresetShape = GPTShape | BertShape | EncoderDecoderShape
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,20 @@ PRESETS = {
         Preset(
             "lamda-137b",
             "LaMDA 137B",
-            WideShape(64, 128, 128, 8192, 65536, 0, 32000, gated=True, bias=False, positions="relative"),
+            # Maps without biases, norms that only divide by √(mean x² + ε), and as many positions as one likes.
+            GPTShape(
+                64,
+                128,
+                8192,
+                0,
+                32000,
+                65536,
+                "relative",
+                bias=False,
+                normalisation="rms",
+                gated=True,
+                head_dim=128,
+            ),
             "Thoppilan et al. 2022, §3 and table 27",
             137e9,
             1e9,
@@ -215,9 +227,7 @@ def module_of(shape: PresetShape) -> nn.Module:
             return GPT(shape)
         if isinstance(shape, BertShape):
             return Bert(shape)
-        if isinstance(shape, EncoderDecoderShape):
-            return EncoderDecoder(shape)
-        return WideDecoder(shape)
+        return EncoderDecoder(shape)
 
 
 def training_flops(preset: Preset) -> float:
