@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -246,12 +247,24 @@ def select(caches: Sequence[LayerCache], rows: Sequence[int], there: int) -> Non
             cache.select(index)
 
 
+class Choosing(TypedDict, total=False):
+    """The optional arguments of `write`: how the next token is chosen, and when a text is over."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    end: int | Collection[int] | None
+    never: Collection[int]
+    rules: Rules
+
+
+@torch.no_grad()
 def write(
     reading: TextReading | TargetReading,
     tokens: int,
     *,
     generator: torch.Generator | None,
-    temperature: float,
+    temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
     end: int | Collection[int] | None = None,
@@ -309,35 +322,18 @@ def generate(
         reading.go_on([0], [token])
 
 
-@torch.no_grad()
 def generate_batch(
     model: GPT,
     prompts: Sequence[Sequence[int]],
     tokens: int,
     *,
     generator: torch.Generator | None,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    end: int | Collection[int] | None = None,
-    never: Collection[int] = (),
-    rules: Rules = FREE,
     kernel: Kernel = "sdpa",
     cached: bool = True,
+    **how: Unpack[Choosing],
 ) -> list[list[int]]:
-    """What `generate` would write after each prompt, all in one batch (greedy: the same ids; drawn: other draws)."""
-    reading = TextReading(model, prompts, kernel, cached)
-    return write(
-        reading,
-        tokens,
-        generator=generator,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        end=end,
-        never=never,
-        rules=rules,
-    )
+    """What `generate` would write after each prompt, all in one batch (greedy: the same ids; sampled: other draws)."""
+    return write(TextReading(model, prompts, kernel, cached), tokens, generator=generator, **how)
 
 
 @torch.no_grad()
@@ -347,30 +343,16 @@ def generate_target(
     tokens: int,
     *,
     start: int,
-    end: int | Collection[int] | None,
     generator: torch.Generator | None = None,
-    temperature: float = 0.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    never: Collection[int] = (),
-    rules: Rules = FREE,
     kernel: Kernel = "sdpa",
     cached: bool = True,
+    **how: Unpack[Choosing],
 ) -> list[list[int]]:
     """The target of each source, without its start token and with its `end` if it came to it. MATH T8.
 
     Greedy unless a temperature is given. At most `tokens` ids and never more than the context holds. Sources of
     different lengths are padded and the padding is hidden. ValueError for an empty source.
     """
+    how.setdefault("temperature", 0.0)
     reading = TargetReading(model, sources, start, kernel, cached)
-    return write(
-        reading,
-        min(tokens, model.shape.context),
-        generator=generator,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        end=end,
-        never=never,
-        rules=rules,
-    )
+    return write(reading, min(tokens, model.shape.context), generator=generator, **how)
