@@ -8,7 +8,7 @@ tokens are called is the caller's business: `names` turns an id into a word, lab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, sqrt
 
 import torch
@@ -43,25 +43,38 @@ def summed(values: Sequence[float]) -> str:
 def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = ()) -> Explanation:
     """Why position i of one head looks at position j with αᵢⱼ: q (T, K), k (S, K), as they enter the product. MATH T1.
 
-    `labels` names the positions. The numbers come from `scores`, the mask and `pattern`, the functions that the model
-    itself runs; the stable softmax in between (row maximum, exponentials, sum) is spelt out for the reader.
+    `labels` names the positions.
     """
-    names = list(labels) or [str(position) for position in range(k.shape[-2])]
-    q, k = q.float(), k.float()
-    allowed = mask.allowed(q.shape[-2], k.shape[-2], q.device)
-    row = scores(q, k)[i]  # (S)
-    visible = torch.ones_like(row, dtype=torch.bool) if allowed is None else allowed[i]
+    names = list(labels) or [str(position) for position in range(len(k))]
+    return _explain_row(q[i].float(), k.float(), row_of(mask, len(q), len(k), i, q.device), mask.name, names, i, j)
+
+
+def row_of(mask: Mask, T: int, S: int, i: int, device: torch.device) -> Tensor:
+    """What position i may look at: (S) booleans."""
+    allowed = mask.allowed(T, S, device)
+    return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[i]
+
+
+def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequence[str], i: int, j: int) -> Explanation:
+    """One row of a pattern: q (K), k (S, K), visible (S).
+
+    The numbers come from `scores` and `pattern`, the functions that the model itself runs; the stable softmax in
+    between (row maximum, exponentials, sum) is spelt out for the reader.
+    """
+    row = scores(q[None], k)[0]  # (S)
     alpha = pattern(row, visible)  # (S)
-    product, root = float(q[i] @ k[j]), sqrt(q.shape[-1])
+    product, root = float(q @ k[j]), sqrt(len(q))
     seen = row.masked_fill(~visible, float("-inf"))
+    who = names[i] if i < len(names) else str(i)
     operands = [
-        Operand(f"q{_sub(i)}", q[i].tolist(), f"the query of {names[i]!r}"),
+        Operand(f"q{_sub(i)}", q.tolist(), f"the query of {who!r}"),
         Operand(f"k{_sub(j)}", k[j].tolist(), f"the key of {names[j]!r}"),
-        Operand("√K", root, f"K = {q.shape[-1]}, the head's width"),
-        Operand("mask", mask.name, "allowed" if visible[j] else "this position may not be looked at"),
+        Operand("√K", root, f"K = {len(q)}, the head's width"),
+        Operand("mask", mask, "allowed" if visible[j] else "this position may not be looked at"),
     ]
+    terms = " + ".join(f"{_n(a)}·{_n(b)}" for a, b in zip(q[:3].tolist(), k[j, :3].tolist(), strict=True))
     steps = [
-        Step("q·k", " + ".join(f"{_n(a)}·{_n(b)}" for a, b in _first_terms(q[i], k[j])) + " + …", product),
+        Step("q·k", f"{terms} + …", product),
         Step("sᵢⱼ", f"{_n(product, 4)} / {root:.4f}", float(row[j])),
         Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", seen.tolist()),
     ]
@@ -79,7 +92,7 @@ def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Seq
     else:
         steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))
     return Explanation(
-        question=f"why does {names[i]!r} look at {names[j]!r} with {float(alpha[j]):.3f}?",
+        question=f"why does {who!r} look at {names[j]!r} with {float(alpha[j]):.3f}?",
         equation="αᵢⱼ = exp(qᵢ·kⱼ/√K) / Σⱼ′ exp(qᵢ·kⱼ′/√K)",
         math="T1",
         source="Vaswani et al. 2017, eq. 1",
@@ -91,10 +104,6 @@ def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Seq
     )
 
 
-def _first_terms(a: Tensor, b: Tensor, terms: int = 3) -> list[tuple[float, float]]:
-    return list(zip(a[:terms].tolist(), b[:terms].tolist(), strict=True))
-
-
 def _n(number: float, places: int = 2) -> str:
     """A number inside an expression, with a minus sign rather than a hyphen."""
     return f"{number:.{places}f}".replace("-", "−")
@@ -104,19 +113,8 @@ def _sub(number: int) -> str:
     return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
-@dataclass(frozen=True)
-class _OneRow:
-    """The mask of one row, as attention's own functions take it."""
-
-    name: str
-    row: Tensor
-
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor:
-        return self.row[None]
-
-
 def why_pattern(
-    seen: ActivationCache,
+    cache: ActivationCache,
     site: str,
     layer: int,
     head: int,
@@ -126,27 +124,26 @@ def why_pattern(
     columns: Sequence[str] = (),
 ) -> Explanation:
     """Why position `row` looks at position `column` with αᵢⱼ; `rows` and `columns` name the positions. MATH T1, T2."""
-    T, S = seen.size(site)
+    T, S = cache.size(site)
     if not (0 <= row < T and 0 <= column < S):
         raise LabError(f"{site} attention has rows 0 to {T - 1} and columns 0 to {S - 1}; {row}, {column} is outside")
-    result = float(seen.row(site, layer, head, row)[column])
-    found = seen.sites[site]
+    result = float(cache.row(site, layer, head, row)[column])
+    mask, q, k = cache.sites[site].mask, cache.queries[site][layer, head, row], cache.keys[site][layer, head]
     edges = [
-        wish
-        for wish in seen.interventions
+        replace(wish, row=0, head=None)
+        for wish in cache.interventions
         if isinstance(wish, Edge) and wish.site == site and wish.layer in (None, layer) and wish.head in (None, head)
+        if wish.row == row
     ]
-    q, k = seen.queries[site][layer, head, row : row + 1], seen.keys[site][layer, head]  # (1, K), (S, K)
-    here = [edge for edge in edges if edge.row == row]
-    moved = [replace(edge, row=0, head=None) for edge in here]
-    allowed = with_edges(_row_of_mask(seen, site, row)[None], moved, 1)[0, 0]  # (S)
-    name = found.mask_name + (", changed by hand in this row" if here else "")
-    answer = explain_weight(q, k, _OneRow(name, allowed), 0, column, list(columns) or [str(j) for j in range(S)])
+    visible = with_edges(row_of(mask, T, S, row, k.device)[None], edges, 1)[0, 0]  # (S)
+    names = list(columns) or [str(j) for j in range(S)]
+    name = mask.name + (", changed by hand in this row" if edges else "")
+    answer = _explain_row(q.float(), k.float(), visible, name, names, row, column)
     who, whom = rows[row] if rows else str(row), columns[column] if columns else str(column)
     query = replace(answer.operands[0], name="qᵢ", note=f"the query of {who!r}, position {row}")
     key = replace(answer.operands[1], name="kⱼ", note=f"the key of {whom!r}, position {column}")
     steps = list(answer.steps)
-    reaching = [wish.says for wish in seen.interventions if isinstance(wish, Patch | Erratum)]
+    reaching = [wish.says for wish in cache.interventions if isinstance(wish, Patch | Erratum)]
     if reaching and abs(answer.result - result) > 1e-6:
         steps.append(Step("αᵢⱼ", "; ".join(reaching), result, "what interventions made of it"))
     else:
@@ -185,14 +182,6 @@ def with_form(
     said = "xᵢᵀ W_QK xⱼ / √K,  W_QK = W_Qᵀ W_K" if other is read else "xᵢᵀ W_QK yⱼ / √K,  W_QK = W_Qᵀ W_K"
     step = Step("sᵢⱼ", said, score, "the same score as one bilinear form on what the head reads (MATH T3)")
     return replace(answer, steps=[*answer.steps[:2], step, *answer.steps[2:]])
-
-
-def _row_of_mask(seen: ActivationCache, site: str, row: int) -> Tensor:
-    """Who row `row` may look at, before any edge is changed: (S)."""
-    T, S = seen.size(site)
-    device = seen.keys[site].device
-    allowed = seen.sites[site].mask.allowed(T, S, device)
-    return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[row]
 
 
 def why_next(seen: ActivationCache, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
