@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer import blocks
+from txlab.engine.transformer import attention as module
 from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, GraphMask, Mask, MultiHeadAttention, Padding
 from txlab.engine.transformer.blocks import ACTIVATIONS, Block
 from txlab.engine.transformer.hooks import keeping
@@ -251,9 +251,9 @@ def test_a_mistake_is_seen(mistake: Callable[[Block], None], dtype: torch.dtype,
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_scores_that_are_not_scaled_are_seen(dtype: torch.dtype, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs, pairs = decoder_layers(dtype, norm, "gelu")
-    whole = blocks.attention
+    whole = module.attention
     root = (D // H) ** 0.5
-    monkeypatch.setattr(blocks, "attention", lambda q, *rest: whole(q * root, *rest))
+    monkeypatch.setattr(module, "attention", lambda q, *rest: whole(q * root, *rest))
     with pytest.raises(AssertionError):
         decoder_comparison(ours, theirs, pairs)
 
