@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import subprocess
@@ -118,6 +119,28 @@ def test_only_matrices_decay(corpus: Path) -> None:
     for name, parameter in experiment.model.named_parameters():
         wanted = before[name] * (1 - 0.1 * 0.3) if parameter.dim() >= 2 else before[name]
         torch.testing.assert_close(parameter.detach(), wanted, msg=name)
+
+
+FORMER = {
+    "attention_norm": "norm_attention", "feed_forward_norm": "norm_feed_forward", "final_norm": "last_norm",
+    "qkv_proj": "qkv", "out_proj": "out", "up_proj": "rise", "down_proj": "fall",
+}  # fmt: skip
+
+
+def test_a_checkpoint_under_the_former_names_goes_on_with_the_same_bits(corpus: Path) -> None:
+    def former(tensors: dict[str, Any]) -> dict[str, Any]:
+        return {".".join(FORMER.get(part, part) for part in name.split(".")): each for name, each in tensors.items()}
+
+    experiment, other = build(scenario(corpus)), build(scenario(corpus))
+    for _ in range(3):
+        experiment.step()
+    state = copy.deepcopy(dict(experiment.state_dict()))
+    state |= {"model": former(state["model"]), "optimizer": former(state["optimizer"])}
+    assert "blocks.0.feed_forward.rise.weight" in state["model"]
+    other.load_state_dict(state)
+    for _ in range(2):
+        assert dict(experiment.step()) == dict(other.step())
+    assert_same_bits(weights(experiment), weights(other))
 
 
 def test_micro_batches_add_up_to_the_batch() -> None:

@@ -255,61 +255,45 @@ def _stack(kept: dict[str, Tensor], site: Site, what: str) -> Tensor:
     return torch.cat([kept.pop(site.at(layer, what)) for layer in range(site.layers)])
 
 
-def rollout(seen: ActivationCache, site: str, layers: int | None = None) -> Tensor:
+def rollout(cache: ActivationCache, site: str, layers: int | None = None) -> Tensor:
     """R = A′_l … A′_1 with A′ = ½ A + ½ I: (T, S) after the first `layers` layers (all of them where None).
 
     "self", "encoder"  what each position holds of each token of its text; rows sum to 1
     "decoder"          what each position holds of each token of the target
     "cross"            what it holds of each token of the source; a row of both together sums to 1
     """
-    if site not in seen.sites:
-        raise LabError(f"this model has no attention called {site!r}; there is: {', '.join(seen.sites)}")
-    most = seen.sites[site].layers
+    if site not in cache.sites:
+        raise LabError(f"this model has no attention called {site!r}; there is: {', '.join(cache.sites)}")
+    most = cache.sites[site].layers
     layers = most if layers is None else layers
     if not 0 <= layers <= most:
         raise LabError(f"{site} attention can be rolled out through 0 to {most} layers, not {layers}")
-    return next(islice(rollouts(seen, site), layers, None))
+    return next(islice(rollouts(cache, site), layers, None))
 
 
-def rollouts(seen: ActivationCache, site: str) -> Iterator[Tensor]:
+def rollouts(cache: ActivationCache, site: str) -> Iterator[Tensor]:
     """R (T, S) after 0, 1, … layers, one after the other."""
+    looks = "decoder" if site == "cross" else site  # where the rows are
+    reached = torch.eye(cache.size(looks)[0], dtype=cache.logits.dtype, device=cache.logits.device)
     if site in ("self", "encoder"):
-        yield from _rolled(seen, site)
-    else:
-        for target, source in _rolled_across(seen):
-            yield target if site == "decoder" else source
+        yield reached
+        for layer in range(cache.sites[site].layers):
+            reached = half_step(cache.average(site, layer), reached)
+            yield reached
+        return
+    encoded = rollout(cache, "encoder")  # (S, S)
+    target, source = reached, encoded.new_zeros(len(reached), len(encoded))  # (T, T), (T, S)
+    yield target if site == "decoder" else source
+    for layer in range(cache.sites["decoder"].layers):
+        average = cache.average("decoder", layer)  # (T, T)
+        read = cache.average("cross", layer) @ encoded  # (T, S)
+        target, source = half_step(average, target) / 2, (half_step(average, source) + read) / 2
+        yield target if site == "decoder" else source
 
 
 def half_step(average: Tensor, reached: Tensor) -> Tensor:
     """(½ A + ½ I) R, one layer further: A (T, T), R (T, S) → (T, S)."""
     return (average @ reached + reached) / 2
-
-
-def _rolled(seen: ActivationCache, site: str) -> Iterator[Tensor]:
-    reached = _start(seen, site)
-    yield reached
-    for layer in range(seen.sites[site].layers):
-        reached = half_step(seen.average(site, layer), reached)
-        yield reached
-
-
-def _rolled_across(seen: ActivationCache) -> Iterator[tuple[Tensor, Tensor]]:
-    """Through the decoder: what each position holds of the target (T, T) and of the source (T, S)."""
-    encoded = rollout(seen, "encoder")  # (S, S)
-    target = _start(seen, "decoder")
-    source = encoded.new_zeros(len(target), len(encoded))
-    yield target, source
-    for layer in range(seen.sites["decoder"].layers):
-        looked = seen.average("decoder", layer)  # (T, T)
-        target, source = half_step(looked, target), half_step(looked, source)
-        read = seen.average("cross", layer) @ encoded  # (T, S)
-        target, source = target / 2, (source + read) / 2
-        yield target, source
-
-
-def _start(seen: ActivationCache, site: str) -> Tensor:
-    keys = seen.keys[site]
-    return torch.eye(seen.size(site)[0], dtype=keys.dtype, device=keys.device)
 
 
 def previous_token_scores(patterns: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def effect(
 
 
 def compare(before: ActivationCache, after: ActivationCache, position: int = -1, most: int = 20) -> Effect:
-    """`effect` of two passes that were already seen (of two interventions, two checkpoints, two texts)."""
+    """`effect` of two passes already made (of two interventions, two checkpoints, two texts)."""
     if before.logits.shape[-1] != after.logits.shape[-1]:
         raise LabError(
             f"predictions over {before.logits.shape[-1]} and {after.logits.shape[-1]} tokens cannot be compared: "
@@ -133,12 +133,12 @@ def lens(
 
 
 @torch.no_grad()
-def lens_at(model: Model, seen: ActivationCache, position: int = -1, k: int = 5) -> Lens:
-    """`lens` of a pass that was already seen: no second one is run, so it may follow a cursor."""
-    check_position(seen.text, position)
-    lasting = [wish for wish in seen.interventions if isinstance(wish, EditWeight | Erratum)]
-    with intervening(model, seen.text, lasting), looking(model):
-        logits = model.logits(seen.residual_stream[:, position])  # (N + 1, V)
+def lens_at(model: Model, cache: ActivationCache, position: int = -1, k: int = 5) -> Lens:
+    """`lens` of a pass already made: no second one is run, so it may follow a cursor."""
+    check_position(cache.text, position)
+    lasting = [wish for wish in cache.interventions if isinstance(wish, EditWeight | Erratum)]
+    with intervening(model, cache.text, lasting), looking(model):
+        logits = model.logits(cache.residual_stream[:, position])  # (N + 1, V)
     said = logits.double().log_softmax(-1)
     probabilities, ids = logits.softmax(-1).topk(min(k, logits.shape[-1]), -1)
     return Lens(

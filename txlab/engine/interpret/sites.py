@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask, MultiHeadAttention
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.blocks import Block, Norm
+from txlab.engine.transformer.blocks import Block, Norm, NormedStack
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
@@ -125,10 +125,6 @@ def block_at(model: Model, site: Site, layer: int) -> Block:
     return module
 
 
-def device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
 @torch.no_grad()
 def run(model: Model, text: Text, hooks: Hooks = NO_HOOKS) -> Tensor:
     """The logits (T, V) of the stream that predicts, on one text, without dropout and without gradients.
@@ -136,7 +132,7 @@ def run(model: Model, text: Text, hooks: Hooks = NO_HOOKS) -> Tensor:
     In float32, or in float64 where the model is; the model's mode is put back. LabError if the text does not fit.
     """
     check(model, text)
-    device = device_of(model)
+    device = next(model.parameters()).device
     ids, target = torch.tensor([text.ids], device=device), torch.tensor([text.target], device=device)
     with looking(model), torch.autocast(device.type, enabled=False):
         both = (ids, target) if isinstance(model, EncoderDecoder) else (ids,)
@@ -183,7 +179,8 @@ def check(model: Model, text: Text) -> None:
 class ResidualStream:
     """The blocks that the predicting stream passes through, and what reads it.
 
-    part       what stands before the names of its places: "", "encoder" or "decoder"
+    part        what stands before the names of its places: "", "encoder." or "decoder."
+    embedding   the place of the embedding
     final_norm  the norm before the unembedding, None for post-LN
     """
 
@@ -204,17 +201,15 @@ class ResidualStream:
 
 def stream_of(model: Model) -> ResidualStream:
     """The stream whose rows become the logits."""
+    holder: GPT | NormedStack
     if isinstance(model, EncoderDecoder):
-        part, holder = "decoder.", model.decoder
-        return ResidualStream(part, "decoder.embedding", _blocks(holder.blocks), holder.final_norm)
-    if isinstance(model, Bert):
-        return ResidualStream("encoder.", "embedding", _blocks(model.encoder.blocks), model.encoder.final_norm)
-    return ResidualStream("", "embedding", _blocks(model.blocks), model.final_norm)
-
-
-def _blocks(modules: object) -> list[Block]:
-    assert hasattr(modules, "__iter__")
-    return [block for block in modules if isinstance(block, Block)]
+        part, embedding, holder = "decoder.", "decoder.embedding", model.decoder
+    elif isinstance(model, Bert):
+        part, embedding, holder = "encoder.", "embedding", model.encoder
+    else:
+        part, embedding, holder = "", "embedding", model
+    blocks = [block for block in holder.blocks if isinstance(block, Block)]
+    return ResidualStream(part, embedding, blocks, holder.final_norm)
 
 
 def unembedding(model: Model) -> tuple[Tensor, Tensor | None] | None:

@@ -64,7 +64,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
     row = scores(q[None], k)[0]  # (S)
     alpha = pattern(row, visible)  # (S)
     product, root = float(q @ k[j]), sqrt(len(q))
-    seen = row.masked_fill(~visible, float("-inf"))
+    masked = row.masked_fill(~visible, float("-inf"))
     who = names[i] if i < len(names) else str(i)
     operands = [
         Operand(f"q{_sub(i)}", q.tolist(), f"the query of {who!r}"),
@@ -76,11 +76,11 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
     steps = [
         Step("q·k", f"{terms} + …", product),
         Step("sᵢⱼ", f"{_n(product, 4)} / {root:.4f}", float(row[j])),
-        Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", seen.tolist()),
+        Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", masked.tolist()),
     ]
     if bool(visible.any()):
-        largest = float(seen.max())
-        exponentials = (seen - largest).exp()
+        largest = float(masked.max())
+        exponentials = (masked - largest).exp()
         total = float(exponentials.sum())
         steps += [
             Step("max", "maxⱼ′ sᵢⱼ′", largest, "subtracted first, so that no exponential overflows; it cancels"),
@@ -159,7 +159,7 @@ def why_pattern(
 
 @torch.no_grad()
 def with_form(
-    answer: Explanation, model: Model, seen: ActivationCache, site: str, layer: int, head: int, row: int, column: int
+    answer: Explanation, model: Model, cache: ActivationCache, site: str, layer: int, head: int, row: int, column: int
 ) -> Explanation:
     """`why_pattern` with the same score read off the stream as a bilinear form: xᵢᵀ W_QK yⱼ / √K. MATH T3.
 
@@ -167,12 +167,12 @@ def with_form(
     positions turn queries and keys, which makes a form for each distance, or an intervention reached in.
     """
     found = head_of(model, site, layer, head)
-    if seen.interventions or (getattr(model.shape, "positions", "") in ("rotary", "relative") and site != "cross"):
+    if cache.interventions or (getattr(model.shape, "positions", "") in ("rotary", "relative") and site != "cross"):
         return answer
     block, module = block_at(model, found, layer), attention_at(model, found, layer)
     place = f"{found.block(layer)}.{'middle' if site == 'cross' else 'enter'}"
     hooks, kept = keeping(place, "memory")
-    run(model, seen.text, hooks)
+    run(model, cache.text, hooks)
     norm = block.cross_norm if site == "cross" else block.attention_norm
     read = kept[place][0] if block.norm == "post" or norm is None else norm(kept[place][0])  # (T, D)
     other = kept["memory"][0] if site == "cross" else read
@@ -184,10 +184,10 @@ def with_form(
     return replace(answer, steps=[*answer.steps[:2], step, *answer.steps[2:]])
 
 
-def why_next(seen: ActivationCache, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
+def why_next(cache: ActivationCache, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
     """Why a token comes next (for BERT: stands here) with probability p; `after` names the position. MATH F5, T9."""
-    where = f"after {after!r}" if after else f"at position {position % len(seen.logits)}"
-    answer = _softmax(seen.logits[position], token, names)
+    where = f"after {after!r}" if after else f"at position {position % len(cache.logits)}"
+    answer = _softmax(cache.logits[position], token, names)
     return replace(answer, question=f"why {said(answer.result)} for {names(token)!r} {where}?")
 
 
@@ -308,20 +308,20 @@ def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Exp
     )
 
 
-def why_rollout(seen: ActivationCache, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
+def why_rollout(cache: ActivationCache, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
     """Why, rolled out through all layers, position `row` holds so much of token `column`. MATH T1, T4."""
-    T, S = seen.size(site)
+    T, S = cache.size(site)
     if not (0 <= row < T and 0 <= column < S):
         raise LabError(f"{site} rollout has rows 0 to {T - 1} and columns 0 to {S - 1}; {row}, {column} is outside")
-    layers = seen.sites[site].layers
+    layers = cache.sites[site].layers
     path, before = [], torch.empty(0)
-    for reached in rollouts(seen, site):
+    for reached in rollouts(cache, site):
         path.append(float(reached[row, column]))
         if len(path) == layers:
             before = reached  # (T, S), one layer before the end
     result = path[-1]
     looks = "decoder" if site == "cross" else site
-    average = seen.average(looks, layers - 1, slice(row, row + 1))[0]  # (T)
+    average = cache.average(looks, layers - 1, slice(row, row + 1))[0]  # (T)
     through = average * before[:, column]
     looked, kept = float(through.sum()), float(before[row, column])
     steps = [Step(f"R_{layer}", f"R[{row}, {column}] after {layer} layers", path[layer]) for layer in range(layers)]
@@ -336,8 +336,8 @@ def why_rollout(seen: ActivationCache, site: str, row: int, column: int, labels:
         equation = "R ← ½ (½ A + ½ I) R" + (" + ½ C E" if site == "cross" else "")
         line = f"¼ · {said(looked)} + ¼ · {said(kept)}"
         if site == "cross":
-            across = seen.average("cross", layers - 1, slice(row, row + 1))[0]  # (S)
-            read = across * rollout(seen, "encoder")[:, column]
+            across = cache.average("cross", layers - 1, slice(row, row + 1))[0]  # (S)
+            read = across * rollout(cache, "encoder")[:, column]
             largest = summed(read.topk(min(3, len(read))).values.tolist())
             steps.append(Step("Σₖ Cᵢₖ Eₖⱼ", f"{largest} + …", float(read.sum()), "across, E rolled out in the encoder"))
             line += f" + ½ · {said(float(read.sum()))}"
@@ -368,14 +368,14 @@ SCORES = {
 
 
 def why_score(
-    seen: ActivationCache, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()
+    cache: ActivationCache, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()
 ) -> Explanation:
     """Why a head has this previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
-    counted = seen.counted(site, layer, head)
+    counted = cache.counted(site, layer, head)
     if score not in counted:
         raise LabError(f"{site} attention has the scores {', '.join(counted)}; {score!r} is none of them")
     rows, looked = counted[score][0], counted[score][1][0]  # (n) each
-    result = float(seen.scores_of_layer(site, layer)[score][head])
+    result = float(cache.scores_of_layer(site, layer)[score][head])
     equation, what = SCORES[score]
     names, whose = list(labels), "head" if site == "self" else f"{site} head"
     return Explanation(
