@@ -126,7 +126,8 @@ class RecordedAttention:
             return explain_attention(frame, names[0], index)
         import torch
 
-        from txlab.engine.transformer.attention import CAUSAL, NO_MASK, explain_weight
+        from txlab.engine.interpret.why import explain_weight
+        from txlab.engine.transformer.attention import CAUSAL, NO_MASK
 
         for name in names[1:]:
             if name not in frame.tensors:
