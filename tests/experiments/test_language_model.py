@@ -131,7 +131,7 @@ def test_a_checkpoint_under_the_former_names_goes_on_with_the_same_bits(corpus: 
     def former(tensors: dict[str, Any]) -> dict[str, Any]:
         return {".".join(FORMER.get(part, part) for part in name.split(".")): each for name, each in tensors.items()}
 
-    experiment, other = build(scenario(corpus)), build(scenario(corpus))
+    experiment, other = KIND.build(scenario(corpus)), KIND.build(scenario(corpus))
     for _ in range(3):
         experiment.step()
     state = copy.deepcopy(dict(experiment.state_dict()))
@@ -145,7 +145,7 @@ def test_a_checkpoint_under_the_former_names_goes_on_with_the_same_bits(corpus: 
 
 def test_micro_batches_add_up_to_the_batch() -> None:
     """On the induction task every sequence scores another number of targets: a mean of means would be wrong."""
-    whole, parts = KIND.build(scenario(None)), KIND.build(scenario(None, train={"accumulate": 4}))
+    whole, parts = KIND.KIND.build(scenario(None)), KIND.KIND.build(scenario(None, train={"accumulate": 4}))
     one, other = whole.step(), parts.step()
     assert other["loss"] == pytest.approx(one["loss"], rel=1e-5)
     assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-4)
