@@ -119,7 +119,7 @@ def test_a_run_of_another_kind_does_not_play(ask: Ask, tiny_run: Path) -> None:
 
 
 def test_the_ratings_put_the_perfect_player_first(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.cli.play_ratings.GAMES", 200)
+    monkeypatch.setattr("txlab.cli.play_table.BETWEEN_TWO", 200)
     rows = ask("play", "tictactoe", "--tournament", "--games", "200", "--json").json["players"]
     assert rows[0]["name"] == "perfect"
     assert {row["name"] for row in rows} == {"perfect", "random", *(f"TD(0), {n} games" for n in (0, 100, 200))}
