@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlab.drawing.board import Square, board_size, cell_size, lines_of_board, tint
 from txlab.drawing.palette import rgb_to_oklab
 from txlab.drawing.text import width
+from txlab.drawing.tictactoe import Square, board_size, cell_size, lines_of_board, tint
 
 MIXED = [
     Square("X", order="1", won=True), Square("O", order="2"), Square(number="−.31", note="loses in 4", merit=-0.31),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from txlab.drawing.diverging import Scale, ramp_for, rounded_down, rounded_up, signed
 from txlab.drawing.palette import rgb_to_oklab
 from txlab.drawing.text import width
-from txlab.drawing.world import Canvas, draw, states_of
-from txlab.drawing.world_profile import profile
+from txlab.drawing.world import Canvas, draw, profile, states_of
 from txlab.drawing.world_scene import SHOWS, Scene, Size, View, best_value, cell_size, scene_of
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, mark_sign, short, whole
 from txlab.engine.rl.world import World

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from txlab.drawing.tictactoe_words import (
+from txlab.drawing.tictactoe import (
     ended_words,
     hints,
     line_words,

@@ -12,7 +12,7 @@ from play_screen import answered, app_on, choose, opened, put, type_on, walk
 from recorded import settle
 from textual import events
 
-from txlab.drawing.tictactoe_words import hints
+from txlab.drawing.tictactoe import hints
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solved

@@ -17,7 +17,7 @@ from textual.worker import Worker, WorkerState
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame
-from txlab.tui.session import MOST_FRAMES, Picture, Recording, Session
+from txlab.tui.session import MOST_FRAMES, Picture, FrameMemory, Session
 
 
 @dataclass
@@ -265,14 +265,14 @@ async def test_it_dies_with_its_screen() -> None:
 
 
 def test_undone_updates_leave_the_recording() -> None:
-    recording = Recording()
+    recording = FrameMemory()
     for step in (0, 1, 2, 3, 2):
         recording.add(Frame(step, {"v": np.full(1, step)}))
     assert recording.steps == [0, 1, 2]
 
 
 def test_a_long_session_keeps_few_frames_of_all_of_it() -> None:
-    recording = Recording()
+    recording = FrameMemory()
     for step in range(5000):
         recording.add(Frame(step, {"v": np.zeros(10)}))
     assert len(recording.frames) <= MOST_FRAMES
@@ -285,7 +285,7 @@ def test_a_long_session_keeps_few_frames_of_all_of_it() -> None:
 
 @pytest.mark.parametrize("bytes_each", [10_000_000])
 def test_large_frames_are_fewer(bytes_each: int) -> None:
-    recording = Recording()
+    recording = FrameMemory()
     for step in range(20):
         recording.add(Frame(step, {"v": np.zeros(bytes_each, np.int8)}))
     assert recording.bytes <= 60_000_000

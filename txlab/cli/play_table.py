@@ -19,9 +19,19 @@ from txlab.cli.explain import explanation_json, print_explanation
 from txlab.cli.models import print_json
 from txlab.cli.terminal import Column, ascii_only, coloured, is_terminal, shown, table
 from txlab.cli.tokenize import spaced
-from txlab.drawing.board import Piece, Square, lines_of_board
 from txlab.drawing.formatting import plain
-from txlab.drawing.tictactoe_words import SIGN, ended_words, hints, note_of, position_of, squares_of, value_text
+from txlab.drawing.tictactoe import (
+    SIGN,
+    Piece,
+    Square,
+    ended_words,
+    hints,
+    lines_of_board,
+    note_of,
+    position_of,
+    squares_of,
+    value_text,
+)
 from txlab.engine.explain import Explanation
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Position

@@ -58,7 +58,7 @@ class Stepped(Protocol):
 E = TypeVar("E", bound=Stepped)
 
 
-class Recording:
+class FrameMemory:
     """The frames of a session by their step, for the time line: when there are too many, every second one goes."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Session(Generic[E]):
         self.screen, self.show, self.failed = screen, show, failed
         self.pictures, self.record = pictures, record
         self.experiment: E | None = None
-        self.recording = Recording()
+        self.recording = FrameMemory()
         self.running = False
         self.pace = PACES[-1]
         self.speed = 0.0
@@ -158,7 +158,7 @@ class Session(Generic[E]):
         def work() -> None:
             self.experiment = make(self.experiment)
             self.running = self.running or run
-            self.recording = Recording()
+            self.recording = FrameMemory()
             self.speed, self.counted, self.chunk = 0.0, (0.0, 0), 1
 
         self.running = self.running or run

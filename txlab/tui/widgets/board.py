@@ -16,7 +16,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from txlab.drawing.board import SIDE, Piece, Square, board_size, cell_size, lines_of_board, tint
+from txlab.drawing.tictactoe import SIDE, Piece, Square, board_size, cell_size, lines_of_board, tint
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 

@@ -18,8 +18,7 @@ from textual.strip import Strip
 from txlab.drawing.diverging import Scale, ramp_for
 from txlab.drawing.palette import Ramp, contrast
 from txlab.drawing.text import fit
-from txlab.drawing.world import CURSOR, GOAL, HAZARD, SURFACE, WALL, Canvas, Role, draw, states_of
-from txlab.drawing.world_profile import profile
+from txlab.drawing.world import CURSOR, GOAL, HAZARD, SURFACE, WALL, Canvas, Role, draw, profile, states_of
 from txlab.drawing.world_scene import Scene, Show, Size, View, cell_size
 from txlab.engine.rl.world import World
 from txlab.tui.theme import plain_signs

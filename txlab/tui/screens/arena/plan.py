@@ -18,7 +18,7 @@ RULE_LINES = 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class PanePlan:
     """`stacked`: the second side below the first. Lines: `head` of each side, `world` of each, `chart` (0: none).
     `updates`: of how many sides there is room for the rule with its numbers."""
 
@@ -32,7 +32,7 @@ class Plan:
 
 def plan(
     layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, with_updates: bool = True
-) -> Plan:
+) -> PanePlan:
     """For `lines` lines between the header and the time line; `curves`: the person wants the curves in any case;
     `with_updates`: there are updates to be shown."""
     rule = 0 if (curves and lines < 24) or not with_updates else RULE_LINES + 1
@@ -44,7 +44,7 @@ def plan(
     return stacked if beside.cell.rank < min(NUMBERS, stacked.cell.rank) else beside
 
 
-def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool, rule: int, stacked: bool) -> Plan:
+def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool, rule: int, stacked: bool) -> PanePlan:
     many = sides if stacked else 1
     wide = columns if stacked or sides == 1 else (columns - 3) // 2
     head = 1 if stacked or wide >= 84 else 2
@@ -64,4 +64,4 @@ def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool
     both = sides > 1 and rule and left - RULE_LINES >= (LEAST_CHART + 1 if chart else 0)
     if both and chart:
         chart -= RULE_LINES
-    return Plan(stacked, head, world, chart, cell, (2 if both else 1) if rule else 0)
+    return PanePlan(stacked, head, world, chart, cell, (2 if both else 1) if rule else 0)

@@ -41,7 +41,7 @@ PREDICTED: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class RunReading:
     """What was read of a run; `trouble` says why there is no frame."""
 
     status: str
@@ -59,12 +59,12 @@ class RecordedWorlds:
     def __init__(self) -> None:
         self.worlds: dict[str, World] = {}
 
-    def read(self, reader: RunReader, at: int | None) -> Reading:
+    def read(self, reader: RunReader, at: int | None) -> RunReading:
         """The frame at a step, or the last one before it; None: the newest."""
         frames = reader.frames
         frames.refresh()
         steps, state = frames.steps, reader.state
-        found = Reading(state.status, steps, state.step, state.steps)
+        found = RunReading(state.status, steps, state.step, state.steps)
         if not len(steps):
             return replace(found, trouble="the run has recorded no frame yet")
         place = -1 if at is None else max(0, int(np.searchsorted(steps, at, "right")) - 1)

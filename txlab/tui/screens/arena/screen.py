@@ -31,8 +31,8 @@ from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
 from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
-from txlab.tui.screens.arena.plan import RULE_LINES, Plan, plan
-from txlab.tui.screens.arena.recorded import Reading, RecordedWorlds, explain_frame, learners_of
+from txlab.tui.screens.arena.plan import RULE_LINES, PanePlan, plan
+from txlab.tui.screens.arena.recorded import RunReading, RecordedWorlds, explain_frame, learners_of
 from txlab.tui.screens.arena.session_panel import SessionPanel
 from txlab.tui.screens.arena.words import update_lines
 from txlab.tui.screens.arena.worlds import WorldsPanel
@@ -105,7 +105,7 @@ class ArenaScreen(BenchScreen):
         self.cursor: tuple[int, int] | None = None
         self.turning: int | None = None  # which parameter the arrows turn
         self.editing = False
-        self.planned: Plan | None = None
+        self.planned: PanePlan | None = None
         self.header, self.worlds, self.below = SessionPanel(self), WorldsPanel(self), CurvesPanel(self)
         self.parameters, self.editor, self.choice = ParametersPanel(self), EditorPanel(self), WorldChoice(self)
         self.run_panel = RunPanel(self)
@@ -180,13 +180,13 @@ class ArenaScreen(BenchScreen):
         if self.run_panel.path is None and self.replaying:
             self.back_to_the_learners()
 
-    def read_run(self, reader: RunReader, changed: bool) -> Reading | None:
+    def read_run(self, reader: RunReader, changed: bool) -> RunReading | None:
         if kind_of_run(reader.scenario.get("kind")).screen != "arena":
             self.run_panel.watching = False
             return None
         return self.recorded.read(reader, self.at) if changed else None
 
-    def show_run(self, snapshot: Reading) -> None:
+    def show_run(self, snapshot: RunReading) -> None:
         changed = not self.replaying or snapshot.status != self.run_panel.status
         if not self.replaying:
             self.session.pause()

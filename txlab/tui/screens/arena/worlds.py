@@ -20,7 +20,7 @@ from txlab.drawing.update_lines import compact
 from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.learners import GreedyWalk, told_of
-from txlab.tui.screens.arena.plan import Plan
+from txlab.tui.screens.arena.plan import PanePlan
 from txlab.tui.screens.arena.words import NAMES, side_head
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.world import WorldView
@@ -83,7 +83,7 @@ class WorldsPanel(Panel):
         """Other learners or another run: what was looked at means nothing there."""
         self.chosen_layer, self.scale, self.walked = None, Scale(), {}
 
-    def lay_out(self, plan: Plan, sides: int) -> int:
+    def lay_out(self, plan: PanePlan, sides: int) -> int:
         """Take the lines of the plan; how many that are."""
         each = plan.head + plan.world
         lines = each * (sides if plan.stacked else 1)

@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.timer import Timer
 
-from txlab.drawing.tictactoe_words import SIGN, hints, note_of, position_of, squares_of
+from txlab.drawing.tictactoe import SIGN, hints, note_of, position_of, squares_of
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import Solution, solved

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from txlab.drawing.text import formula
-from txlab.drawing.tictactoe_words import SIGN
+from txlab.drawing.tictactoe import SIGN
 from txlab.engine.explain import Explanation
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import chances, explain

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
-from txlab.drawing.tictactoe_words import SIGN, ended_words, leads_to, position_of, value_text
+from txlab.drawing.tictactoe import SIGN, ended_words, leads_to, position_of, value_text
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import Solution
