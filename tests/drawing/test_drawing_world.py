@@ -13,7 +13,7 @@ from txlab.drawing.diverging import Scale, ramp_for, rounded_down, rounded_up, s
 from txlab.drawing.palette import rgb_to_oklab
 from txlab.drawing.text import width
 from txlab.drawing.world import Canvas, draw, profile, states_of
-from txlab.drawing.world_scene import SHOWS, Scene, Size, View, best_value, cell_size, scene_of
+from txlab.drawing.world_scene import SHOWS, CellSize, Scene, WorldAspect, best_value, cell_size, scene_of
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, mark_sign, short, whole
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
@@ -34,19 +34,19 @@ def scene_in(world: World, seed: int = 0) -> Scene:
     return Scene(np.nan_to_num(best_value(q)), q, policy, trace, visits, agent, agent, (agent,))
 
 
-def picture(world: World, scene: Scene, size: Size, **named: object) -> Canvas:
+def picture(world: World, scene: Scene, size: CellSize, **named: object) -> Canvas:
     scale = Scale().following(scene.value)
     ascii = bool(named.pop("ascii", False))
     colours = named.pop("colours", "truecolor")
     layout = world.layout
-    view = View(
+    view = WorldAspect(
         size, (0, 0), (layout.height, layout.width), named.pop("show", "values"), scale,  # type: ignore[arg-type]
         ramp_for(scale, colours, True, ascii), ascii=ascii, **named,  # type: ignore[arg-type]
     )  # fmt: skip
     return draw(world, scene, view, states_of(world, 0))
 
 
-def cell(canvas: Canvas, size: Size, row: int, column: int) -> list[str]:
+def cell(canvas: Canvas, size: CellSize, row: int, column: int) -> list[str]:
     x, y = column * size.wide, row * size.tall
     return ["".join(line[x : x + size.wide]) for line in canvas.text[y : y + size.tall]]
 
@@ -95,7 +95,7 @@ def test_both_ends_of_a_signed_ramp_are_far_from_the_middle_and_told_apart(colou
 
 def test_all_best_actions_are_shown_not_the_first_of_them() -> None:
     world = world_named("cliff")
-    size = Size(8, 3)
+    size = CellSize(8, 3)
     scene = scene_in(world)
     assert scene.q is not None
     right, down = world.process.actions.index("right"), world.process.actions.index("down")
@@ -118,7 +118,7 @@ def test_where_nothing_is_known_no_action_is_best() -> None:
 @pytest.mark.parametrize(("wide", "tall"), [(2, 1), (6, 1), (4, 2), (5, 2), (7, 3), (13, 5)])
 def test_every_value_can_be_read_where_there_is_room_for_a_number(wide: int, tall: int) -> None:
     world = world_named("cliff")
-    size = Size(wide, tall)
+    size = CellSize(wide, tall)
     scene = scene_in(world)
     canvas = picture(world, scene, size)
     for state in range(world.process.size):
@@ -140,7 +140,7 @@ def is_number(word: str) -> bool:
 
 def test_four_numbers_stand_in_their_directions() -> None:
     world = world_named("cliff")
-    size = Size(13, 3)
+    size = CellSize(13, 3)
     scene = scene_in(world)
     assert scene.q is not None
     for name, value in (("up", -1.0), ("right", -2.0), ("down", -3.0), ("left", -4.0)):
@@ -159,7 +159,7 @@ def test_four_numbers_stand_in_their_directions() -> None:
 def test_no_world_size_or_depth_breaks_the_picture(name: str, ascii: bool) -> None:
     world = world_named(name)
     scene = scene_in(world)
-    for size in (Size(1, 1), Size(2, 1), Size(5, 1), Size(4, 2), Size(7, 3), Size(13, 5)):
+    for size in (CellSize(1, 1), CellSize(2, 1), CellSize(5, 1), CellSize(4, 2), CellSize(7, 3), CellSize(13, 5)):
         for colours in DEPTHS:
             for show in SHOWS:
                 canvas = picture(world, scene, size, ascii=ascii, colours=colours, show=show)
@@ -172,7 +172,7 @@ def test_no_world_size_or_depth_breaks_the_picture(name: str, ascii: bool) -> No
 def test_the_agent_the_cursor_and_walls_are_seen_without_colour() -> None:
     world = world_named("four-by-three")
     scene = scene_in(world)
-    canvas = picture(world, scene, Size(6, 2), colours="none", ascii=True)
+    canvas = picture(world, scene, CellSize(6, 2), colours="none", ascii=True)
     text = "\n".join("".join(line) for line in canvas.text)
     assert text.count("@") == 1
     assert "#" in text
@@ -183,7 +183,9 @@ def test_a_long_row_becomes_bars(name: str) -> None:
     world = world_named(name)
     scene = scene_in(world)
     scale = Scale().following(scene.value)
-    view = View(Size(1, 1), (0, 0), (1, world.layout.width), "values", scale, ramp_for(scale, "truecolor", True, False))
+    view = WorldAspect(
+        CellSize(1, 1), (0, 0), (1, world.layout.width), "values", scale, ramp_for(scale, "truecolor", True, False)
+    )
     canvas = profile(world, scene, view, 8)
     assert canvas.rows == 8
     assert any("█" in line for line in canvas.text)
@@ -238,7 +240,7 @@ def test_what_stands_before_a_row_is_written_as_far_as_there_is_room() -> None:
     assert [mark_sign("21", False, cells) for cells in (1, 2, 7)] == ["2", "21", "21"]
     assert mark_sign("G", False, 7) == "★"
     world = world_named("blackjack")
-    size = Size(7, 2)
+    size = CellSize(7, 2)
     canvas = picture(world, scene_in(world), size)
     headed = [cell(canvas, size, 0, column)[0].strip() for column in range(1, 11)]
     assert headed == ["A", *map(str, range(2, 11))]

@@ -17,7 +17,7 @@ from textual.worker import Worker, WorkerState
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame
-from txlab.tui.session import MOST_FRAMES, Picture, FrameMemory, Session
+from txlab.tui.session import MOST_FRAMES, FrameMemory, Picture, Session
 
 
 @dataclass

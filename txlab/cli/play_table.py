@@ -22,7 +22,7 @@ from txlab.cli.tokenize import spaced
 from txlab.drawing.formatting import plain
 from txlab.drawing.tictactoe import (
     SIGN,
-    Piece,
+    BoardPiece,
     Square,
     ended_words,
     hints,
@@ -276,7 +276,7 @@ class AtTerminal(OnPipe):
             print("  " + "".join(self.painted(piece, squares) for piece in line).rstrip())
         print()
 
-    def painted(self, piece: Piece, squares: Sequence[Square]) -> str:
+    def painted(self, piece: BoardPiece, squares: Sequence[Square]) -> str:
         """A piece in this terminal's colours; what they say is said without them too."""
         square = squares[piece.square] if piece.square >= 0 else None
         if square is None or piece.kind == "order" or (piece.kind == "number" and square.merit is None):

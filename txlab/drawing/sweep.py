@@ -110,7 +110,7 @@ def across(surface: Surface, wanted: str | None) -> int:
 
 
 @dataclass(frozen=True)
-class Line:
+class SweepLine:
     """One curve: x ascending, y, its standard error, and the place of its best point (−1 where nothing is known)."""
 
     name: str
@@ -120,7 +120,7 @@ class Line:
     best: int
 
 
-def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[Line]:
+def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[SweepLine]:
     """A line for every combination of the other axes' values."""
     values = np.array(surface.axes[x][1], np.float64)
     order = np.argsort(values, kind="stable")
@@ -137,7 +137,7 @@ def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[Line]:
             best = int(np.where(known, y, np.inf).argmin() if surface.low else np.where(known, y, -np.inf).argmax())
         varying = [(i, place) for i, place in zip(others, places, strict=True) if len(surface.axes[i][1]) > 1]
         name = ", ".join(told(surface.axes[i][0], surface.axes[i][1][place], ascii) for i, place in varying)
-        found.append(Line(name or surface.title, values[order], y, error, best))
+        found.append(SweepLine(name or surface.title, values[order], y, error, best))
     return found
 
 
@@ -192,7 +192,7 @@ def text_sweep(surface: Surface, x: int, width: int, height: int, ascii: bool = 
     return out
 
 
-def scored(line: Line, letter: str, ascii: bool) -> str:
+def scored(line: SweepLine, letter: str, ascii: bool) -> str:
     """ "−67.5 ± .8 at α = .8" """
     if line.best < 0:
         return "unknown"

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from txlab.drawing.text import fit, visible
-from txlab.drawing.world_scene import Scene, Size, View
+from txlab.drawing.world_scene import CellSize, Scene, WorldAspect
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, direction, mark_sign, short, whole
 from txlab.engine.rl.world import World
 
@@ -45,7 +45,7 @@ class Canvas:
         self.role = [["empty"] * self.columns for _ in range(self.rows)]
         self.level = [[SURFACE] * self.columns for _ in range(self.rows)]
 
-    def fill(self, x: int, y: int, size: Size, level: int, sign: str = " ", role: Role = "plain") -> None:
+    def fill(self, x: int, y: int, size: CellSize, level: int, sign: str = " ", role: Role = "plain") -> None:
         for row in range(y, y + size.tall):
             self.text[row][x : x + size.wide] = [sign] * size.wide
             self.role[row][x : x + size.wide] = [role] * size.wide
@@ -64,7 +64,7 @@ def states_of(world: World, layer: int) -> dict[tuple[int, int], int]:
     return {(row, column): s for s, (row, column) in zip(here.tolist(), place[here, 1:].tolist(), strict=True)}
 
 
-def levels_of(scene: Scene, view: View) -> list[int]:
+def levels_of(scene: Scene, view: WorldAspect) -> list[int]:
     """The level of each state: of its value, or of how often it was visited, on a logarithmic scale."""
     if view.show == "visits" and scene.visits is not None:
         visits = np.asarray(scene.visits, np.float64)
@@ -73,7 +73,7 @@ def levels_of(scene: Scene, view: View) -> list[int]:
     return view.ramp.level(view.scale.share(scene.value)).tolist()  # type: ignore[no-any-return]
 
 
-def draw(world: World, scene: Scene, view: View, states: Mapping[tuple[int, int], int]) -> Canvas:
+def draw(world: World, scene: Scene, view: WorldAspect, states: Mapping[tuple[int, int], int]) -> Canvas:
     """The picture of the cells that the view looks at."""
     size, (top, left), (tall, wide) = view.size, view.first, view.cells
     canvas = Canvas(wide * size.wide, tall * size.tall)
@@ -97,7 +97,7 @@ def draw(world: World, scene: Scene, view: View, states: Mapping[tuple[int, int]
     return canvas
 
 
-def profile(world: World, scene: Scene, view: View, rows: int) -> Canvas:
+def profile(world: World, scene: Scene, view: WorldAspect, rows: int) -> Canvas:
     """A world of one long row: its values as bars, so that a hundred states are seen at once (the gambler's)."""
     first, columns = view.first[1], view.cells[1]
     canvas = Canvas(columns * view.size.wide, rows)
@@ -130,7 +130,7 @@ def profile(world: World, scene: Scene, view: View, rows: int) -> Canvas:
 class Brush:
     """Draws one cell after another of a scene."""
 
-    def __init__(self, world: World, scene: Scene, view: View, canvas: Canvas) -> None:
+    def __init__(self, world: World, scene: Scene, view: WorldAspect, canvas: Canvas) -> None:
         self.world, self.scene, self.view, self.canvas = world, scene, view, canvas
         self.actions = world.process.actions
         self.levels = levels_of(scene, view)

@@ -93,7 +93,7 @@ def best_value(q: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Size:
+class CellSize:
     """How large a cell is drawn, in characters."""
 
     wide: int
@@ -118,10 +118,10 @@ class Size:
         return {"sign": 0, "line": 2, "stacked": 1 if self.wide < 4 else 3, "compass": 4}[self.kind] + self.quad
 
 
-MOST = Size(14, 5)
+MOST = CellSize(14, 5)
 
 
-def cell_size(height: int, width: int, columns: int, rows: int) -> Size:
+def cell_size(height: int, width: int, columns: int, rows: int) -> CellSize:
     """The largest cells with which height × width of them fit into the room; at least 2 × 1, which may not fit."""
     wide = max(2, min(MOST.wide, columns // max(1, width)))
     tall = max(1, min(MOST.tall, rows // max(1, height), (wide + 1) // 2 + (wide == 4)))
@@ -133,18 +133,18 @@ def cell_size(height: int, width: int, columns: int, rows: int) -> Size:
         wide = min(wide, 8)
     elif tall == 2:
         wide = min(wide, 9)
-    return Size(wide, tall)
+    return CellSize(wide, tall)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class WorldAspect:
     """How a world is looked at: which of its cells, how large, what they show, with which colours.
 
     first   (row, column) of the cell at the top left     cells   (rows, columns) that are drawn
     cursor  (row, column) of the cell that is chosen, or None
     """
 
-    size: Size
+    size: CellSize
     first: tuple[int, int]
     cells: tuple[int, int]
     show: Show

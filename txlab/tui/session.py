@@ -40,7 +40,7 @@ MOST_FRAMES = 600
 MOST_BYTES = 48_000_000
 
 
-class Stepped(Protocol):
+class Steppable(Protocol):
     """What a session needs of an experiment. Every `Experiment` is one.
 
     Where there are more, they are used: `run(n)` makes n updates at once; `steps` says after how many updates the
@@ -55,7 +55,7 @@ class Stepped(Protocol):
     def frame(self) -> Frame: ...
 
 
-E = TypeVar("E", bound=Stepped)
+E = TypeVar("E", bound=Steppable)
 
 
 class FrameMemory:

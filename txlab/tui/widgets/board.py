@@ -1,6 +1,6 @@
 """The board one plays on: nine squares as large as there is room, a cursor, values as colour and number.
 
-Notable: the widget knows no rules. It shows what it is given and says which square was meant (`Chosen`); whether
+Notable: the widget knows no rules. It shows what it is given and says which square was meant (`SquareChosen`); whether
 something may be done there is the screen's business.
 """
 
@@ -16,7 +16,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from txlab.drawing.tictactoe import SIDE, Piece, Square, board_size, cell_size, lines_of_board, tint
+from txlab.drawing.tictactoe import SIDE, BoardPiece, Square, board_size, cell_size, lines_of_board, tint
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
@@ -40,21 +40,18 @@ class Board(Painted, can_focus=False):
     Board > .board--value { color: $foreground; }
     """
 
-    class Chosen(Message):
+    class SquareChosen(Message):
         """A square was meant, by enter or by a click."""
 
         def __init__(self, square: int) -> None:
             super().__init__()
             self.square = square
 
-    class Moved(Message):
-        """The cursor is on another square."""
-
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.cursor = CENTRE
         self.squares: tuple[Square, ...] = (Square(),) * 9
-        self.pieces: list[list[Piece]] = []
+        self.pieces: list[list[BoardPiece]] = []
         self.known: dict[tuple[object, ...], Style] = {}
 
     def set_squares(self, squares: Sequence[Square]) -> None:
@@ -106,10 +103,9 @@ class Board(Painted, can_focus=False):
         if square != self.cursor:
             self.cursor = square
             self.compose_lines()
-            self.post_message(self.Moved())
 
     def choose(self) -> None:
-        self.post_message(self.Chosen(self.cursor))
+        self.post_message(self.SquareChosen(self.cursor))
 
     def square_at(self, column: int, row: int) -> int | None:
         """Which square a place of the widget belongs to; None for a wall or what lies outside."""
@@ -126,9 +122,9 @@ class Board(Painted, can_focus=False):
         square = None if place is None else self.square_at(place.x, place.y)
         if square is not None:
             self.go(square)
-            self.post_message(self.Chosen(square))
+            self.post_message(self.SquareChosen(square))
 
-    def style_of(self, piece: Piece) -> Style:
+    def style_of(self, piece: BoardPiece) -> Style:
         """The style of a piece: by its kind, and by what its square is."""
         if piece.square < 0:
             return self.part("wall")
@@ -139,7 +135,7 @@ class Board(Painted, can_focus=False):
             found = self.known[key] = self.painted(piece, square)
         return found
 
-    def painted(self, piece: Piece, square: Square) -> Style:
+    def painted(self, piece: BoardPiece, square: Square) -> Style:
         if square.sign:
             if piece.kind in ("mark", "under") and square.won:
                 return self.part("won")

@@ -19,7 +19,7 @@ from txlab.drawing.diverging import Scale, ramp_for
 from txlab.drawing.palette import Ramp, contrast
 from txlab.drawing.text import fit
 from txlab.drawing.world import CURSOR, GOAL, HAZARD, SURFACE, WALL, Canvas, Role, draw, profile, states_of
-from txlab.drawing.world_scene import Scene, Show, Size, View, cell_size
+from txlab.drawing.world_scene import CellSize, Scene, Show, WorldAspect, cell_size
 from txlab.engine.rl.world import World
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.painted import Painted
@@ -72,7 +72,7 @@ class WorldView(Painted, can_focus=False):
         self.depth = 0
         self.states: Mapping[Place, int] = {}
         self.states_for: tuple[World | None, int] = (None, -1)
-        self.cell = Size(2, 1)
+        self.cell = CellSize(2, 1)
         self.first: Place = (0, 0)
         self.counted: Place = (0, 0)  # rows and columns of cells that are seen
         self.corner: Place = (0, 0)  # of the picture in the widget: line, column
@@ -125,7 +125,7 @@ class WorldView(Painted, can_focus=False):
         self.cell = cell_size(layout.height, layout.width, self.size.width, self.size.height)
         bars = layout.height == 1 and layout.width > LONG and self.size.height > 2 and self.cell.kind == "sign"
         if bars:
-            self.cell = Size(max(1, min(self.cell.wide, self.size.width // layout.width)), 1)
+            self.cell = CellSize(max(1, min(self.cell.wide, self.size.width // layout.width)), 1)
         fits = self.size.height // self.cell.tall, self.size.width // self.cell.wide
         self.counted = max(1, min(layout.height, fits[0])), max(1, min(layout.width, fits[1]))
         self.keep_in_view(layout.height, layout.width)
@@ -133,7 +133,7 @@ class WorldView(Painted, can_focus=False):
         if ramp is not self.ramp:
             self.ramp, self.rows = ramp, []
             self.inks.clear()
-        view = View(
+        view = WorldAspect(
             *(self.cell, self.first, self.counted, self.showing, self.scale, ramp),
             layer=self.depth, cursor=self.chosen, ascii=self.ascii,
         )  # fmt: skip

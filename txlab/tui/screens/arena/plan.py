@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txlab.drawing.world_scene import Show, Size, cell_size
+from txlab.drawing.world_scene import CellSize, Show, cell_size
 from txlab.engine.rl.world import Layout
 
-NUMBERS = 3  # Size.rank from which a cell has an arrow and a number
+NUMBERS = 3  # CellSize.rank from which a cell has an arrow and a number
 LEAST_CHART = 8  # lines below which curves are no curves
 BEST_CHART = 14
 RULE_LINES = 3
@@ -26,7 +26,7 @@ class PanePlan:
     head: int
     world: int
     chart: int
-    cell: Size
+    cell: CellSize
     updates: int
 
 

@@ -32,7 +32,7 @@ from txlab.tui.screens.arena.editor import EditorPanel
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
 from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
 from txlab.tui.screens.arena.plan import RULE_LINES, PanePlan, plan
-from txlab.tui.screens.arena.recorded import RunReading, RecordedWorlds, explain_frame, learners_of
+from txlab.tui.screens.arena.recorded import RecordedWorlds, RunReading, explain_frame, learners_of
 from txlab.tui.screens.arena.session_panel import SessionPanel
 from txlab.tui.screens.arena.words import update_lines
 from txlab.tui.screens.arena.worlds import WorldsPanel

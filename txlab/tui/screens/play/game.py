@@ -250,8 +250,8 @@ class GamePanel(Panel):
 
     # Keys.
 
-    @on(Board.Chosen)
-    def chosen(self, event: Board.Chosen) -> None:
+    @on(Board.SquareChosen)
+    def chosen(self, event: Board.SquareChosen) -> None:
         """A person's move; in an ended game, the next one."""
         event.stop()
         if self.solution is None:
