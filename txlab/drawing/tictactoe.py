@@ -48,7 +48,7 @@ class Square:
 
 
 @dataclass(frozen=True)
-class Piece:
+class BoardPiece:
     """A stretch of a line: of which square (−1: of a wall), and what it is."""
 
     text: str
@@ -106,25 +106,25 @@ def mark(sign: str, wide: int, high: int, ascii: bool = False) -> tuple[str, ...
     return tuple(lines)
 
 
-def lines_of_board(squares: Sequence[Square], cell: tuple[int, int], ascii: bool = False) -> list[list[Piece]]:
+def lines_of_board(squares: Sequence[Square], cell: tuple[int, int], ascii: bool = False) -> list[list[BoardPiece]]:
     """The nine squares, row by row, with walls between them."""
     wide, high = cell
     upright, flat, cross = ("|", "-", "+") if ascii else ("│", "─", "┼")
     drawn = [square_lines(square, place, wide, high, ascii) for place, square in enumerate(squares)]
-    lines: list[list[Piece]] = []
+    lines: list[list[BoardPiece]] = []
     for row in range(SIDE):
         if row:
-            lines.append([Piece(cross.join([flat * wide] * SIDE), -1, "wall")])
+            lines.append([BoardPiece(cross.join([flat * wide] * SIDE), -1, "wall")])
         for y in range(high):
-            line: list[Piece] = []
+            line: list[BoardPiece] = []
             for column in range(SIDE):
-                line += [Piece(upright, -1, "wall")] if column else []
+                line += [BoardPiece(upright, -1, "wall")] if column else []
                 line += drawn[row * SIDE + column][y]
             lines.append(line)
     return lines
 
 
-def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) -> list[list[Piece]]:
+def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) -> list[list[BoardPiece]]:
     """One square as `high` lines of `wide` cells."""
     lines = [[" "] * wide for _ in range(high)]
     kinds: list[list[Kind]] = [["blank"] * wide for _ in range(high)]
@@ -171,14 +171,14 @@ def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) 
     return [joined(texts, row, place) for texts, row in zip(lines, kinds, strict=True)]
 
 
-def joined(signs: Sequence[str], kinds: Sequence[Kind], place: int) -> list[Piece]:
+def joined(signs: Sequence[str], kinds: Sequence[Kind], place: int) -> list[BoardPiece]:
     """Neighbours of one kind as one piece."""
-    pieces: list[Piece] = []
+    pieces: list[BoardPiece] = []
     for sign, kind in zip(signs, kinds, strict=True):
         if pieces and pieces[-1].kind == kind:
-            pieces[-1] = Piece(pieces[-1].text + sign, place, kind)
+            pieces[-1] = BoardPiece(pieces[-1].text + sign, place, kind)
         else:
-            pieces.append(Piece(sign, place, kind))
+            pieces.append(BoardPiece(sign, place, kind))
     return pieces
 
 
