@@ -78,7 +78,7 @@ def tokenize(
     """A text as tokens: ids, bytes, places."""
     if ids and json:
         raise LabError("--ids and --json are two forms of the same answer; give one of them")
-    from txlab.engine.tokenizers.offsets import token_spans_of_bytes
+    from txlab.engine.tokenizers.offsets import statistics, token_spans_of_bytes
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
@@ -87,9 +87,11 @@ def tokenize(
     assert given is not None
     found = ids_of(chosen, given, special)
     if ids:
-        write_ids(found)
+        for start in range(0, len(found), BLOCK):  # all in one line, a block at a time
+            sys.stdout.write((" " if start else "") + " ".join(map(str, found[start : start + BLOCK].tolist())))
+        sys.stdout.write("\n")
         return
-    totals = counted(given, found)
+    totals = statistics(given, found)
     pieces = token_spans_of_bytes(chosen, given, special, None if every else ROWS)
     if json:
         print(
@@ -156,14 +158,6 @@ def standard_input() -> bytes:
     return b"".join(blocks)
 
 
-def as_text(data: bytes) -> str | None:
-    """The text, or None where the bytes are not UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def spaced(number: float) -> str:
     """A whole number with its thousands apart."""
     from txlab.cli.terminal import ascii_only
@@ -172,36 +166,21 @@ def spaced(number: float) -> str:
     return plain(count(number)) if ascii_only() else count(number)
 
 
-def write_ids(ids: Ids) -> None:
-    """All in one line, written a block at a time."""
-    for start in range(0, len(ids), BLOCK):
-        sys.stdout.write((" " if start else "") + " ".join(map(str, ids[start : start + BLOCK].tolist())))
-    sys.stdout.write("\n")
-
-
 def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
     """The tokens of any bytes, the fast way where they are text. `special`: texts of special tokens become these."""
     import numpy as np
 
-    text = as_text(data)
+    from txlab.engine.tokenizers.tokenizer import ids_of_bytes
+
     if not special:
-        return np.array(tokenizer.encode_bytes(data), dtype=np.uint32) if text is None else tokenizer.encode_long(text)
+        return ids_of_bytes(tokenizer, data)
     if not getattr(tokenizer, "special", ()):
         raise LabError("--special is for tokenizers with special tokens, and this one has none")
-    if text is None:
-        raise LabError("--special is for text, and these bytes are not UTF-8")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise LabError("--special is for text, and these bytes are not UTF-8") from None
     return np.array(tokenizer.encode(text, special=True), dtype=np.uint32)  # type: ignore[call-arg]
-
-
-def counted(data: bytes, ids: Ids) -> Statistics:
-    """What there is to count in bytes that became these tokens; a byte that is not UTF-8 counts as a character."""
-    import numpy as np
-
-    from txlab.engine.tokenizers.offsets import Statistics, words
-
-    text = data.decode(errors="surrogateescape")
-    count, unspaced = words(text)
-    return Statistics(len(ids), len(data), len(text), count, unspaced, len(np.unique(ids)))
 
 
 def numbers(totals: Statistics) -> dict[str, float | None]:

@@ -110,7 +110,7 @@ def train(
             f"--vocabulary {vocabulary} leaves no room for a merge beside the {what}{extra}; at least {smallest}"
         )
     began = time.monotonic()
-    line = Line()
+    line = ProgressLine()
     try:
         trainer = Trainer(count_chunks(line.counted(texts), cut.value, [*start.special, *specials]), start, ties.value)
         line.learn(trainer, vocabulary - len(specials))
@@ -196,7 +196,7 @@ def read_sources(sources: Sequence[str]) -> list[Corpus]:
     return corpora
 
 
-class Line:
+class ProgressLine:
     """One line on a terminal that says how far the learning is; nothing elsewhere."""
 
     def __init__(self) -> None:

@@ -10,12 +10,13 @@ import itertools
 import json as json_
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.tokenize import PatternOption, counted, given_bytes, guesses, ids_of, numbers, pattern_named, spaced
+from txlab.cli.tokenize import PatternOption, given_bytes, guesses, ids_of, numbers, pattern_named, spaced
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from txlab.engine.tokenizers.offsets import Statistics
     from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
+    from txlab.experiments.sentences import LanguageStatistics
 
 MOST = 4
 PLACES = 20  # shown, unless all are asked for
@@ -55,15 +57,18 @@ def compare(
         raise LabError(
             f"compare takes two to {MOST} tokenizers, and {len(names)} {'is' if len(names) == 1 else 'are'} given"
         )
+    from txlab.engine.tokenizers.offsets import statistics
+    from txlab.experiments.sentences import by_language
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
         tokenizers = [tokenizer_named(name, pattern_named(pattern)) for name in names]
     given = given_bytes(text, file, needed=False)
     rows = by_language(tokenizers)
-    data = sentences() if given is None else given
+    # Without a text: the sentences of all languages as one.
+    data = "\n".join(row.language.text for row in rows).encode() if given is None else given
     ids = [ids_of(each, data) for each in tokenizers]
-    whole = [counted(data, each) for each in ids]
+    whole = [statistics(data, each) for each in ids]
     found = None if given is None else differences(tokenizers, ids, given, None if every else PLACES)
     if json:
         said = answer(names, tokenizers, whole, found, rows)
@@ -74,36 +79,6 @@ def compare(
     if found is not None:
         print_differences(names, found, whole[0].bytes)
     print_languages(names, rows)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A language, and what each tokenizer makes of its sentences."""
-
-    language: str
-    script: str
-    statistics: list[Statistics]
-
-
-def by_language(tokenizers: Sequence[Tokenizer]) -> list[Row]:
-    from txlab.engine.tokenizers.offsets import statistics
-    from txlab.experiments.sentences import languages
-
-    return [
-        Row(
-            language.name,
-            language.script,
-            [statistics(language.text.encode(), each.encode_long(language.text)) for each in tokenizers],
-        )
-        for language in languages()
-    ]
-
-
-def sentences() -> bytes:
-    """The sentences of all languages as one text."""
-    from txlab.experiments.sentences import languages
-
-    return "\n".join(language.text for language in languages()).encode()
 
 
 @dataclass(frozen=True)
@@ -123,8 +98,6 @@ def differences(tokenizers: Sequence[Tokenizer], ids: Sequence[Ids], data: bytes
 
     Between two neighbouring cuts that all have in common either nobody cuts again, and they agree, or somebody does.
     """
-    from functools import reduce
-
     import numpy as np
 
     cuts = [cuts_of(tokenizer, each, data) for tokenizer, each in zip(tokenizers, ids, strict=True)]
@@ -144,19 +117,13 @@ def cuts_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
     import numpy as np
 
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-    from txlab.engine.tokenizers.offsets import Spanning, token_spans_of_bytes
+    from txlab.engine.tokenizers.offsets import Spanning, token_lengths, token_spans_of_bytes
 
     stripping = isinstance(tokenizer, BytePairTokenizer) and any(t.lstrip or t.rstrip for t in tokenizer.added)
     if isinstance(tokenizer, Spanning) or stripping:  # its tokens are not made of the bytes that are there
         places = ((piece.byte_start, piece.byte_stop) for piece in token_spans_of_bytes(tokenizer, data))
         return np.array(sorted({0, len(data), *itertools.chain.from_iterable(places)}), np.int64)
-    digits = getattr(tokenizer, "digits", None)
-    if digits is None:
-        lengths = np.fromiter((len(tokenizer.token_bytes(t)) for t in range(tokenizer.vocabulary)), np.int64)[ids]
-    else:  # a byte that is spelt out lies in the second of two tokens
-        from txlab.engine.tokenizers.tokenizer import parts
-
-        lengths = np.fromiter(map(len, parts(ids.tolist(), tokenizer.token_bytes, digits)), np.int64, len(ids))
+    lengths = token_lengths(tokenizer, ids)
     return np.concatenate([[0], np.cumsum(lengths)[lengths > 0]])
 
 
@@ -165,7 +132,7 @@ def answer(
     tokenizers: Sequence[Tokenizer],
     whole: Sequence[Statistics],
     found: Differences | None,
-    rows: Sequence[Row],
+    rows: Sequence[LanguageStatistics],
 ) -> dict[str, Any]:
     """All of it as JSON; the parts of a difference are text where they are UTF-8, \\xe2 where not."""
     from txlab.engine.tokenizers.tokenizer import legible
@@ -185,7 +152,11 @@ def answer(
         said["differences_left_out"] = len(found.starts) - len(found.shown)
         said["differing_share"] = found.share(whole[0].bytes)
     said["languages"] = [
-        {"name": row.language, "script": row.script, "tokenizers": [numbers(each) for each in row.statistics]}
+        {
+            "name": row.language.name,
+            "script": row.language.script,
+            "tokenizers": [numbers(each) for each in row.statistics],
+        }
         for row in rows
     ]
     return said
@@ -234,7 +205,7 @@ def print_differences(names: Sequence[str], found: Differences, size: int) -> No
         print(f"\nand {spaced(left)} more; --all shows them")
 
 
-def print_languages(names: Sequence[str], rows: Sequence[Row]) -> None:
+def print_languages(names: Sequence[str], rows: Sequence[LanguageStatistics]) -> None:
     """Tokens of the same sentences, and tokens per word, for each language."""
     from txlab.cli.terminal import Column, columns, numeral, shown, table
     from txlab.drawing.text import cut
@@ -245,17 +216,11 @@ def print_languages(names: Sequence[str], rows: Sequence[Row]) -> None:
         head += [Column(cut(shown(name), room), "right"), Column("/word", "right")]
     cells = [
         [
-            row.language,
-            row.script,
+            row.language.name,
+            row.language.script,
             *itertools.chain.from_iterable((spaced(s.tokens), numeral(s.tokens_per_word)) for s in row.statistics),
         ]
         for row in rows
     ]
-    print(f"\ntokens of the same {len(sentences_of_one())} sentences, and tokens per word (/word)\n")
+    print(f"\ntokens of the same {len(rows[0].language.sentences)} sentences, and tokens per word (/word)\n")
     print(table(head, cells))
-
-
-def sentences_of_one() -> tuple[str, ...]:
-    from txlab.experiments.sentences import languages
-
-    return languages()[0].sentences

@@ -100,10 +100,10 @@ class TokensScreen(BenchScreen):
         """The progress of what is being worked at, and once more when it has ended."""
         busy = self.text.encoding or self.training.learning
         if (busy or self.was_busy) and self.app.screen is self:
+            changed, self.was_busy = busy != self.was_busy, busy
             self.show_header()
-            if busy != self.was_busy:
+            if changed:
                 self.refresh_bindings()
-        self.was_busy = busy
 
     def show_header(self) -> None:
         document = self.text.document
@@ -215,7 +215,9 @@ class TokensScreen(BenchScreen):
         if action == "beside":
             return where == "text"
         if action == "cancel":
-            return self.text.encoding or self.training.learning
+            busy = self.text.encoding or self.training.learning
+            self.was_busy |= busy  # the key is shown, and has to be taken away again
+            return busy
         if action == ROUTED and parameters[1] == "compare":
             return where != "training"
         return super().check_action(action, parameters)

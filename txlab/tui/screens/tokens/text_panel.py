@@ -187,6 +187,7 @@ class TextPanel(Panel):
             self.tell(sentence, "error")
         self.view.show(document, self.lanes, home=fresh and not self.view.editing)
         self.post_message(self.Shown())
+        self.screen.refresh_bindings()
 
     def failed(self, sentence: str) -> None:
         """The text cannot be read: the one before stays."""
