@@ -64,14 +64,12 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
 
 
 def list_runs(root: Path | None = None) -> list[Path]:
-    """The runs directly under `root`, the newest first; an absent root has none."""
-    return [path for _, _, path in sorted(_dated(Path(root or default_root())), reverse=True)]
+    """The runs directly under `root`, the newest first; an absent root has none.
 
-
-def _dated(root: Path) -> list[tuple[float, str, Path]]:
-    """(created, name, path) of every run; one whose run.json is garbled is dated by its directory."""
+    One whose run.json is garbled is dated by its directory.
+    """
     try:
-        entries = [entry for entry in os.scandir(root) if not entry.name.startswith(".")]
+        entries = [entry for entry in os.scandir(root or default_root()) if not entry.name.startswith(".")]
     except OSError:
         return []
     runs = []
@@ -84,7 +82,7 @@ def _dated(root: Path) -> list[tuple[float, str, Path]]:
                 except LabError:
                     created = entry.stat().st_mtime
                 runs.append((created, entry.name, path))
-    return runs
+    return [path for _, _, path in sorted(runs, reverse=True)]
 
 
 def is_run(path: Path) -> bool:

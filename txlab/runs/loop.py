@@ -60,7 +60,9 @@ def drive(
         outcome = RunOutcome("failed", _reason(error, loop, recorder))
         if not isinstance(error, RunFailed) and not recorder.lost:
             write_traceback(recorder.run, error)
-    loop.refuse_the_rest(outcome)
+    with contextlib.suppress(Exception):  # the disk that ended the run refuses this too
+        for request in inbox.take():  # answer what came too late, so that nobody waits for it
+            recorder.control(loop.step, request, f"the run has ended ({outcome.status})")
     return outcome
 
 
@@ -139,17 +141,14 @@ class _Loop:
         """Evaluation, samples and a frame, where the cadence asks for them at this step."""
         step, last = self.step, self.step >= self.experiment.steps
         if self.record.evaluate_every and (last or is_due(self.record.evaluate_every, step)):
-            self._evaluate()
+            values: Metrics = {name: number(value) for name, value in self.experiment.evaluate().items()}
+            if values:
+                self.recorder.metrics(step, values)
+            self.val_loss = float(values.get("val_loss", self.val_loss if self.val_loss is not None else math.nan))
         if self.record.sample_every and (last or is_due(self.record.sample_every, step)):
             self._sample()
         if self.record.frame_every and (last or is_due(self.record.frame_every, step)):
             self.recorder.frames.write(self.experiment.frame())
-
-    def _evaluate(self) -> None:
-        values: Metrics = {name: number(value) for name, value in self.experiment.evaluate().items()}
-        if values:
-            self.recorder.metrics(self.step, values)
-        self.val_loss = float(values.get("val_loss", self.val_loss if self.val_loss is not None else math.nan))
 
     def _sample(self) -> None:
         for sample in self.experiment.samples():
@@ -252,14 +251,6 @@ class _Loop:
             else:
                 self.saved_at = -1  # the checkpoint of this step does not know it
         self.recorder.control(self.step, request, error, before, value, replayed)
-
-    def refuse_the_rest(self, outcome: RunOutcome) -> None:
-        """Answer what came too late, so that nobody waits for it."""
-        try:
-            for request in self.inbox.take():
-                self.recorder.control(self.step, request, f"the run has ended ({outcome.status})")
-        except Exception:  # the disk that ended the run refuses this too
-            return
 
 
 def is_due(every: int, step: int) -> bool:
