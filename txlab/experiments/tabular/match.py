@@ -166,7 +166,7 @@ class Match(TabularExperiment):
         return Frame(step=self.updates, tensors=tensors, facts=facts)
 
     def facts(self) -> Mapping[str, Any]:
-        return world_facts(self.world, "updates", [f"delta/{agent.rule}" for agent in self.agents])
+        return world_facts(self.world, "updates", [f"delta/{agent.rule.name}" for agent in self.agents])
 
     # Adjustable parameters
 
