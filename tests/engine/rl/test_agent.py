@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from plain_learners import Plain
 from sampled_process import SampledProcess
 
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.maps.compiling import carried, compile_map
+from txlab.engine.rl.plain import Plain
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.rules import rule_named, rule_names
 from txlab.engine.rl.rules.reinforce import Reinforce

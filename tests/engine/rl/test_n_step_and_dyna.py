@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_learners import Plain
 
 from txlab.engine.rl.agent import Agent, make_agent
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.maps.compiling import carried, compile_map
 from txlab.engine.rl.maps.drawn import parse_map
+from txlab.engine.rl.plain import Plain
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.dyna_q import MEMORY
 from txlab.engine.rl.settings import Settings

@@ -19,7 +19,7 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.rl.draws import Draws, uniforms
 from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
-from txlab.engine.rl.policies import Exploration, exploring, probabilities, soft, tied
+from txlab.engine.rl.policies import Exploration, choose_action, exploring, probabilities, tied
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import Rule, rule_named
 from txlab.engine.rl.settings import Settings, checked
@@ -34,7 +34,7 @@ Row = list[float]
 
 
 class Agent:
-    """A learner with a table of Q(s, a), and all that rules share; a rule adds its `loop`, and `told`: what it did.
+    """A learner with a table of Q(s, a), and all that rules share; a family adds its `loop` and `explain_update`.
 
     rows      [s][k] Q(s, a) of the allowed actions; a row is replaced and never written, so a record may keep it
     records   [s][k] what the last update of the pair was made of, or None; its first entry is the step
@@ -108,11 +108,8 @@ class Agent:
         return exploring(self.settings, len(self.returns))
 
     def choose(self, row: Row, u0: float, u1: float) -> int:
-        """An action of the policy of the present episode; the loops write this out."""
-        epsilon, temperature, softly = self.exploration
-        if u0 < epsilon:
-            return soft(row, temperature, u1) if softly else int(u1 * len(row))
-        return tied(row, u1)
+        """An action of the policy of the present episode."""
+        return choose_action(row, self.exploration, u0, u1)
 
     # What anybody may do
 

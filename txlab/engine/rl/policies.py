@@ -62,6 +62,14 @@ def exploring(settings: Settings, episode: int) -> Exploration:
             return Exploration(max(settings.floor, settings.epsilon * fade), 1.0, False)
 
 
+def choose_action(row: list[float], exploration: Exploration, u0: float, u1: float) -> int:
+    """An action of the policy, by draws 0 and 1 of its step; the loops of the glass box write this out."""
+    epsilon, temperature, softly = exploration
+    if u0 < epsilon:
+        return soft(row, temperature, u1) if softly else int(u1 * len(row))
+    return tied(row, u1)
+
+
 def added(row: list[float]) -> float:
     """The sum from the first on; Python's own `sum` compensates rounding from 3.12 on, and would be another number."""
     total = 0.0

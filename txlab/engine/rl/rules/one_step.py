@@ -175,6 +175,11 @@ class OneStepRule(Rule):
         now.xp.put(q, cell, old + now.alpha * delta)
 
     @property
+    def runs_on_values(self) -> bool:
+        """Whether its target and one set of values are all there is to it, so that these may have any form."""
+        return self.agent is OneStep
+
+    @property
     def has_array_form(self) -> bool:
         own = type(self)
         return own.targets is not OneStepRule.targets or own.learn is not OneStepRule.learn

@@ -168,7 +168,7 @@ class TraceRule(Rule):
 
     one_step: ClassVar[OneStepRule]
     agent, parameters, traces = WithTraces, ("alpha", "policy", "lam"), ("accumulating", "replacing")
-    ahead, tables = True, ("q", "e")
+    ahead, tables, runs_on_values = True, ("q", "e"), True
 
     def __init_subclass__(cls) -> None:
         cls.off_policy, cls.math = cls.one_step.off_policy, cls.one_step.math

@@ -1,6 +1,8 @@
-"""The rules again, ten lines each, with dictionaries and nothing shared with the engine but the draws and the process.
+"""The rules to read first: SARSA, Expected SARSA, Q-learning, SARSA(λ), Watkins' Q(λ) with dictionaries (MATH M5, M6).
 
-An action is chosen with draws 0 and 1 of its step, the outcome with draw 2, the next start with draw 3.
+Notable: slow, and shares nothing with the learners of the bench but the draws and the process. The tests hold the fast
+forms to it, bit for bit. An action is chosen with draws 0 and 1 of its step, the outcome with draw 2, the next start
+with draw 3.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ Table = dict[tuple[int, int], float]
 
 
 class Plain:
-    """A learner that lives `steps` steps; `act` chooses ε-greedily from `value`, `happen` asks the world."""
+    """A learner: `act` chooses ε-greedily from `value`, `happen` asks the world, `live` is the loop."""
 
     def __init__(self, process: Process, seed: int, alpha: float, epsilon: float) -> None:
         self.process, self.seed, self.alpha, self.epsilon, self.gamma = process, seed, alpha, epsilon, process.discount
@@ -26,7 +28,8 @@ class Plain:
         return [a for a in range(self.process.choices) if self.process.allowed[s, a]]
 
     def draw(self, t: int) -> list[float]:
-        return uniforms(self.seed, t, 1)[0, 0].tolist()
+        found: list[float] = uniforms(self.seed, t, 1)[0, 0].tolist()
+        return found
 
     def act(self, s: int, t: int) -> int:
         u, actions = self.draw(t), self.actions(s)
