@@ -12,7 +12,7 @@ from picture import text_of
 from textual.geometry import Size
 
 from txlab.tui.widgets.heatmap import Heatmap
-from txlab.tui.widgets.matrix import plan
+from txlab.tui.widgets.matrix import layout_of
 from txlab.tui.widgets.thumbnails import Thumbnails, pooled
 
 LABELS = [f" w{i}" for i in range(40)]
@@ -144,7 +144,7 @@ def test_a_plan_fits_its_room_and_finds_its_cells(
     row_label: int, column_label: int, width: int, height: int, data: st.DataObject
 ) -> None:
     rows, columns = data.draw(st.integers(1, 80)), data.draw(st.integers(1, 80))
-    shape = plan(row_label, column_label, rows, columns, width, height)
+    shape = layout_of(row_label, column_label, rows, columns, width, height)
     assert 1 <= shape.rows <= rows
     assert 1 <= shape.columns <= columns
     if width >= 12 and height >= 4:

@@ -1,12 +1,19 @@
-"""Where the cells of a labelled matrix lie on the screen: how large they are, what is seen, what is under a place.
+"""What a heatmap shows of a matrix: where its cells lie on the screen, and the window of it that is in hand.
 
 Notable: cells grow with the room (from 2 × 1 characters to 8 × 4), so that a short text fills the screen; where even
-the smallest do not fit, the view follows the cursor.
+the smallest do not fit, the view follows the cursor. A pattern of a thousand tokens has a million cells and a screen
+shows two thousand, so whoever knows the matrix gives a window, and the heatmap asks for the next one before its edge is
+seen. What lies outside is *not known yet*, which is another thing than masked or zero.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from txlab.drawing.palette import Ramp
 
 # Width and height of a cell, the largest first; about square, since a character is twice as high as wide.
 CELLS = ((8, 4), (6, 3), (5, 2), (4, 2), (5, 1), (4, 1), (3, 1), (2, 1))
@@ -14,10 +21,14 @@ UPRIGHT = 4  # from this width on, the labels of columns are written along the l
 DEEPEST = 8  # lines that labels written downwards may take
 LONGEST = 14  # cells that the labels of rows may take
 SUM, WEIGHT = 10, 7  # cells at the right of a row: for the row's sum, or only for the weight under the cursor
+MASKED = 255  # may not be looked at
+PENDING = 254  # not known yet
+NEGATIVE = 128  # added to the level of a number below zero, in a picture of differences
+LEAST = 32  # cells that a window reaches beyond what is seen
 
 
 @dataclass(frozen=True)
-class Plan:
+class MatrixLayout:
     """`wide` × `tall` is a cell; `header` lines and `left` cells belong to the labels, `trailer` cells to what stands
     at the right; `rows` × `columns` of the matrix are seen of the `all_rows` × `all_columns` it has."""
 
@@ -61,12 +72,12 @@ class Plan:
         return (row + origin[0], column + origin[1]) if row < self.rows and column < self.columns else None
 
 
-def plan(
+def layout_of(
     row_label: int, column_label: int, rows: int, columns: int, width: int, height: int, sums: bool = False
-) -> Plan:
-    """The plan with the largest cells that show all of the matrix in `width` × `height`; `row_label` and `column_label`
-    are the widths of the longest labels. A cell with room for its own number needs nothing at the right of the row,
-    unless sums are to stand there."""
+) -> MatrixLayout:
+    """The layout with the largest cells that show all of the matrix in `width` × `height`; `row_label` and
+    `column_label` are the widths of the longest labels. A cell with room for its own number needs nothing at the right
+    of the row, unless sums are to stand there."""
     left = max(1, min(row_label, LONGEST, width // 4)) + 3
     beside = 0 if width < 40 else SUM if sums else WEIGHT
     deep = max(1, min(column_label, DEEPEST, height // 4))
@@ -80,4 +91,95 @@ def plan(
     seen_rows, seen_columns = min(rows, seen_rows), min(columns, seen_columns)
     if left + seen_columns * wide + beside <= width:
         trailer = beside
-    return Plan(wide, tall, header, left, trailer, seen_rows, seen_columns, rows, columns)
+    return MatrixLayout(wide, tall, header, left, trailer, seen_rows, seen_columns, rows, columns)
+
+
+@dataclass(frozen=True)
+class MatrixWindow:
+    """`values` (r, c) of the matrix from row and column `at` on; `blank` (r, c) cells are masked; `sums` (r) of rows;
+    `marks` {(row, column): sign} of single cells, by their place in the matrix. `signed`: values in [−1, 1]."""
+
+    values: np.ndarray
+    levels: np.ndarray
+    at: tuple[int, int] = (0, 0)
+    blank: np.ndarray | None = None
+    sums: np.ndarray | None = None
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    signed: bool = False
+
+    def again(self, ramp: Ramp) -> MatrixWindow:
+        """The same in the levels of another ramp."""
+        levels = levels_of(self.values, self.blank, ramp, self.signed)
+        return MatrixWindow(self.values, levels, self.at, self.blank, self.sums, self.marks, self.signed)
+
+    def row(self, row: int, first: int, stop: int) -> np.ndarray:
+        """Levels of columns first … stop − 1 of a row, PENDING where they are not in hand."""
+        found = np.full(max(0, stop - first), PENDING, dtype=np.uint8)
+        r, c = row - self.at[0], self.at[1]
+        begin, end = max(first, c), min(stop, c + self.levels.shape[1])
+        if 0 <= r < len(self.levels) and begin < end:
+            found[begin - first : end - first] = self.levels[r, begin - c : end - c]
+        return found
+
+    def level(self, row: int, column: int) -> int:
+        return int(self.row(row, column, column + 1)[0])
+
+    def value(self, row: int, column: int) -> float:
+        """NaN where it is masked or not in hand."""
+        if self.level(row, column) >= PENDING:
+            return float("nan")
+        return float(self.values[row - self.at[0], column - self.at[1]])
+
+    def total(self, row: int) -> float:
+        """The sum of a row as it was given; NaN where it is not in hand."""
+        r = row - self.at[0]
+        return float(self.sums[r]) if self.sums is not None and 0 <= r < len(self.sums) else float("nan")
+
+    def strongest(self, row: int) -> int:
+        """The column with the largest value of a row, of those that are in hand and not masked; 0 where none is."""
+        r = row - self.at[0]
+        if not 0 <= r < len(self.levels) or not self.levels.shape[1]:
+            return 0
+        allowed = np.where(self.levels[r] == MASKED, -np.inf, self.values[r])
+        return int(allowed.argmax()) + self.at[1] if np.isfinite(allowed).any() else 0
+
+    def holds(self, rows: tuple[int, int], columns: tuple[int, int]) -> bool:
+        """Whether these rows and columns (from, to) are all in hand."""
+        top, left = self.at
+        high, wide = self.levels.shape
+        return (top <= rows[0] and rows[1] <= top + high and left <= columns[0] and columns[1] <= left + wide) or (
+            rows[0] >= rows[1] or columns[0] >= columns[1]
+        )
+
+
+def levels_of(values: np.ndarray, blank: np.ndarray | None, ramp: Ramp, signed: bool = False) -> np.ndarray:
+    """Levels of the ramp, MASKED where `blank` or NaN; with `signed` those of the sizes, NEGATIVE added below zero."""
+    levels = ramp.level(np.abs(values) if signed else values)
+    if signed:
+        levels[(values < 0) & (levels > 0)] += NEGATIVE
+    levels[np.isnan(values) if blank is None else blank | np.isnan(values)] = MASKED
+    return levels
+
+
+def window(
+    values: np.ndarray,
+    ramp: Ramp,
+    at: tuple[int, int] = (0, 0),
+    blank: np.ndarray | None = None,
+    sums: np.ndarray | None = None,
+    marks: Mapping[tuple[int, int], str] | None = None,
+    signed: bool = False,
+) -> MatrixWindow:
+    values = np.asarray(values, dtype=np.float32)
+    return MatrixWindow(values, levels_of(values, blank, ramp, signed), at, blank, sums, dict(marks or {}), signed)
+
+
+def around(first: int, seen: int, all: int, times: float = 1.0) -> tuple[int, int]:
+    """(from, to) of what is worth having when `seen` cells from `first` on are seen: as much again on both sides, and
+    not less than LEAST cells.
+
+    >>> around(100, 40, 1024), around(0, 40, 1024), around(1000, 20, 1024, 0.5)
+    ((60, 180), (0, 80), (984, 1024))
+    """
+    margin = int(max(LEAST, seen) * times)
+    return max(0, first - margin), min(all, first + seen + margin)

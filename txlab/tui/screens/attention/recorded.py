@@ -30,6 +30,7 @@ from txlab.tui.screens.attention.source import (
     Span,
     View,
 )
+from txlab.tui.widgets.thumbnails import pooled
 
 # Site of a model → the prefix of its tensors in a frame, and the names of the tokens of its rows and columns.
 FRAME_NAMES = {
@@ -71,12 +72,8 @@ class RecordedAttention:
         return f"{self.run} @ {count(self.step)}"
 
     def thumbnails(self, site: str) -> np.ndarray:
-        small = self.patterns[site]
-        for axis in (-2, -1):
-            if small.shape[axis] > THUMB:
-                edges = np.linspace(0, small.shape[axis], THUMB + 1).astype(np.int64)[:-1]
-                small = np.maximum.reduceat(small, edges, axis=axis)
-        return small
+        whole = self.patterns[site]
+        return pooled(whole, *(min(length, THUMB) for length in whole.shape[-2:]))
 
     def form_layer(self, site: str, layer: int) -> None:
         """Every layer is stored."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlab.drawing.formatting import number, share
 from txlab.drawing.text import label, visible
@@ -22,7 +22,9 @@ from txlab.tui.screens.attention.source import SCORES, AttentionSource, Cell, Ed
 from txlab.tui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from txlab.engine.interpret.circuits import Circuit
+    from txlab.engine.interpret.circuits import Circuit, Composition
+
+Known = TypeVar("Known")
 
 TABS = ("heads", "edits", "lens", "direct", "circuits")
 STRONGEST = 4  # heads that are named for each score
@@ -222,25 +224,28 @@ def circuits_of(source: LiveAttention, site: str, kind: str, whole: bool) -> lis
     """Of every head; None where no way leads from token to token."""
     from txlab.engine.interpret.circuits import circuits
 
-    place = (site, kind, whole)
-    if place not in source.circuits:
-        with source.lock:
-            try:
-                source.circuits[place] = list(circuits(source.opened.model, site, kind, whole=whole))
-            except LabError:
-                if not whole:
-                    raise
-                source.circuits[place] = None
-    found: list[list[Circuit]] | None = source.circuits[place]
-    return found
+    def make() -> list[list[Circuit]] | None:
+        try:
+            return list(circuits(source.opened.model, site, kind, whole=whole))
+        except LabError:
+            if not whole:
+                raise
+            return None
+
+    return once(source, (site, kind, whole), make)
 
 
-def composition_of(source: LiveAttention, site: str, layer: int) -> Any:
+def composition_of(source: LiveAttention, site: str, layer: int) -> Composition:
     """What the heads of one layer read of those before."""
     from txlab.engine.interpret.circuits import composition
 
-    place = (site, "composition", layer)
-    if place not in source.circuits:
+    return once(source, (site, "composition", layer), lambda: composition(source.opened.model, site, layer=layer))
+
+
+def once(source: LiveAttention, what: tuple[Any, ...], make: Callable[[], Known]) -> Known:
+    """What `make` makes, kept for the checkpoint."""
+    if what not in source.circuits:
         with source.lock:
-            source.circuits[place] = composition(source.opened.model, site, layer=layer)
-    return source.circuits[place]
+            source.circuits[what] = make()
+    found: Known = source.circuits[what]
+    return found
