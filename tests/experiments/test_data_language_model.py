@@ -18,7 +18,7 @@ from txlab.experiments.kinds.language_model import data as data_module
 from txlab.experiments.kinds.language_model.data import CorpusData, build_data, spread
 from txlab.experiments.kinds.language_model.symbols import InductionData, alphabet
 from txlab.experiments.learning.text_data import NOT_SCORED
-from txlab.experiments.trained_tokenizers import trained_tokenizer
+from txlab.experiments.tokenizer_store import trained_tokenizer
 
 
 def scenario(data=None, model=None, train=None, seed: int = 1, **other) -> LanguageModelScenario:  # type: ignore[no-untyped-def]
@@ -149,9 +149,9 @@ def test_the_remembered_tokenizer_is_the_learnt_one_and_a_spoilt_memory_is_repla
     text = "the cat sees the mouse that sees the cat " * 3
     learnt, remembered = trained_tokenizer(text, 270), trained_tokenizer(text, 270)
     assert learnt.merges == remembered.merges == train_tokenizer([text], 270).merges
-    from txlab.experiments import trained_tokenizers
+    from txlab.experiments import tokenizer_store
 
-    folder = Path(trained_tokenizers.user_cache_dir("txlab")) / "tokenizers"
+    folder = Path(tokenizer_store.user_cache_dir("txlab")) / "tokenizers"
     for file in folder.glob("*.json"):
         file.write_text('{"format": 1, "kind": "bytes"}')
     assert trained_tokenizer(text, 270).merges == learnt.merges

@@ -1,17 +1,24 @@
-"""A model made again from a checkpoint, to be read, asked and looked into: what every kind of experiment gives.
+"""A model made again from a checkpoint, to be read, asked and looked into; and a scenario fitted to a model that it
+starts from: what it does not say is taken over, what it says must agree (MATH T12).
 
 Notable: opening needs neither the data nor the optimizer. A checkpoint carries its tokenizer (`kept_tokenizer`: some
 bytes a token, beside the kilobytes that a token has in weights and moments), so it opens where its corpus is not.
+A key of a scenario counts as said when a person gave it (`model_fields_set`), not when it differs from its default, so
+that "4 layers" can be insisted on although 4 is what one gets anyway.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import ValidationError
 
 from txlab.errors import LabError
+from txlab.experiments.schema import Scenario
+from txlab.experiments.tokenizer_store import KINDS, fingerprint, kind_of, tokenizer_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from txlab.engine.tokenizers.files import AnyTokenizer
     from txlab.engine.tokenizers.tokenizer import Tokenizer
 
+S = TypeVar("S", bound=Scenario)
 ModelKind = Literal["gpt", "bert", "encoder-decoder", "vision"]
 
 
@@ -98,3 +106,97 @@ def tokenizer_kept(kept: object) -> AnyTokenizer | None:
         return tokenizer_of_json(content)
     except LabError as error:
         raise LabError(f"the tokenizer in the checkpoint: {error}") from None
+
+
+# What starts from a model
+
+
+def adopted(
+    scenario: S,
+    opened: Opened,
+    wanted: ModelKind,
+    beside: int = 0,
+) -> S:
+    """The scenario with [model] filled in from `opened` and data.vocabulary set to that of its tokenizer.
+
+    wanted    the kind of model that this kind of experiment trains
+    beside    ids of the model that its tokenizer does not know ([MASK] and the like)
+
+    LabError, one sentence, for what does not agree. Dropout is no part of a shape, nor is the context where positions
+    are computed and not learnt.
+    """
+    said: Any = scenario
+    where = f"start.run = {said.start.run!r}"
+    if opened.kind != wanted:
+        raise LabError(f"{where} is a model of the kind {opened.kind}; {scenario.kind} starts from one of {wanted}")
+    shape: Any = opened.model.shape
+    section = said.model
+    theirs = {name: getattr(shape, name) for name in type(section).model_fields if hasattr(shape, name)}
+    given = {name: getattr(section, name) for name in section.model_fields_set}
+    theirs.pop("dropout", None)
+    try:
+        model = type(section).model_validate(theirs | given)
+    except ValidationError as error:
+        row = error.errors(include_url=False)[0]
+        key = str(row["loc"][0]) if row["loc"] else "the shape"
+        if key in given or not row["loc"]:
+            raise LabError(f"{where} and [model] do not agree: {row['msg']}") from None
+        raise LabError(f"{where} has {key} = {theirs.get(key)!r}, which no scenario can train: {row['msg']}") from None
+    filled: S = scenario.model_copy(update={"model": model})
+    ours = model.shape(shape.vocabulary)
+    for name in differing(ours, shape, ("positions", "context")):
+        here, there = getattr(ours, name), getattr(shape, name)
+        if name in given:
+            raise LabError(
+                f"model.{name} = {here!r} does not agree with {where}, which has {there!r}; leave it out to take that"
+            )
+        raise LabError(f"{where} has {name} = {there!r}, which no scenario can train; ours have {here!r}")
+    data = said.data
+    if getattr(data, "source", "text") == "text":
+        agreeing_tokenizer(data, opened, where)
+    rows = shape.vocabulary - beside
+    if opened.tokenizer.vocabulary != rows:
+        raise LabError(
+            f"{where} has {rows} rows for tokens, and its tokenizer {opened.tokenizer.vocabulary} tokens; a model is "
+            "trained on where they agree"
+        )
+    if opened.tokenizer.vocabulary >= 2:
+        filled = filled.model_copy(update={"data": data.model_copy(update={"vocabulary": opened.tokenizer.vocabulary})})
+    return filled
+
+
+def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[str]:
+    """The fields in which two shapes give other weights or another function; F is compared as it is computed."""
+    positions, context = unless_computed
+    free = {"dropout", "feed_forward", "one_hot"}
+    if getattr(theirs, positions, "learned") != "learned":
+        free.add(context)
+    found = [f.name for f in fields(theirs) if f.name not in free and getattr(ours, f.name) != getattr(theirs, f.name)]
+    return found or (["feed_forward"] if ours.inner != theirs.inner else [])
+
+
+def agreeing_tokenizer(data: Any, opened: Opened, where: str) -> None:
+    """LabError where data.tokenizer was said and is another one than the model's own, which is taken in any case.
+
+    A kind that is learnt from the text agrees with any of that kind: a model that has learnt cannot learn new tokens.
+    """
+    theirs = kind_of(opened.tokenizer)
+    if kept_tokenizer(opened.tokenizer) is None:
+        raise LabError(f"{where} reads symbols of a generated task, and cannot go on with a text")
+    if "tokenizer" not in data.model_fields_set:
+        return
+    if data.tokenizer in KINDS:
+        agrees = data.tokenizer == theirs
+    else:
+        agrees = fingerprint(tokenizer_named(data.tokenizer)) == fingerprint(opened.tokenizer)
+    learnt = data.tokenizer == "bpe" and "vocabulary" in data.model_fields_set
+    if agrees and learnt and data.vocabulary != opened.tokenizer.vocabulary:
+        raise LabError(
+            f"data.vocabulary = {data.vocabulary} does not agree with {where}, whose tokenizer has "
+            f"{opened.tokenizer.vocabulary} tokens; leave it out to take those"
+        )
+    if not agrees:
+        raise LabError(
+            f"data.tokenizer = {data.tokenizer!r} is not the tokenizer of {where} ({theirs}, "
+            f"{opened.tokenizer.vocabulary} tokens); leave it out to take that one"
+        )

@@ -1,22 +1,29 @@
-"""The tokenizers that were saved under a name, for scenarios, commands and screens alike (MATH K2).
+"""The tokenizers of scenarios: saved under a name, or learnt from the training text (MATH K1, K2).
 
 Notable: a name is the stem of a file in one folder, so what others wrote (a `tokenizer.json`, tiktoken's ranks, a
-folder of GPT-2's two files) can be put there too; and a name of one's own never hides a kind ("bytes", "bpe", …).
+folder of GPT-2's two files) can be put there too; and a name of one's own never hides a kind ("bytes", "bpe", …). A
+byte pair encoding is learnt once and remembered, which only saves time: the name of the file is a digest of the text
+and of all that decides the merges, and a file that does not read as such an encoding is learnt again.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from platformdirs import user_cache_dir
 
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
+    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
     from txlab.engine.tokenizers.files import AnyTokenizer
     from txlab.engine.tokenizers.tokenizer import Tokenizer
+    from txlab.engine.tokenizers.training import Ties
 
 # What data.tokenizer may say without a file: learnt from the text, or nothing to learn.
 KINDS = ("bytes", "characters", "words", "bpe")
@@ -31,6 +38,8 @@ DEFAULT, DEFAULT_VOCABULARY = "python-docs", 4096
 BUILT_IN = ("bytes", DEFAULT)
 SUFFIXES = (".json", ".tiktoken")
 INSIDE = ("tokenizer.json", "vocab.json")  # of a folder that is one tokenizer
+PATTERN = "gpt4"  # how the text is split before byte pairs are learnt from it
+RULES = 2  # goes up when the same text would give other merges
 NAME = re.compile(r"[^\W_][\w.+-]{0,63}")
 
 
@@ -98,7 +107,6 @@ def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) ->
         return ByteTokenizer()
     if name == DEFAULT:
         from txlab.experiments.corpora import python_docs
-        from txlab.experiments.trained_tokenizers import trained_tokenizer
 
         return trained_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
     return load_tokenizer(find_tokenizer(name), pattern)
@@ -158,3 +166,59 @@ def save_named(tokenizer: AnyTokenizer, name: str, overwrite: bool = False) -> P
     except OSError as error:
         raise LabError(f"the tokenizer cannot be saved as {str(path)!r}: {error.strerror or error}") from None
     return path
+
+
+# Learnt from the text of a scenario
+
+
+class Asked(Protocol):
+    """What [data] says, in every kind of experiment that reads texts."""
+
+    @property
+    def tokenizer(self) -> str: ...
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def ties(self) -> Ties: ...
+
+
+def tokenizer_for(data: Asked, text: str) -> Tokenizer:
+    """What [data] of a scenario asks for; `text` is the training share. LabError names what is wrong with a file."""
+    from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
+
+    if data.tokenizer == "bytes":
+        return ByteTokenizer()
+    if data.tokenizer == "characters":
+        return CharacterTokenizer.of(text)
+    if data.tokenizer == "words":
+        try:
+            return WordTokenizer.of(text, data.vocabulary)
+        except LabError as error:
+            raise LabError(f"data.vocabulary: {error}") from None
+    if data.tokenizer == "bpe":
+        return trained_tokenizer(text, data.vocabulary, data.ties)
+    return tokenizer_named(data.tokenizer)
+
+
+def trained_tokenizer(text: str, vocabulary: int, ties: Ties = "first") -> BytePairTokenizer:
+    """The encoding learnt from this text; raises LabError for a vocabulary below 257."""
+    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+    from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer
+    from txlab.engine.tokenizers.training import train_tokenizer
+
+    if vocabulary <= 256:
+        raise LabError(f"data.vocabulary = {vocabulary} is too small for bpe, which has the 256 bytes; at least 257")
+    rules = f"{RULES}/{PATTERN}/{vocabulary}/" + ("" if ties == "first" else f"{ties}/")
+    digest = sha256(rules.encode() + text.encode()).hexdigest()
+    remembered = Path(user_cache_dir("txlab")) / "tokenizers" / f"{digest[:32]}.json"
+    with suppress(LabError):
+        tokenizer = load_tokenizer(remembered)
+        if isinstance(tokenizer, BytePairTokenizer) and (tokenizer.pattern, tokenizer.special) == (PATTERN, ()):
+            return tokenizer
+    tokenizer = train_tokenizer([text], vocabulary, PATTERN, ties=ties)
+    with suppress(OSError):  # a read-only home: learnt again next time
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        save_tokenizer(tokenizer, remembered)
+    return tokenizer

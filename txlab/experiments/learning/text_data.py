@@ -7,10 +7,11 @@ imported inside, for what is asked of data before anything is trained.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,7 @@ from txlab.errors import LabError
 from txlab.experiments.corpora import Corpus, Split
 from txlab.experiments.loaded_model import kept_tokenizer, tokenizer_kept
 from txlab.experiments.protocol import State
-from txlab.experiments.tokenizer_store import fingerprint, kind_of
-from txlab.experiments.trained_tokenizers import tokenizer_for
+from txlab.experiments.tokenizer_store import fingerprint, kind_of, tokenizer_for
 
 if TYPE_CHECKING:
     import torch
@@ -57,8 +57,8 @@ def as_batch(windows: NDArray[np.int64], scored: NDArray[np.bool_] | None = None
     return Batch(torch.from_numpy(windows[:, :-1].copy()), torch.from_numpy(np.ascontiguousarray(targets)))
 
 
-class TextData(Protocol):
-    """What a decoder or an encoder asks of the data that it learns from.
+class TextData(ABC):
+    """What a decoder or an encoder learns from; every batch is a pure function of (seed, step).
 
     vocabulary             V
     tokenizer              turns a prompt into ids and back
@@ -70,30 +70,35 @@ class TextData(Protocol):
     """
 
     vocabulary: int
+    tokenizer: Tokenizer
     fingerprint: str
     tokenizer_fingerprint: str
-    bytes_per_token: float
+    bytes_per_token: float = nan
     probe: list[int]
     prompts: list[list[int]]
 
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-
+    @abstractmethod
     def train_batch(self, step: int) -> Batch: ...
 
+    @abstractmethod
     def validation_batches(self) -> list[Batch]: ...
 
-    def label(self, token: int) -> str: ...
+    @abstractmethod
+    def facts(self) -> Mapping[str, Any]: ...
 
-    def decode(self, ids: Sequence[int]) -> str: ...
+    def label(self, token: int) -> str:
+        return self.tokenizer.label(token)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
 
     def tally(self, targets: Tensor, logits: Tensor) -> Tally:
         """What validation sequences say beside their loss: (sum, count) by name of a metric."""
+        return {}
 
     def progress(self, updates: int) -> Mapping[str, float]:
         """What can be said of the data after so many updates, e.g. epochs had; a pure function, like the batches."""
-
-    def facts(self) -> Mapping[str, Any]: ...
+        return {}
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.experiments.corpora import BETWEEN, Corpus, Split, load_corpus, refuse_too_much
 from txlab.experiments.kinds.language_model.few_shot import FewShotData
 from txlab.experiments.kinds.language_model.symbols import GraphData, InductionData
 from txlab.experiments.learning.text_data import (
     Batch,
-    Tally,
     TextData,
     TokenizedText,
     as_batch,
@@ -37,12 +35,9 @@ from txlab.experiments.learning.text_data import (
     windows,
 )
 from txlab.experiments.randomness import generator
-from txlab.experiments.tokenizer_store import fingerprint
-from txlab.experiments.trained_tokenizers import tokenizer_for
+from txlab.experiments.tokenizer_store import fingerprint, tokenizer_for
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
 
 BLOCK = 1024  # steps whose texts are drawn together
@@ -68,7 +63,7 @@ def training_text(data: TextOrTask) -> str:
     return load_corpus(data.text).split(data.validation).train
 
 
-class CorpusData:
+class CorpusData(TextData):
     """A corpus, its tokenizer (saved before, or learnt from the training share alone) and windows of T + 1 tokens."""
 
     def __init__(self, scenario: LanguageModelScenario, corpus: Corpus) -> None:
@@ -79,7 +74,7 @@ class CorpusData:
         self.at_once = scenario.train.batch // scenario.train.accumulate
         self.fingerprint = corpus.fingerprint
         split = corpus.split(scenario.data.validation)
-        self.tokenizer: Tokenizer = tokenizer_for(scenario.data, split.train)
+        self.tokenizer = tokenizer_for(scenario.data, split.train)
         self.tokenizer_fingerprint = fingerprint(self.tokenizer)
         self.tokenizer_name = scenario.data.tokenizer
         self.vocabulary = self.tokenizer.vocabulary
@@ -108,18 +103,6 @@ class CorpusData:
     def validation_batches(self) -> list[Batch]:
         rows = self.windows(self.validation, self.validation_starts)
         return [as_batch(rows[i : i + self.at_once]) for i in range(0, len(rows), self.at_once)]
-
-    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        return {}
-
-    def progress(self, updates: int) -> Mapping[str, float]:
-        return {}
-
-    def label(self, token: int) -> str:
-        return self.tokenizer.label(token)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
 
     def facts(self) -> Mapping[str, Any]:
         scored = len(self.validation_starts) * self.context
@@ -180,7 +163,7 @@ def joined(parts: Sequence[ReadPart]) -> str:
     return BETWEEN.join(part.split.train for part in parts)
 
 
-class MixtureData:
+class MixtureData(TextData):
     """Windows of T + 1 tokens of several texts; with weights wᵢ a sequence comes from text i with probability wᵢ."""
 
     def __init__(self, scenario: LanguageModelScenario) -> None:
@@ -191,7 +174,7 @@ class MixtureData:
         parts = read_parts(scenario.data)
         self.names = [part.name for part in parts]
         self.shares = np.array([part.share for part in parts])
-        self.tokenizer: Tokenizer = tokenizer_for(scenario.data, joined(parts))
+        self.tokenizer = tokenizer_for(scenario.data, joined(parts))
         self.tokenizer_fingerprint = fingerprint(self.tokenizer)
         self.tokenizer_name, self.vocabulary = scenario.data.tokenizer, self.tokenizer.vocabulary
         self.texts = [
@@ -241,9 +224,6 @@ class MixtureData:
                 found.append(Batch(batch.inputs, batch.targets, float(share) / len(rows), name))
         return found
 
-    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        return {}
-
     def sequences_drawn(self, updates: int) -> NDArray[np.int64]:
         """How many sequences each text has given in the first `updates` steps."""
         counts = np.zeros(len(self.texts), np.int64)
@@ -259,12 +239,6 @@ class MixtureData:
             f"epochs/{name}": float(tokens) / len(text.train)
             for name, tokens, text in zip(self.names, drawn, self.texts, strict=True)
         }
-
-    def label(self, token: int) -> str:
-        return self.tokenizer.label(token)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
 
     def facts(self) -> Mapping[str, Any]:
         parts: list[Mapping[str, Any]] = [

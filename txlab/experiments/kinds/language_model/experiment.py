@@ -23,10 +23,9 @@ from txlab.experiments.learning.gradient import made_again
 from txlab.experiments.learning.text_data import TextData, tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids
 from txlab.experiments.learning.timing import Trial
-from txlab.experiments.loaded_model import Opened
+from txlab.experiments.loaded_model import Opened, adopted
 from txlab.experiments.protocol import Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
-from txlab.experiments.starting import adopted
 from txlab.experiments.tokenizer_store import fingerprint
 
 

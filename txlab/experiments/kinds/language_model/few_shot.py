@@ -16,10 +16,9 @@ not come after 1000, nor sooner with 20 letters, larger steps, examples in round
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import nan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
-from txlab.experiments.learning.text_data import Batch, Tally, as_batch, probe_from, prompts_of
+from txlab.experiments.learning.text_data import Batch, Tally, TextData, as_batch, probe_from, prompts_of
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
@@ -80,10 +79,8 @@ def held_out(maps: NDArray[np.int64]) -> NDArray[np.bool_]:
     return chosen
 
 
-class FewShotData:
+class FewShotData(TextData):
     """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
-
-    bytes_per_token = nan  # a symbol is not made of bytes
 
     def __init__(self, scenario: LanguageModelScenario) -> None:
         self.seed, self.vocabulary = scenario.seed, scenario.data.vocabulary
@@ -152,15 +149,6 @@ class FewShotData:
         """accuracy_k: share of right answers after k examples, k = 0, 1, 2, 4, 8 …, on maps that were never trained."""
         right = logits.argmax(-1) == targets  # (B, T)
         return {f"accuracy_{k}": (float(right[:, 2 * k].sum()), len(right)) for k in self.counted}
-
-    def progress(self, updates: int) -> Mapping[str, float]:
-        return {}
-
-    def label(self, token: int) -> str:
-        return self.tokenizer.label(token)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
 
     def facts(self) -> Mapping[str, Any]:
         return {

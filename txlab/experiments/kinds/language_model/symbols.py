@@ -15,11 +15,10 @@ distance, with rotary ones it took 500.
 from __future__ import annotations
 
 import string
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import nan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,12 +27,10 @@ from numpy.typing import NDArray
 from txlab.engine.tokenizers.elementary import Labelled
 from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError
-from txlab.experiments.learning.text_data import NOT_SCORED, Batch, Tally, as_batch, probe_from, prompts_of
+from txlab.experiments.learning.text_data import NOT_SCORED, Batch, TextData, as_batch, probe_from, prompts_of
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from txlab.experiments.kinds.language_model import LanguageModelScenario
 
 SMALLEST_CONTEXT = 8
@@ -74,10 +71,9 @@ class SymbolTokenizer(Labelled):
         return self.signs[token]
 
 
-class SymbolData(ABC):
+class SymbolData(TextData):
     """What a generated task over symbols has whatever it asks: its tokenizer, a probe, prompts and facts."""
 
-    bytes_per_token = nan  # a symbol is not made of bytes
     task: ClassVar[str]
 
     def __init__(self, scenario: LanguageModelScenario, version: str) -> None:
@@ -111,18 +107,6 @@ class SymbolData(ABC):
 
     def validation_batches(self) -> list[Batch]:
         return [self.made(generator(self.seed, "validation", i)) for i in range(self.validation_count)]
-
-    def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        return {}
-
-    def progress(self, updates: int) -> Mapping[str, float]:
-        return {}
-
-    def label(self, token: int) -> str:
-        return self.tokenizer.label(token)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
 
     def facts(self) -> Mapping[str, Any]:
         return {

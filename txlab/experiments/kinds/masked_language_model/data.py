@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from math import nan
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from txlab.experiments.learning.text_data import (
     NOT_SCORED,
     Batch,
     Tally,
+    TextData,
     TokenizedText,
     spread,
     tokenizer_facts,
@@ -34,8 +34,7 @@ from txlab.experiments.learning.text_data import (
 )
 from txlab.experiments.loaded_model import Special
 from txlab.experiments.randomness import derived_seed, generator
-from txlab.experiments.tokenizer_store import fingerprint
-from txlab.experiments.trained_tokenizers import tokenizer_for
+from txlab.experiments.tokenizer_store import fingerprint, tokenizer_for
 
 SPECIAL = ("[CLS]", "[SEP]", "[MASK]")
 MASK = SPECIAL[2]
@@ -89,13 +88,13 @@ def decoded(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     return MASK.join(tokenizer.decode(part) for part in parts)
 
 
-class MaskedData:
+class MaskedData(TextData):
     """Windows [CLS] T − 2 tokens [SEP]; see text_data.TextData for what the experiment asks of it.
 
     vocabulary  V + 3: the tokenizer's, and [CLS], [SEP], [MASK]
-    """
 
-    bytes_per_token = nan  # the loss is that of some tokens, seen from both sides: no code length of the text
+    There are no bytes per token: the loss is that of some tokens, seen from both sides, and no code length of the text.
+    """
 
     def __init__(self, scenario: MaskedLanguageModelScenario) -> None:
         started = time.perf_counter()
@@ -170,9 +169,6 @@ class MaskedData:
         asked = targets != NOT_SCORED
         right = (logits.argmax(-1) == targets) & asked
         return {"masked_accuracy": (float(right.sum()), int(asked.sum()))}
-
-    def progress(self, updates: int) -> Mapping[str, float]:
-        return {}
 
     def label(self, token: int) -> str:
         return label(self.tokenizer, token)
