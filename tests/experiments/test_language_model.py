@@ -255,7 +255,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(corpus: Path, tmp
         assert [first.step() for _ in range(9)] == rows[:9]
         checkpoints.save(RunDirectory(folder), 9, first.state_dict())
         asked.append([settings.model_dump_json(), str(folder)])
-        wanted.append([rows[9:], whole.evaluate(), [sample.text for sample in whole.rows("sample")()]])
+        wanted.append([rows[9:], whole.evaluate(), [sample.text for sample in whole.samples()]])
         wholes.append((folder, whole))
     command = [sys.executable, "-c", SECOND_HALF, json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

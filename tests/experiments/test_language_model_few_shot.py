@@ -145,7 +145,7 @@ def test_batches_are_functions_of_seed_and_step_and_training_resumes_bit_for_bit
     fresh.load_state_dict(parts.state_dict())
     assert [fresh.step()["loss"] for _ in range(4)] == losses[6:]
     assert fresh.evaluate() == whole.evaluate()
-    sample = whole.rows("sample")()[0]
+    sample = whole.samples()[0]
     assert sample.prompt == "aGbAa"
     assert len(sample.text) == 1
 

@@ -251,7 +251,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(tmp_path: Path) -
         assert [first.step() for _ in range(7)] == rows[:7]
         checkpoints.save(RunDirectory(folder), 7, first.state_dict())
         asked.append([settings.model_dump_json(), str(folder)])
-        wanted.append([rows[7:], whole.evaluate(), [sample.text for sample in whole.rows("sample")()]])
+        wanted.append([rows[7:], whole.evaluate(), [sample.text for sample in whole.samples()]])
         wholes.append((folder, whole))
     torch.set_num_threads(1)
     command = [sys.executable, "-c", SECOND_HALF, json.dumps(asked)]
