@@ -171,7 +171,7 @@ def save_named(tokenizer: AnyTokenizer, name: str, overwrite: bool = False) -> P
 # Learnt from the text of a scenario
 
 
-class Asked(Protocol):
+class TokenizerChoice(Protocol):
     """What [data] says, in every kind of experiment that reads texts."""
 
     @property
@@ -184,7 +184,7 @@ class Asked(Protocol):
     def ties(self) -> Ties: ...
 
 
-def tokenizer_for(data: Asked, text: str) -> Tokenizer:
+def tokenizer_for(data: TokenizerChoice, text: str) -> Tokenizer:
     """What [data] of a scenario asks for; `text` is the training share. LabError names what is wrong with a file."""
     from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 

@@ -111,7 +111,7 @@ class TextTrain(learning.Train):
     batch: PositiveInt = Field(12, description="B, sequences a step")
 
 
-class Writing(Section):
+class SampleTexts(Section):
     """Texts that the model writes while it trains (MATH T9)."""
 
     prompts: list[str] = Field(default_factory=lambda: ["The "], max_length=16)
@@ -136,7 +136,7 @@ class LanguageModelScenario(Scenario):
     data: TextOrTask = Field(default_factory=TextOrTask)
     model: Decoder = Field(default_factory=Decoder)
     train: TextTrain = Field(default_factory=TextTrain)
-    sampling: Writing = Field(default_factory=Writing)
+    sampling: SampleTexts = Field(default_factory=SampleTexts)
     look: ProbeText = Field(default_factory=ProbeText)
     start: Start = Field(default_factory=Start)
 
