@@ -145,7 +145,7 @@ def test_a_checkpoint_under_the_former_names_goes_on_with_the_same_bits(corpus: 
 
 def test_micro_batches_add_up_to_the_batch() -> None:
     """On the induction task every sequence scores another number of targets: a mean of means would be wrong."""
-    whole, parts = KIND.KIND.build(scenario(None)), KIND.KIND.build(scenario(None, train={"accumulate": 4}))
+    whole, parts = KIND.build(scenario(None)), KIND.build(scenario(None, train={"accumulate": 4}))
     one, other = whole.step(), parts.step()
     assert other["loss"] == pytest.approx(one["loss"], rel=1e-5)
     assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-4)
