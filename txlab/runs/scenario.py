@@ -16,7 +16,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ LARGEST_FILE = 256 * 1024
 DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
 NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are not TOML, yet clear
 
+ENTRY_POINTS = "txlab.scenarios"
 NAMED_TEXTS = ("python-docs", "python-source", "-")
 
 Key = tuple[str, ...]
@@ -70,13 +73,29 @@ def shipped_folder() -> Path:
 
 def shipped() -> dict[str, Path]:
     """Name → file of the scenarios that come with txlab, in order of the names."""
-    return {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
+    return scenarios_in(shipped_folder())
+
+
+def installed() -> dict[str, Path]:
+    """The same, with those of other packages: entry points of the group `txlab.scenarios` name packages, as
+    "toy.scenarios", whose TOML files they are. A name that txlab has itself stays txlab's."""
+    found: dict[str, Path] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        with suppress(ImportError, ValueError):
+            spec = find_spec(point.value)
+            for folder in (spec and spec.submodule_search_locations) or ():
+                found |= scenarios_in(Path(folder))
+    return found | shipped()
+
+
+def scenarios_in(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """The scenarios that come with txlab, by chapter of MATH.md, and then from the shortest to the longest; those of
-    which nobody knows how long they take come last."""
-    entries = [CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in shipped().items()]
+    """The scenarios that come with txlab and with other packages, by chapter of MATH.md, and then from the shortest to
+    the longest; those of which nobody knows how long they take come last."""
+    entries = [CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in installed().items()]
     chapters = list(CHAPTERS)
 
     def place(entry: CatalogueEntry) -> tuple[int, float]:
@@ -120,8 +139,10 @@ def find_scenario(name_or_path: str | Path) -> Path:
     """The file that is meant: a path if it looks like one or exists, else a shipped name."""
     given_name = os.fspath(name_or_path)
     looks_like_path = isinstance(name_or_path, Path) or given_name.endswith(".toml") or "/" in given_name
-    if not looks_like_path and given_name in (known := shipped()):
-        return known[given_name]
+    if not looks_like_path:
+        for known in (shipped, installed):  # other packages are asked only for what is not ours
+            if given_name in (found := known()):
+                return found[given_name]
     path = Path(given_name)
     with suppress(OSError):  # a name that is too long
         if given_name and "\0" not in given_name and path.is_file():
@@ -129,8 +150,8 @@ def find_scenario(name_or_path: str | Path) -> Path:
     if looks_like_path and path.name and "\0" not in given_name:
         return path  # reading it says what is wrong
     raise LabError(
-        f"no scenario is called {quoted(given_name)}{nearest(given_name, shipped())}; allowed: a file, or "
-        f"one of the {len(shipped())} that txlab scenarios lists"
+        f"no scenario is called {quoted(given_name)}{nearest(given_name, installed())}; allowed: a file, or "
+        f"one of the {len(installed())} that txlab scenarios lists"
     )
 
 

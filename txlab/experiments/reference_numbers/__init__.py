@@ -13,6 +13,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from math import hypot, isfinite, trunc
 from pathlib import Path
 from typing import Literal
@@ -116,9 +117,11 @@ def exactly(values: Iterable[float]) -> list[Measured]:
 
 
 AREAS: dict[str, list[str]] = {}
-"""area → the files beside this one"""
+"""area → its modules, in full: those beside this file, and of other packages by entry points of `txlab.figures`"""
 for _module in pkgutil.iter_modules(__path__):
-    AREAS.setdefault(_module.name.partition("_")[0], []).append(_module.name)
+    AREAS.setdefault(_module.name.partition("_")[0], []).append(f"{__name__}.{_module.name}")
+for _point in entry_points(group="txlab.figures"):
+    AREAS.setdefault(_point.name, []).append(_point.value)
 
 
 def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | None = None) -> list[Figure]:
@@ -127,7 +130,7 @@ def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | No
         raise LabError(f"{area!r} is no area{nearest(area, AREAS)}; allowed: {', '.join(AREAS)}")
     found: list[Figure] = []
     for name in (name for key, names in AREAS.items() if area in (None, key) for name in names):
-        module = import_module(f"{__name__}.{name}")
+        module = import_module(name)
         found += module.figures_in(folder) if hasattr(module, "figures_in") else module.FIGURES
     names = [each.name for each in found]
     for name in only:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, ClassVar
 
 from txlab.errors import LabError, nearest
@@ -88,26 +88,29 @@ def built_in() -> dict[str, Rule]:
 
 
 @cache
-def installed() -> dict[str, Rule]:
-    """Those that other distributions declare. LabError where one of them is not a rule."""
-    found: dict[str, Rule] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        rule = point.load()
-        if not isinstance(rule, Rule):
-            raise LabError(f"the entry point {point.name} = {point.value!r} of {ENTRY_POINTS} is not a rule")
-        found[rule.name] = rule
-    return found
+def installed() -> dict[str, EntryPoint]:
+    """Those that other distributions declare; importing one waits until it is asked for."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def rule_names() -> tuple[str, ...]:
     """All that there are: those of this folder, then those of other distributions."""
-    return tuple(built_in() | installed())
+    return tuple(dict.fromkeys([*built_in(), *installed()]))
 
 
+@cache
 def rule_named(name: str) -> Rule:
-    """LabError, with the nearest name and all names, where there is none."""
-    rule = built_in().get(name) or installed().get(name)
-    if rule is None:
+    """LabError where there is none, with the nearest name and all names, or where a distribution's is not a rule."""
+    if name in built_in():
+        return built_in()[name]
+    if name not in installed():
         names = rule_names()
         raise LabError(f"no rule is called {name!r}{nearest(name, names)}; allowed are {', '.join(names)}")
+    point = installed()[name]
+    try:
+        rule = point.load()
+    except Exception as error:
+        raise LabError(f"the rule {name!r} of {point.value!r} cannot be imported: {error}") from error
+    if not isinstance(rule, Rule) or rule.name != name:
+        raise LabError(f"the entry point {name} = {point.value!r} of {ENTRY_POINTS} is not a rule of that name")
     return rule
