@@ -31,11 +31,10 @@ from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
 from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
-from txlab.tui.screens.arena.plan import RULE_LINES, PanePlan, plan
 from txlab.tui.screens.arena.recorded import RecordedWorlds, RunReading, explain_frame, learners_of
 from txlab.tui.screens.arena.session_panel import SessionPanel
 from txlab.tui.screens.arena.words import update_lines
-from txlab.tui.screens.arena.worlds import WorldsPanel
+from txlab.tui.screens.arena.worlds import RULE_LINES, PanePlan, WorldsPanel, plan
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.words import Words
 from txlab.tui.session import Picture, Session
@@ -121,21 +120,17 @@ class ArenaScreen(BenchScreen):
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
-        self.begin_with_the_cliff()
-        self.show_header()
 
-    # Where what is shown comes from: the session…
-
-    def begin_with_the_cliff(self) -> None:
-        """What one sees first."""
-
-        def make(_: LiveMatch | None) -> LiveMatch:
+        def on_the_cliff(_: LiveMatch | None) -> LiveMatch:
             from txlab.engine.rl.worlds import world_named
 
             settings = [Settings("sarsa"), Settings("q-learning")]
             return LiveMatch(world_named("cliff"), {"name": "cliff"}, settings, 0, lambda: self.session.running)
 
-        self.session.begin(make)
+        self.session.begin(on_the_cliff)
+        self.show_header()
+
+    # Where what is shown comes from: the session…
 
     def begin(self, make: Callable[[LiveMatch], LiveMatch]) -> None:
         """Other learners, or those of now in another world."""

@@ -1,11 +1,13 @@
 """The worlds of one or two learners beside or above each other, the line over each, and the walk of the greedy policy.
 
-Notable: colours of both sides mean the same numbers, so they share one scale.
+Notable: colours of both sides mean the same numbers, so they share one scale. The worlds are beside each other wherever
+their cells are then large enough for a number; a long world in a narrow terminal is stacked, so that a cell keeps room
+for one.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,10 +19,10 @@ from textual.timer import Timer
 
 from txlab.drawing.diverging import Scale
 from txlab.drawing.update_lines import compact
-from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
+from txlab.drawing.world_scene import SHOWS, CellSize, Scene, Show, cell_size, scene_of
+from txlab.engine.rl.world import Layout
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.learners import GreedyWalk, told_of
-from txlab.tui.screens.arena.plan import PanePlan
 from txlab.tui.screens.arena.words import NAMES, side_head
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.world import WorldView
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 WALK = 0.12  # seconds that a step of the greedy walk is seen
 LONGEST_WALK = 8.0  # seconds; longer ones go faster
 LOST_STEPS = 60  # that are seen of a walk that does not arrive
+NUMBERS = 3  # CellSize.rank from which a cell has an arrow and a number
+LEAST_CHART = 8  # lines below which curves are no curves
+BEST_CHART = 14
+RULE_LINES = 3
 
 
 class WorldsPanel(Panel):
@@ -251,3 +257,56 @@ class WorldsPanel(Panel):
         if self.walk_timer is not None:
             self.walk_timer.stop()
         self.walks, self.walked = [], {}
+
+
+# Where everything of the arena goes.
+
+
+@dataclass(frozen=True)
+class PanePlan:
+    """`stacked`: the second side below the first. Lines: `head` of each side, `world` of each, `chart` (0: none).
+    `updates`: of how many sides there is room for the rule with its numbers."""
+
+    stacked: bool
+    head: int
+    world: int
+    chart: int
+    cell: CellSize
+    updates: int
+
+
+def plan(
+    layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, with_updates: bool = True
+) -> PanePlan:
+    """For `lines` lines between the header and the time line; `curves`: the person wants the curves in any case;
+    `with_updates`: there are updates to be shown."""
+    rule = 0 if (curves and lines < 24) or not with_updates else RULE_LINES + 1
+    beside, stacked = (candidate(layout, sides, columns, lines, curves, rule, below) for below in (False, True))
+    if sides == 1:
+        return beside
+    if show in ("actions", "policy") and stacked.cell.quad and not beside.cell.quad:
+        return stacked
+    return stacked if beside.cell.rank < min(NUMBERS, stacked.cell.rank) else beside
+
+
+def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool, rule: int, stacked: bool) -> PanePlan:
+    many = sides if stacked else 1
+    wide = columns if stacked or sides == 1 else (columns - 3) // 2
+    head = 1 if stacked or wide >= 84 else 2
+    room = max(1, lines - rule - many * head)
+    for kept in (BEST_CHART, LEAST_CHART, 0):
+        cell = cell_size(layout.height, layout.width, wide, (room - kept) // many)
+        smaller = cell.rank < cell_size(layout.height, layout.width, wide, room // many).rank
+        too_tall = cell.tall * layout.height * many > room - kept
+        if kept == 0 or (curves and kept == LEAST_CHART) or not (smaller or too_tall):
+            break
+    tall = cell.tall * layout.height
+    if layout.height == 1 and cell.kind == "sign":  # drawn as bars
+        tall = 10
+    world = max(1, min(tall, (room - (LEAST_CHART if curves else 0)) // many))
+    left = room - many * world
+    chart = left if left >= LEAST_CHART else 0
+    both = sides > 1 and rule and left - RULE_LINES >= (LEAST_CHART + 1 if chart else 0)
+    if both and chart:
+        chart -= RULE_LINES
+    return PanePlan(stacked, head, world, chart, cell, (2 if both else 1) if rule else 0)

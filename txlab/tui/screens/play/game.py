@@ -7,6 +7,7 @@ moment later, so that one sees what it answers to; a key that comes in between b
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.timer import Timer
 
+from txlab.drawing.text import visible
 from txlab.drawing.tictactoe import SIGN, hints, note_of, position_of, squares_of
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
@@ -22,7 +24,6 @@ from txlab.engine.games.perfect_play import Solution, solved
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.tui.latest_task import Lane
 from txlab.tui.panel import Panel
-from txlab.tui.screens.play.words import title_of
 from txlab.tui.widgets.board import Board
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class Seat:
 
 
 PERSON = Seat("you", "you")
+
+
+def title_of(seats: Mapping[int, Seat], side: int) -> str:
+    """`perfect (O)`"""
+    return f"{visible(seats[side].title)} ({SIGN[side]})"
 
 
 class GamePanel(Panel):
