@@ -182,6 +182,8 @@ class ArenaScreen(BenchScreen):
         return self.recorded.read(reader, self.at) if changed else None
 
     def show_run(self, snapshot: RunReading) -> None:
+        if not self.run_panel.watching:  # it was left while this was read
+            return
         changed = not self.replaying or snapshot.status != self.run_panel.status
         if not self.replaying:
             self.session.pause()
