@@ -15,7 +15,7 @@ import torch
 
 from txlab.cli.reading import Wishes, interventions
 from txlab.engine.interpret.interventions import Edge, EditWeight, Erratum, Patch, ScaleBlock, ScaleHead
-from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.hooks import Hooks, keeping, together
 from txlab.errors import LabError
 from txlab.runs.models import OpenModel
 
@@ -28,7 +28,7 @@ def kept(model: OpenModel, *places: str, hooks: dict[str, Any] | None = None) ->
     """What is at places of the model while it reads TEXT, by its own forward."""
     keep, found = keeping(*places)
     with torch.no_grad():
-        model.model(IDS, "matmul", hooks=Hooks({**(hooks or {}), **keep.hooks}))  # type: ignore[operator, arg-type]
+        model.model(IDS, "matmul", hooks=together(Hooks(hooks or {}), keep))  # type: ignore[operator]
     return found
 
 
