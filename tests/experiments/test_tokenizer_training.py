@@ -1,4 +1,4 @@
-"""Training a tokenizer as an experiment: one merge is one step, a frame says all, and a state brings it back (MATH K2)."""
+"""Training a tokenizer as an experiment: one merge is one step, a frame says all, a state brings it back (MATH K2)."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def place_for(name: str, overwrite: bool = False) -> Path:
 
 
 def save_named(tokenizer: AnyTokenizer, name: str, overwrite: bool = False) -> Path:
-    """Save it on the shelf, complete or not at all; returns the file. `overwrite`: the one of that name goes."""
+    """Save it under a name, complete or not at all; returns the file. `overwrite`: replaces the one of that name."""
     from txlab.engine.tokenizers.files import save_tokenizer
 
     path = place_for(name, overwrite)

@@ -2,7 +2,7 @@
 
 Notable: Becker-Kahn's base vocabulary has a symbol for the end of a word and one for the end of an artefact, and
 neither ever merges. Here the end of a word is the space, so that decoding loses nothing, and the end of an artefact is
-a special token, which typed text cannot forge. Letters outside the alphabet are spelled out (see spelling).
+a special token, which typed text cannot forge. Letters outside the alphabet are spelled out (tokenizer.spelled).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The tokens of a long text, fast: tiktoken given our own ranks, twice as fast as the plain way.
 
-Notable: the ids are the same as the plain way's, and that needs precautions. tiktoken merges whatever two neighbours
-form a known token: `tiktoken_ranks` says why that can be made our rule. Its regular expressions know another Unicode
-than ours, so characters that are no ASCII are first asked whether both classify them alike; they have no time limit, so
-only patterns that cannot run away are given to it; and it gives up on very long runs of spaces. Where one of these
-fails, the plain way is taken.
+Notable: the ids must be those of our own merging, and that needs precautions. tiktoken merges any two neighbours that
+form a known token: `tiktoken_ranks` says how that can be made our rule. Its regular expressions follow another version
+of Unicode, so for characters outside ASCII it is checked first that both engines classify them alike; they have no time
+limit, so only patterns that cannot run away are given to it; and it gives up on very long runs of spaces. Where any of
+this fails, our own merging is used.
 """
 
 from __future__ import annotations

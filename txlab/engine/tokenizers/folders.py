@@ -58,23 +58,19 @@ def around(processor: object) -> Around:
     found = Around()
     for step in steps_of(processor):
         kind = step.get("type")
-        before: tuple[int, ...]
-        behind: tuple[int, ...]
-        between: tuple[int, ...] | None
         if kind in ("BertProcessing", "RobertaProcessing"):
             before, behind = (numbered(step.get("cls")),), (numbered(step.get("sep")),)
-            between = behind * (2 if kind == "RobertaProcessing" else 1)
+            here = Around(before, behind, between=behind * (2 if kind == "RobertaProcessing" else 1))
         elif kind == "TemplateProcessing":
-            before, behind = of_template(step)
-            between = between_of(step, before, behind)
+            here = of_template(step)
         elif kind == "ByteLevel":
             continue
         else:
             return Around(
                 unknown=f"the post-processor {shown(kind)} of its tokenizer is not read: no token is put around a text"
             )
-        alone = found == Around()  # of several it is not asked what they do to two texts
-        found = Around((*before, *found.before), (*found.behind, *behind), between=between if alone else None)
+        between = here.between if found == Around() else None  # of several it is not asked what they do to two texts
+        found = Around((*here.before, *found.before), (*found.behind, *here.behind), between=between)
     return found
 
 
@@ -92,21 +88,20 @@ def known_id(value: object) -> int:
     return token
 
 
-def of_template(step: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The template of one text: special tokens, and the text itself, once."""
+def of_template(step: Mapping[str, Any]) -> Around:
+    """The template of one text: special tokens, and the text itself, once; and what that of two texts has between.
+
+    What is between is None where the template of two texts puts other tokens around them than that of one.
+    """
     sides, texts = sides_of(step, "single")
     if len(texts) != 1:
         raise LabError(f"the template of post_processor has the text {len(texts)} times; allowed: once")
-    return sides[0], sides[1]
-
-
-def between_of(step: Mapping[str, Any], before: tuple[int, ...], behind: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What the template of two texts has between them; None where it is around them another than that of one."""
+    before, behind = sides
     if not isinstance(step.get("pair"), list):
-        return None
+        return Around(before, behind)
     sides, texts = sides_of(step, "pair")
     same = texts == ["A", "B"] and (sides[0], sides[2]) == (before, behind)
-    return sides[1] if same else None
+    return Around(before, behind, between=sides[1] if same else None)
 
 
 def sides_of(step: Mapping[str, Any], template: str) -> tuple[list[tuple[int, ...]], list[object]]:

@@ -1,10 +1,10 @@
 """Learning a byte pair encoding, one merge at a time (MATH K2; Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1).
 
-The most frequent adjacent pair of symbols becomes a new symbol, again and again. Notable: ties go by a named rule, see
-`Ties` (minbpe has a third one: the first seen); a pair seen once is never merged. Distinct chunks
-are counted once and lie one behind the other in one linked list; an index leads from a pair to its places, so a merge
-costs what it changes, however long a chunk is. The heap is lazy: a merge can only lower the count of a pair that was
-there before, so an entry that is too high is put back with its true count when it comes up.
+The most frequent adjacent pair of symbols becomes a new symbol, again and again; plain.py has the same in twenty lines.
+Ties are broken by a named rule, see `Ties` (minbpe has a third one: the first seen); a pair seen once is never merged.
+Distinct chunks are counted once and stand one behind the other in one linked list; an index leads from a pair to its
+places, so a merge costs what it changes, however long a chunk is. The heap is lazy: a merge can only lower the count of
+a pair that was there before, so an entry that is too high is put back with its true count when it comes up.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
     elif token in tokenizer.base.tokens:
         note = "in the vocabulary from the beginning"
     else:
-        note = "nobody's: the vocabulary has a hole here"
+        note = "no token at all: the vocabulary has a hole here"
     operands = [Operand("t", label, note)] + [
         Operand(leaf.data.hex(" ") or tokenizer.label(leaf.token), leaf.token, "a symbol of the base")
         for leaf in ({leaf.token: leaf for leaf in tree.leaves()}.values() if tree.rank is not None else ())
