@@ -38,7 +38,7 @@ class Host(App[None]):
     def on_time_line_moved(self, event: Message) -> None:
         self.heard.append(event)
 
-    on_heatmap_cursor_moved = on_heatmap_selected = on_thumbnails_selected = on_time_line_moved
+    on_heatmap_cell_moved = on_heatmap_cell_asked = on_thumbnails_head_chosen = on_time_line_moved
     on_fact_table_chosen = on_chart_cursor_moved = on_time_line_moved
 
 

@@ -66,7 +66,7 @@ class Heatmap(Painted, can_focus=True):
     Heatmap > .heatmap--quiet { color: $text-muted; }
     """
 
-    class CursorMoved(Message):
+    class CellMoved(Message):
         """The cursor is on another cell."""
 
         def __init__(self, heatmap: Heatmap, row: int, column: int) -> None:
@@ -88,7 +88,7 @@ class Heatmap(Painted, can_focus=True):
         def control(self) -> Heatmap:
             return self.heatmap
 
-    class Selected(CursorMoved):
+    class CellAsked(CellMoved):
         """The cell was clicked twice: why is it so?"""
 
     def __init__(self, id: str | None = None, classes: str | None = None) -> None:
@@ -255,7 +255,7 @@ class Heatmap(Painted, can_focus=True):
                 for line in range(header):
                     self.strips.pop(line, None)
                 self.refresh(Region(self.gutter.left, self.gutter.top, self.size.width, header))
-        self.post_message(self.CursorMoved(self, *self.cursor))
+        self.post_message(self.CellMoved(self, *self.cursor))
 
     def watch_numbers(self) -> None:
         self.redraw(None)
@@ -272,7 +272,7 @@ class Heatmap(Painted, can_focus=True):
             return
         self.move_to(*found)
         if event.chain == 2:
-            self.post_message(self.Selected(self, *found))
+            self.post_message(self.CellAsked(self, *found))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()

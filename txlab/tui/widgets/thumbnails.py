@@ -59,7 +59,7 @@ class Thumbnails(Painted, can_focus=True):
     Thumbnails > .thumbnails--here { color: $accent; text-style: bold; }
     """
 
-    class Selected(Message):
+    class HeadChosen(Message):
         """Another head was chosen."""
 
         def __init__(self, thumbnails: Thumbnails, layer: int, head: int) -> None:
@@ -172,7 +172,7 @@ class Thumbnails(Painted, can_focus=True):
         if (layer, head) != self.chosen:
             self.chosen = (layer, head)
             self.redraw(None)
-            self.post_message(self.Selected(self, layer, head))
+            self.post_message(self.HeadChosen(self, layer, head))
 
     def next_head(self, by: int) -> None:
         """The next head in reading order, over the ends of layers and around."""

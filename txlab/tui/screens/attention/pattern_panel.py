@@ -173,7 +173,7 @@ class PatternPanel(Panel):
     def another_window(self) -> None:
         self.want_window()
 
-    @on(Heatmap.CursorMoved, "#pattern")
+    @on(Heatmap.CellMoved, "#pattern")
     def cursor_moved(self) -> None:
         if self.source is None:
             return
@@ -185,7 +185,7 @@ class PatternPanel(Panel):
             self.follow_first()
         self.viewer.looked_at("cell")
 
-    @on(Thumbnails.Selected)
+    @on(Thumbnails.HeadChosen)
     def head_chosen(self) -> None:
         self.want_window()
         self.viewer.looked_at("head")
@@ -243,8 +243,8 @@ class PatternPanel(Panel):
         for heatmap in (self.other, self.difference):
             heatmap.move_to(*self.pattern.cursor)
 
-    @on(Heatmap.CursorMoved, "#other, #difference")
-    def first_follows(self, event: Heatmap.CursorMoved) -> None:
+    @on(Heatmap.CellMoved, "#other, #difference")
+    def first_follows(self, event: Heatmap.CellMoved) -> None:
         if self.second is not None and event.heatmap.has_focus:
             self.pattern.move_to(event.row, event.column)
 

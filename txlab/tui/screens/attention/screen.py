@@ -269,7 +269,7 @@ class AttentionScreen(BenchScreen):
         self.toggle_class("-heads")
         self.query_one("#heads" if self.has_class("-heads") else "#pattern").focus()
 
-    @on(Heatmap.Selected)
+    @on(Heatmap.CellAsked)
     def cell_clicked_twice(self) -> None:
         self.action_why()
 
