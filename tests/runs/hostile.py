@@ -154,7 +154,7 @@ def asked(run: Path) -> str:
 
 
 def deleted(run: Path) -> str:
-    from txlab.tui.deletion import delete_run
+    from txlab.runs.finding import delete_run
 
     delete_run(run, run.parent)
     return "still there" if run.exists() else "deleted"

@@ -10,8 +10,8 @@ from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
+from txlab.runs.finding import delete_run
 from txlab.runs.scenario import catalogue
-from txlab.tui.deletion import delete_run
 from txlab.tui.run_summary import RunsUnder, resampled
 from txlab.tui.screens.dialogs import Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines

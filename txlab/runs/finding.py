@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +15,8 @@ from itertools import count
 from pathlib import Path
 
 from txlab.errors import LabError, nearest
-from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.files import OpenFolder
+from txlab.runs.directory import RunDirectory, RunInfo, state_of
 
 
 def default_root() -> Path:
@@ -117,3 +119,23 @@ def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
     if not runs:
         raise LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")
     raise LabError(f"there is no run {given!r} in {root}{nearest(given, [*by_name, 'latest'])}")
+
+
+def delete_run(path: Path, root: Path) -> None:
+    """Remove a run for ever. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive.
+
+    A link in it is removed, never followed; `rmtree` walks by descriptors where it is given one.
+    """
+    if path.is_symlink() or path.resolve().parent != root.resolve() or not is_run(path):
+        raise LabError(f"{path} is not deleted: it is not a run directly inside {root}")
+    try:
+        status = state_of(path).status
+    except LabError:
+        status = "unreadable"
+    if status not in ("done", "stopped", "interrupted", "failed", "unreadable", "lost", "created"):
+        raise LabError(f"{path.name} is {status}: stop it first")
+    try:
+        with OpenFolder.at(root, follow=True) as runs:
+            shutil.rmtree(path.resolve().name, dir_fd=runs.descriptor)
+    except OSError as error:
+        raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error

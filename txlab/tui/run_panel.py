@@ -1,12 +1,13 @@
 """The run that a screen looks at: its time line, requests to its inbox, and reading it as it grows.
 
 Notable: it reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more often
-than is cheap (see `cpu_budget`), only while its screen is the one that is seen, and never two reads at once: what comes
+than is cheap (`LookBudget`), only while its screen is the one that is seen, and never two reads at once: what comes
 meanwhile is read by the next one.
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -16,8 +17,8 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from txlab.engine.cores import cores
 from txlab.errors import LabError
-from txlab.tui.cpu_budget import Thrift
 from txlab.tui.panel import Panel
 from txlab.tui.widgets.timeline import TimeLine
 
@@ -26,6 +27,29 @@ if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
 CATCH_UP = 0.25  # seconds between two looks whether the person has gone elsewhere
+SHARE = 0.008  # of each core, at most, for the console as a whole
+LONGEST = 2.0  # seconds between two looks, whatever they cost
+
+
+class LookBudget:
+    """How often a live run may be looked at: as often as is wished, as long as that takes little of this machine.
+
+    What a look costs depends on the terminal's size, the curves and the processor, so the processor time that the
+    console has really used since the last one is what counts. On two cores, where training waits for the slower of its
+    two threads, a console that used 3 % of one took 8 % of the run's speed (benchmarks/watching.py).
+    """
+
+    def __init__(self) -> None:
+        self.share = SHARE * cores()
+        self.looked()
+
+    def looked(self) -> None:
+        """A look begins."""
+        self.began, self.used = time.monotonic(), time.process_time()
+
+    def may_look(self) -> bool:
+        wall = time.monotonic() - self.began
+        return time.process_time() - self.used <= self.share * wall or wall > LONGEST
 
 
 class RunViewer(Protocol):
@@ -73,7 +97,7 @@ class RunPanel(Panel):
         self.status = ""  # as the screen has shown it last
         self.recorded = False  # by another program's loop, which takes no requests
         self.timeline = TimeLine(id="timeline")
-        self.budget = Thrift()
+        self.budget = LookBudget()
         self.watching = True  # whether this run is read at all
         self.visible_now = self._reading = self._again = self._catching_up = False
         self._failure = ""

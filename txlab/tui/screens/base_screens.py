@@ -1,9 +1,6 @@
 """What every screen of the bench has: the navigation line, the keys at the bottom, and the habits of the house.
 
-`BenchScreen` is for any screen; a screen that looks at a run has a `RunPanel` (run_panel.py) among its panels.
-Notable: a RunScreen reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more
-often than is cheap (see `thrift`), only while it is the screen that one sees, and never two reads at once: what comes
-meanwhile is read by the next one.
+A screen that looks at a run has a `RunPanel` (run_panel.py) among its panels.
 """
 
 from __future__ import annotations
@@ -17,13 +14,11 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.worker import Worker, WorkerState
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
-from txlab.tui.cpu_budget import Thrift
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.machine import machine_line
 from txlab.tui.panel import ROUTED, Panel, Panels, with_keys_of
@@ -33,10 +28,7 @@ from txlab.tui.textual_internals import SteadyScreen
 from txlab.tui.theme import glyphs
 
 if TYPE_CHECKING:
-    from txlab.runs.reader import RunReader
-
-
-CATCH_UP = 0.25  # seconds between two looks whether the person has gone elsewhere
+    pass
 
 
 class Rule(Widget, can_focus=False):
@@ -207,188 +199,3 @@ class BenchScreen(SteadyScreen[None]):
         except OSError as error:
             raise LabError(f"the picture cannot be written to {path.parent} ({error.strerror})") from error
         self.app.call_from_thread(self.tell, f"picture saved: {path}")
-
-
-class RunScreen(BenchScreen):
-    """A screen that looks at the app's current run.
-
-    A subclass has `read(reader, changed)`, called in a thread, which returns whatever `show(snapshot)` needs (None =
-    nothing to show anew); `wants_read()` asks for a reading now (a key changed what is shown).
-    The step looked at is `self.at`: None follows the live edge. A TimeLine widget in the body is found by its type;
-    its Moved message sets `self.at` and calls `moved()`.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "pause", id="run.pause", key_display="space"),
-        Binding("full_stop", "step", "step", id="run.step", key_display="."),
-        Binding("x", "stop", "stop", id="run.stop", show=False),
-        Binding("left_square_bracket", "timeline('earlier')", "earlier", id="time.earlier", key_display="["),
-        Binding("right_square_bracket", "timeline('later')", "later", id="time.later", key_display="]"),
-        Binding("left_curly_bracket", "timeline('first')", "first frame", id="time.first", key_display="{", show=False),
-        Binding("right_curly_bracket", "timeline('last')", "live", id="time.last", key_display="}", show=False),
-    ]
-
-    class Asked(Message):
-        """A request was left in the run's inbox."""
-
-        def __init__(self, ident: str, request: Any) -> None:
-            super().__init__()
-            self.ident, self.request = ident, request
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.run_path: Path | None = None
-        self.at: int | None = None
-        self.visible_now = False
-        self._reading = False
-        self._again = False
-        self._catching_up = False
-        self._failure = ""
-
-    def on_mount(self) -> None:
-        self.watch(self.app, "current_run", self._run_changed)
-        self.thrift = Thrift()
-        self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self._look_again)
-
-    def _look_again(self) -> None:
-        if self.thrift.may_look():
-            self._tick()
-
-    @on(events.ScreenResume)
-    def seen(self) -> None:
-        if self in self.app.screen_stack:  # else it is only made ready
-            self.query_one(NavigationLine).refresh()  # other packages may have brought screens meanwhile
-            self.visible_now = True
-            self.wants_read()
-
-    @on(events.ScreenSuspend)
-    def unseen(self) -> None:
-        self.visible_now = False
-
-    def _run_changed(self, path: Path | None) -> None:
-        if path != self.run_path:
-            self.run_path, self.at, self._failure = path, None, ""
-            self.run_changed()
-            self.wants_read()
-
-    def run_changed(self) -> None:
-        """The app looks at another run (self.run_path, possibly None): forget what belongs to the old one."""
-
-    def read(self, reader: RunReader, changed: bool) -> Any:
-        """In a worker thread: look at the run and return what `show` needs, or None if nothing is new."""
-        raise NotImplementedError
-
-    def show(self, snapshot: Any) -> None:
-        """On the event loop: put the snapshot on the screen."""
-        raise NotImplementedError
-
-    def wants_read(self) -> None:
-        """Read now, whether or not the run grew."""
-        self._again = True
-        self._tick()
-
-    def _tick(self) -> None:
-        if self._reading or self.run_path is None or not (self.visible_now and self.is_attached):
-            return
-        self._reading = True
-        self.thrift.looked()
-        forced, self._again = self._again, False
-        path = self.run_path
-        self.run_worker(lambda: self._read(path, forced), thread=True, group="read", exit_on_error=False)
-
-    def _read(self, path: Path, forced: bool) -> None:
-        worker = get_current_worker()
-        snapshot = None
-        try:
-            reader = self.app.reader_for(path)  # type: ignore[attr-defined]
-            changed = reader.poll() or forced
-            if not worker.is_cancelled:
-                snapshot = self.read(reader, changed)
-        except LabError as error:  # the folder is gone, or no run (any more): said once, tried again
-            if not worker.is_cancelled and self.is_attached:
-                self.app.call_later(self.read_failed, path, str(error))
-            return
-        finally:
-            self._reading = False
-        if worker.is_cancelled or not self.is_attached:
-            return
-        self.app.call_later(self._shown, path, snapshot)
-        if not reader.complete and not self._catching_up:
-            self._catching_up = True
-            self.app.call_later(self._catch_up, reader)
-
-    def _catch_up(self, reader: RunReader) -> None:
-        """Read the whole of a long log beside the polls, until it is known or another run is looked at."""
-
-        def read_on() -> None:
-            worker, path = get_current_worker(), self.run_path
-            try:
-                while not worker.is_cancelled and path == self.run_path and not reader.catch_up(CATCH_UP):
-                    continue
-            finally:
-                self._catching_up = False
-            self._again = True  # what is known now is more than what is shown
-
-        self.run_worker(read_on, thread=True, group="catch up", exit_on_error=False)
-
-    def read_failed(self, path: Path, sentence: str) -> None:
-        """The run cannot be read; the sentence is shown once, however often it is tried."""
-        if path == self.run_path and sentence != self._failure:
-            self._failure = sentence
-            self.tell(sentence, "error")
-
-    def _shown(self, path: Path, snapshot: Any) -> None:
-        if snapshot is not None and path == self.run_path and self.is_attached:
-            self.show(snapshot)
-        if self._again:
-            self._tick()
-
-    # What a person asks of the run.
-
-    def ask(self, request: str, key: str | None = None, value: float | None = None, count: int = 1) -> None:
-        """Leave a request in the inbox of the run; `Asked` comes back with its id."""
-        if self.run_path is None:
-            self.tell("no run is chosen: press enter on one in the Lab (1)")
-            return
-        path = self.run_path
-
-        def leave() -> None:
-            from txlab.runs.control import Request, send
-
-            asked = Request(request, key=key, value=value, count=count)
-            self.post_message(self.Asked(send(path, asked), asked))
-
-        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
-
-    def action_pause(self) -> None:
-        """Pause a running run, resume a paused one."""
-        self.ask("resume" if self.paused() else "pause")
-
-    def paused(self) -> bool:
-        """Whether the run is paused, as far as this screen knows."""
-        return False
-
-    def action_step(self) -> None:
-        self.ask("step", count=1)
-
-    def action_stop(self) -> None:
-        from txlab.tui.screens.dialogs import Confirm
-
-        name = self.run_path.name if self.run_path else "the run"
-        self.app.push_screen(
-            Confirm(f"Stop {name}?", "It saves a checkpoint first and can be resumed.", "stop"),
-            lambda sure: self.ask("stop") if sure else None,
-        )
-
-    # The time line.
-
-    def action_timeline(self, where: str) -> None:
-        from txlab.tui.widgets.timeline import TimeLine
-
-        line = self.query(TimeLine)
-        if line:
-            getattr(line.first(), where)()
-
-    def moved(self) -> None:
-        """The step looked at has changed (self.at; None = live)."""
-        self.wants_read()

@@ -22,8 +22,8 @@ from textual.worker import get_current_worker
 from txlab.drawing.formatting import count, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
+from txlab.runs.finding import delete_run
 from txlab.runs.primary_metric import short
-from txlab.tui.deletion import delete_run
 from txlab.tui.formatting import STATES, duration
 from txlab.tui.panel import Panel
 from txlab.tui.run_summary import ENDED, GOING, Glance, RunsUnder
