@@ -23,7 +23,7 @@ from txlab.experiments.protocol import Frame
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameWriter
 from txlab.tui.app import TxlabApp
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench
 from txlab.tui.screens.attention.recorded import attention_of
 from txlab.tui.screens.attention.screen import AttentionScreen
@@ -41,7 +41,7 @@ def idle(screen: AttentionScreen) -> bool:
     return all(lane.idle for lane in tasks_of(screen))
 
 
-def tasks_of(screen: AttentionScreen) -> tuple[Lane, ...]:
+def tasks_of(screen: AttentionScreen) -> tuple[LatestTask, ...]:
     """All that the screen may be waiting for."""
     model, patterns = screen.model, screen.patterns
     asking = screen.side.asking
@@ -479,11 +479,11 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
 async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
     app = app_on(None, tmp_path)
     async with app.run_test(size=(60, 20)) as pilot:
-        lane, gate, done, shown = Lane(app.screen, "test", shown_error := []), threading.Event(), [], []
+        lane, gate, done, shown = LatestTask(app.screen, "test", shown_error := []), threading.Event(), [], []
         assert shown_error == []
 
         def work(name: int) -> object:
-            def inner(lane: Lane) -> int:
+            def inner(lane: LatestTask) -> int:
                 gate.wait(10)
                 done.append((name, lane.late))
                 return name

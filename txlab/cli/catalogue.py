@@ -36,8 +36,8 @@ def scenarios(
 
 def print_catalogue(entries: list[CatalogueEntry]) -> None:
     from txlab.cli.terminal import Column, shown, table
+    from txlab.drawing.formatting import about
     from txlab.experiments.schema import CHAPTERS
-    from txlab.tui.formatting import about
 
     head = [Column("scenario"), Column("time", "right"), Column("device"), Column("what happens", loose=True)]
     for chapter, title in CHAPTERS.items():
@@ -60,9 +60,9 @@ def print_catalogue(entries: list[CatalogueEntry]) -> None:
 
 def print_one(entry: CatalogueEntry) -> None:
     from txlab.cli.terminal import columns, shown
+    from txlab.drawing.formatting import about
     from txlab.experiments.schema import CHAPTERS
     from txlab.runs.scenario import dump_scenario
-    from txlab.tui.formatting import about
 
     says = entry.scenario.about
     room = min(columns() - 1, 100)

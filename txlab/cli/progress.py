@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from txlab.cli.terminal import ascii_only, can_redraw, columns, shown
-from txlab.drawing.formatting import count, number, plain
+from txlab.drawing.formatting import count, duration, number, plain
 from txlab.drawing.text import cut, width
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.events import Row, encode_row
 from txlab.runs.primary_metric import primary_metrics
-from txlab.tui.formatting import duration
 
 Observer = Callable[[Row], None]
 

@@ -229,11 +229,11 @@ def report(directory: Path, info: RunInfo) -> None:
     """What is left on the screen of a run that ended: the curve, the last sample, the result, and where it all is."""
     from txlab.cli.curves import loss_chart
     from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
+    from txlab.drawing.formatting import duration
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.finding import default_root
     from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
-    from txlab.tui.formatting import duration
 
     reader = RunReader(directory)
     reader.poll()

@@ -90,9 +90,9 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     import numpy as np
 
     from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
+    from txlab.drawing.formatting import duration
     from txlab.drawing.spark import spark
     from txlab.drawing.text import cut
-    from txlab.tui.formatting import duration
 
     head = [
         Column("run", loose=True),

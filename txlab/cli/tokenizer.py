@@ -213,7 +213,7 @@ class ProgressLine:
 
     def learn(self, trainer: Trainer, vocabulary: int) -> None:
         """Merge until there are so many tokens, or no pair occurs twice."""
-        from txlab.tui.formatting import duration
+        from txlab.drawing.formatting import duration
 
         first, began = trainer.vocabulary, time.monotonic()
         while trainer.vocabulary < vocabulary and trainer.step() is not None:
@@ -259,7 +259,7 @@ def unwritable(path: Path) -> Iterator[None]:
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
     """What was learnt, from what, and what it makes of it."""
     from txlab.cli.terminal import numeral, shown
-    from txlab.tui.formatting import duration
+    from txlab.drawing.formatting import duration
 
     size = sum(len(document.encode()) for corpus in corpora for document in corpus.documents)
     names = ", ".join(corpus.name for corpus in corpora)

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from txlab.drawing.formatting import count, number
+from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
 from txlab.runs.control import asker
 from txlab.runs.events import Row
 from txlab.runs.reader import RunReader
-from txlab.tui.formatting import megabytes, significant
 
 Level = Literal["plain", "quiet", "bad", "accent"]
 BEST_KEPT = 40  # evaluations in the log; the curve has them all

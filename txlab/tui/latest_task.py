@@ -13,10 +13,10 @@ from textual.worker import get_current_worker
 
 from txlab.errors import LabError
 
-Work = Callable[["Lane"], Any]
+Work = Callable[["LatestTask"], Any]
 
 
-class Lane:
+class LatestTask:
     """`want(work, show)`: run `work(lane)` in a thread, then `show(result)` on the event loop.
 
     `failed(sentence)` gets a LabError; what is no LabError is the screen's to report. `late` tells long work that it

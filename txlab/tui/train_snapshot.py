@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from txlab.drawing.formatting import count, number
+from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
 from txlab.experiments.kind import Label, kind_of_run
 from txlab.runs.directory import RunState
 from txlab.runs.live_rows import Series
 from txlab.runs.primary_metric import UNSEEN, primary_metrics, validation_of
 from txlab.runs.reader import RunReader
-from txlab.tui.formatting import megabytes, significant
 from txlab.tui.history import Entry, history
 from txlab.tui.run_summary import scenario_name
 from txlab.tui.widgets.facts import Fact

@@ -14,7 +14,7 @@ from textual.binding import Binding
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.recorded import world_from
 from txlab.tui.screens.dialogs import AskValue, Choose
@@ -35,7 +35,7 @@ class WorldChoice(Panel):
     def __init__(self, arena: ArenaScreen) -> None:
         super().__init__()
         self.arena = arena
-        self.making = Lane(arena, "world", lambda sentence: self.tell(sentence, "error"))
+        self.making = LatestTask(arena, "world", lambda sentence: self.tell(sentence, "error"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.arena.editing

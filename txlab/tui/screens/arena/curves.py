@@ -18,7 +18,7 @@ from textual.containers import Horizontal
 
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.learners import told_of
 from txlab.tui.screens.arena.words import learner_facts
@@ -57,7 +57,7 @@ class CurvesPanel(Panel):
         self.arena = arena
         self.wanted = False  # in any case, on a small terminal in the place of the rule and of a part of the worlds
         self.drawn_at = 0.0
-        self.banding = Lane(arena, "bands", self.no_bands)
+        self.banding = LatestTask(arena, "bands", self.no_bands)
         self.wants_bands = False
         self.bands: dict[int, Band] = {}
         self.band_said = ""
@@ -166,7 +166,7 @@ class CurvesPanel(Panel):
         self.banding.want(lambda lane: self.compute(lane, world, settings, episodes), lambda _: self.bands_ready())
         self.show()
 
-    def compute(self, lane: Lane, world: World, settings: Sequence[Settings], episodes: int) -> None:
+    def compute(self, lane: LatestTask, world: World, settings: Sequence[Settings], episodes: int) -> None:
         """In the thread: a band for each side, shown as it grows."""
         from txlab.experiments.tabular.bands import growing
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding
 
-from txlab.drawing.formatting import count
+from txlab.drawing.formatting import STATES, count
 from txlab.drawing.text import visible, width
 from txlab.engine.rl.world import World
-from txlab.tui.formatting import STATES
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.words import Parts, spread
 from txlab.tui.screens.words import Words

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding
 
 from txlab.drawing.text import fit, formula
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
@@ -57,8 +57,8 @@ class ModelPanel(Panel):
         self.workbench, self.second_workbench = Workbench(), Workbench()
         self.wanted: Task | None = None
         self.live: LiveAttention | None = None
-        self.working = Lane(self, "model", self.failed)
-        self.opening_second = Lane(self, "second model", lambda sentence: self.tell(sentence, "error"))
+        self.working = LatestTask(self, "model", self.failed)
+        self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
 
     # The task, and what comes of it.
 

@@ -21,7 +21,7 @@ from textual.widget import Widget
 from txlab.drawing.formatting import share
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.source import (
     SCORES,
@@ -74,7 +74,8 @@ class PatternPanel(Panel):
         self.placed = False  # whether the cursor has been put somewhere in what is looked at
         self.placing = False  # whether the next answer says where
         self.reading, self.forming, self.reading_second = (
-            Lane(self, name, lambda sentence: self.tell(sentence, "error")) for name in ("window", "heads", "second")
+            LatestTask(self, name, lambda sentence: self.tell(sentence, "error"))
+            for name in ("window", "heads", "second")
         )
 
     def compose(self) -> ComposeResult:
@@ -123,7 +124,7 @@ class PatternPanel(Panel):
             self.forming.forget()
             return
 
-        def work(lane: Lane) -> None:
+        def work(lane: LatestTask) -> None:
             for layer in range(source.sites[site].layers):
                 if lane.late:
                     return

@@ -13,7 +13,7 @@ from textual.content import Content
 from txlab.drawing.formatting import share
 from txlab.drawing.text import label
 from txlab.engine.explain import Explanation
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.source import NextTokens
 from txlab.tui.screens.attention.tables import TABS, SideTable, explain_row, is_ready, side_table
@@ -42,7 +42,7 @@ class SidePanel(Panel):
         self.legend = Words(legend(TABS[0]), id="legend")
         self.tab = TABS[0]
         self.table = SideTable()
-        self.asking = Lane(self, "side", self.could_not_say)
+        self.asking = LatestTask(self, "side", self.could_not_say)
 
     def compose(self) -> ComposeResult:
         yield self.next

@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
+from txlab.drawing.formatting import STATES, about
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
-from txlab.tui.formatting import STATES, about
 from txlab.tui.panel import Panel
 from txlab.tui.screens.lab.describe import place_of
 from txlab.tui.screens.lab.rows import Item, Line, Rows

@@ -10,11 +10,10 @@ from textual.content import Content
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import folded
-from txlab.drawing.formatting import count, number
+from txlab.drawing.formatting import STATES, about, calendar, count, duration, number
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CHAPTERS, Scenario
-from txlab.tui.formatting import STATES, about, calendar, duration
 from txlab.tui.run_summary import Glance
 from txlab.tui.theme import glyphs
 from txlab.tui.widgets.plot import Furniture, margin, plot_lines

@@ -19,12 +19,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from txlab.drawing.formatting import count, number
+from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
 from txlab.runs.finding import delete_run
 from txlab.runs.primary_metric import short
-from txlab.tui.formatting import STATES, duration
 from txlab.tui.panel import Panel
 from txlab.tui.run_summary import ENDED, GOING, Glance, RunsUnder
 from txlab.tui.screens.base_screens import Rule

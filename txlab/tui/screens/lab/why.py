@@ -10,9 +10,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txlab.drawing.formatting import count, number
+from txlab.drawing.formatting import STATES, calendar, count, duration, number
 from txlab.runs.primary_metric import is_validation, primary_metrics
-from txlab.tui.formatting import STATES, calendar, duration
 from txlab.tui.run_summary import glance
 from txlab.tui.screens.lab.describe import what_to_do
 

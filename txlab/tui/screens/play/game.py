@@ -22,7 +22,7 @@ from txlab.engine.games import tictactoe
 from txlab.engine.games.game import FIRST, SECOND, Position
 from txlab.engine.games.perfect_play import Solution, solved
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.widgets.board import Board
 
@@ -99,7 +99,7 @@ class GamePanel(Panel):
         self.pace = 1
         self.clock: Timer | None = None
         self.chance = random.Random(0)
-        self.preparing = Lane(play, "solving", lambda sentence: self.tell(sentence, "error"))
+        self.preparing = LatestTask(play, "solving", lambda sentence: self.tell(sentence, "error"))
 
     def compose(self) -> ComposeResult:
         yield self.board
@@ -153,7 +153,7 @@ class GamePanel(Panel):
     def prepare(self) -> None:
         """Search the whole game once, in a thread: 0.1 s that the first paint does not wait for."""
 
-        def search(lane: Lane) -> tuple[Solution, MaskPlayer, MaskPlayer]:
+        def search(lane: LatestTask) -> tuple[Solution, MaskPlayer, MaskPlayer]:
             return solved(tictactoe), perfect_player(tictactoe), random_player(tictactoe)
 
         self.preparing.want(search, lambda found: self.prepared(*found))

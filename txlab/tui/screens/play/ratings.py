@@ -15,7 +15,7 @@ from textual.binding import Binding
 
 from txlab.drawing.formatting import count
 from txlab.engine.games.tournament import Standing, Standings, tournament
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.widgets.table import Column, Table
 
@@ -43,7 +43,7 @@ class RatingsPanel(Panel):
         self.rows: list[Standing] = []
         self.row = 0
         self.played: tuple[int, int] | None = None  # of how many games, while they are played
-        self.rating = Lane(play, "tournament", lambda sentence: self.tell(sentence, "error"))
+        self.rating = LatestTask(play, "tournament", lambda sentence: self.tell(sentence, "error"))
 
     def compose(self) -> ComposeResult:
         for name in ("ratings", "pairs"):
@@ -67,7 +67,7 @@ class RatingsPanel(Panel):
         players = [replace(seat.player, name=title) for title, seat in seats.items() if seat.player is not None]
         seed = self.play.game.chance.randrange(1 << 30)
 
-        def compete(lane: Lane) -> Standings | None:
+        def compete(lane: LatestTask) -> Standings | None:
             return tournament(
                 players, GAMES, seed, late=lambda: lane.late, say=lambda done, all: lane.say(self.went_on, done, all)
             )

@@ -13,7 +13,7 @@ from textual.binding import Binding
 
 from txlab.drawing.text import visible
 from txlab.engine.games.game import FIRST, SECOND
-from txlab.tui.latest_task import Lane
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
 from txlab.tui.screens.play.game import PERSON, Seat
@@ -39,7 +39,7 @@ class SeatsPanel(Panel):
         self.game = game
         self.learners: list[Seat] = []  # what has learnt here, the newest first
         self.recorded: list[Seat] = []  # players of runs that were chosen once
-        self.finding = Lane(game.play, "finding runs", lambda sentence: self.tell(sentence, "error"))
+        self.finding = LatestTask(game.play, "finding runs", lambda sentence: self.tell(sentence, "error"))
 
     def word_for(self, binding: Binding) -> str:
         return "play" if binding.id == "play.watch" and self.game.watching else binding.description
@@ -109,7 +109,7 @@ class SeatsPanel(Panel):
         """Which runs have a player, and which of them is meant."""
         root: Path = self.app.root  # type: ignore[attr-defined]
 
-        def look(lane: Lane) -> list[tuple[str, Path, str]]:
+        def look(lane: LatestTask) -> list[tuple[str, Path, str]]:
             return self_play_runs(root, lambda: lane.late)
 
         def ask(found: list[tuple[str, Path, str]]) -> None:

@@ -11,7 +11,7 @@ from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.experiments.sentences import LanguageStatistics, by_language
-from txlab.tui.latest_task import Lane as LatestTask
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.tokens.detail_panel import ratio
 from txlab.tui.widgets.table import Column, Table

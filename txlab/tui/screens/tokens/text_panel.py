@@ -19,7 +19,7 @@ from textual.screen import Screen
 from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
-from txlab.tui.latest_task import Lane as LatestTask
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.tokens.encoded_text import (
     EDITABLE,

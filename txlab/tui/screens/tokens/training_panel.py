@@ -30,7 +30,7 @@ from txlab.engine.tokenizers.trees import explain_token
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.experiments.tokenizer_training import TokenizerTraining, TrainingRecipe, tokenizer_of_frame
-from txlab.tui.latest_task import Lane as LatestTask
+from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.tokens.detail_panel import ratio

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 from textual.binding import Binding
 
+from txlab.drawing.formatting import STATES, duration, significant
 from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
-from txlab.tui.formatting import STATES, duration, significant
 from txlab.tui.history import answered
 from txlab.tui.panel import Panel
 from txlab.tui.run_panel import RunPanel

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from txlab.drawing.formatting import count
+from txlab.drawing.formatting import STATES, clock, count, duration
 from txlab.drawing.text import cut, fit, visible, visible_lines, width
-from txlab.tui.formatting import STATES, clock, duration
 from txlab.tui.history import Entry
 from txlab.tui.theme import Glyphs
 from txlab.tui.train_snapshot import Snapshot
