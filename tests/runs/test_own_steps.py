@@ -16,7 +16,7 @@ from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.events import live_branch, read_rows
 from txlab.runs.export import live_rows, write_csv, write_tensorboard
 from txlab.runs.reader import RunReader, sampled_branch
-from txlab.tui.run_summary import glance
+from txlab.tui.run_summary import summary_of
 from txlab.tui.train_snapshot import Look, snapshot, value_at
 
 STEPS, EPOCH, BACK = 3000, 300, 2000
@@ -83,8 +83,8 @@ def test_a_list_of_runs_has_its_curve_from_the_beginning_and_its_own_step(run: P
     reader = RunReader(run, light=True)
     reader.poll()
     assert not reader.complete
-    assert glance(reader).first < 100
-    assert glance(reader).step == facts(run)["step"] == STEPS - 1
+    assert summary_of(reader).first < 100
+    assert summary_of(reader).step == facts(run)["step"] == STEPS - 1
     assert len(facts(run)["curve"]) > 40
 
 

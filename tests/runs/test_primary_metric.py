@@ -10,7 +10,7 @@ from txlab.drawing.picture import strokes_of
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.primary_metric import validation_of
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import glance
+from txlab.tui.run_summary import summary_of
 from txlab.tui.screens.lab.describe import describe_run
 from txlab.tui.screens.lab.runs import second_line
 from txlab.tui.screens.lab.why import last_values
@@ -33,7 +33,7 @@ def recorded(root: Path, *names: str, kind: str = "recorded") -> RunReader:
 def test_an_unknown_loss_is_not_in_nats_nor_a_return_that_of_an_episode(tmp_path: Path, names: tuple[str, ...]) -> None:
     reader = recorded(tmp_path, *names, "memory_mb")
     snap = snapshot(reader, Look(), RunReader)
-    told = [snap.unit, *(fact.note for fact in snap.facts), str(describe_run(glance(reader), 80, 9))]
+    told = [snap.unit, *(fact.note for fact in snap.facts), str(describe_run(summary_of(reader), 80, 9))]
     assert not [text for text in told if "nats" in text or "episode" in text]
     assert snapshot(reader, Look("memory_mb"), RunReader).unit == "MB"
 
@@ -95,6 +95,6 @@ def test_lists_of_runs_call_a_number_by_its_name(
     head, line = capsys.readouterr().out.splitlines()
     assert head.split() == ["run", "state", "step", "value", "metric", "curve"]
     assert "0.100  return/sarsa" in line
-    assert "".join(text for text, _ in second_line(glance(reader), 40, True)).startswith("return 0.100")
+    assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("return 0.100")
     reader = recorded(tmp_path, "train/loss_of_the_policy")
-    assert "".join(text for text, _ in second_line(glance(reader), 40, True)).startswith("loss_of_t")
+    assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("loss_of_t")

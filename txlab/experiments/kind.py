@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from txlab.engine.explain import Explanation
-    from txlab.experiments.loaded_model import Opened
+    from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, Frame, State
 
 ENTRY_POINTS = "txlab.kinds"
@@ -76,11 +76,11 @@ class Kind:
         """The experiment of a validated scenario, before its first step; what is still `auto` is decided first."""
         raise NotImplementedError
 
-    def open_model(self, scenario: Any, state: State) -> Opened:
+    def open_model(self, scenario: Any, state: State) -> LoadedModel:
         """The model of a checkpoint, without its data; LabError where the kind has none, or they do not fit."""
         raise LabError(f"an experiment of the kind {self.name} has no model that reads texts")
 
-    def adopt(self, scenario: Any, opened: Opened) -> Any:
+    def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
         """The scenario with what it does not say of the shape taken from the model that it starts from.
 
         LabError where what it says does not agree with that model or its tokenizer.

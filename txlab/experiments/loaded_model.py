@@ -64,7 +64,7 @@ class Special:
 
 
 @dataclass(frozen=True)
-class Opened:
+class LoadedModel:
     """`model` in eval mode, on the CPU, float32; `tokenizer` of the text or source.
 
     example, example_target   a text that this model is at home with, for a screen to begin with; "" = none
@@ -113,7 +113,7 @@ def tokenizer_kept(kept: object) -> AnyTokenizer | None:
 
 def adopted(
     scenario: S,
-    opened: Opened,
+    opened: LoadedModel,
     wanted: ModelKind,
     beside: int = 0,
 ) -> S:
@@ -175,7 +175,7 @@ def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[st
     return found or (["feed_forward"] if ours.inner != theirs.inner else [])
 
 
-def agreeing_tokenizer(data: Any, opened: Opened, where: str) -> None:
+def agreeing_tokenizer(data: Any, opened: LoadedModel, where: str) -> None:
     """LabError where data.tokenizer was said and is another one than the model's own, which is taken in any case.
 
     A kind that is learnt from the text agrees with any of that kind: a model that has learnt cannot learn new tokens.

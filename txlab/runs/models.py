@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
-from txlab.experiments.loaded_model import ModelKind, Opened, Special
+from txlab.experiments.loaded_model import LoadedModel, ModelKind, Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, state_of
 from txlab.runs.finding import find_run, is_run
@@ -315,7 +315,7 @@ def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
     return sorted(steps, key=lambda step: (abs(step - wanted), step))
 
 
-def opened_as(opened: Opened, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
+def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
     return OpenModel(
         name=name,
         kind=opened.kind,

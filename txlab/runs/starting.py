@@ -53,7 +53,7 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
     tokenizer that does not agree.
     """
     from txlab.experiments.kind import kind_named
-    from txlab.experiments.loaded_model import Opened, kept_tokenizer
+    from txlab.experiments.loaded_model import LoadedModel, kept_tokenizer
     from txlab.experiments.tokenizer_store import kind_of
 
     start = start_of(scenario)
@@ -65,7 +65,7 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
             f"start.run = {start.run!r} has other weights now (fingerprint {model.fingerprint[:12]}) than start."
             f"fingerprint says ({start.fingerprint[:12]}); leave that key out to start from the present ones"
         )
-    opened = Opened(model.kind, model.model, model.tokenizer, model.target_tokenizer, model.special)
+    opened = LoadedModel(model.kind, model.model, model.tokenizer, model.target_tokenizer, model.special)
     adopted = kind_named(scenario.kind).adopt(scenario, opened)
     changes: dict[str, Any] = {
         "start": start.model_copy(

@@ -27,7 +27,7 @@ GOING = ("created", "running", "paused")
 
 
 @dataclass(frozen=True)
-class Glance:
+class RunSummary:
     """A run as the list shows it. `metric` is the name of `value` and `curve` (that of the headline)."""
 
     path: Path
@@ -59,7 +59,7 @@ class Glance:
         return self.status in GOING
 
 
-def glance(reader: RunReader) -> Glance:
+def summary_of(reader: RunReader) -> RunSummary:
     """What a reader that has just polled knows, in a few words."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
@@ -67,7 +67,7 @@ def glance(reader: RunReader) -> Glance:
     series = reader.series(metric) if metric else None
     until = info.ended or time.time()
     left = reader.latest("seconds_left")
-    return Glance(
+    return RunSummary(
         path,
         path.name,
         scenario_name(path, info.scenario),
@@ -112,14 +112,14 @@ class RunsUnder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.paths: list[Path] = []
-        self.known: dict[Path, Glance] = {}
+        self.known: dict[Path, RunSummary] = {}
         self.readers: dict[Path, RunReader] = {}  # of runs that go on
         self.stamps: dict[Path, int] = {}  # when run.json or heartbeat were last replaced, of runs that have ended
         self.scanned = self.changed = 0.0
         self.stamp = -1
 
-    def look(self, seen: set[str], force: bool = False) -> tuple[list[Path], dict[Path, Glance]]:
-        """(runs, newest first; glances that are new or differ) where `seen` names the runs on the screen."""
+    def look(self, seen: set[str], force: bool = False) -> tuple[list[Path], dict[Path, RunSummary]]:
+        """(runs, newest first; summaries that are new or differ) where `seen` names the runs on the screen."""
         now = time.monotonic()
         try:
             stamp = self.root.stat().st_mtime_ns
@@ -141,7 +141,7 @@ class RunsUnder:
                 self.known[path] = news[path] = fresh
         return list(self.paths), news
 
-    def fresh(self, path: Path) -> Glance | None:
+    def fresh(self, path: Path) -> RunSummary | None:
         """A glance at one run if there is anything new about it; one that cannot be read says so."""
         known = self.known.get(path)
         if known is not None and path not in self.readers and not self.restarted(path, known):
@@ -149,16 +149,16 @@ class RunsUnder:
         try:
             reader = self.readers.get(path) or RunReader(path, light=True)
             reader.poll()
-            now = glance(reader)
+            now = summary_of(reader)
         except LabError as error:
-            return Glance(path, path.name, scenario_name(path, ""), status="unreadable", reason=str(error))
+            return RunSummary(path, path.name, scenario_name(path, ""), status="unreadable", reason=str(error))
         if now.going:
             self.readers[path] = reader
         else:
             self.readers.pop(path, None)
         return now if now != known else None
 
-    def restarted(self, path: Path, known: Glance) -> bool:
+    def restarted(self, path: Path, known: RunSummary) -> bool:
         """Whether a run that had ended, or could not be read, goes on: its run.json or heartbeat was replaced."""
         run = RunDirectory(path)
         newest = 0

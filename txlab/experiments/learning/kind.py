@@ -23,7 +23,7 @@ from txlab.experiments.tokenizer_store import tokenizer_named
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import Costs
-    from txlab.experiments.loaded_model import Opened
+    from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, State
 
 
@@ -58,12 +58,12 @@ class GradientKind(Kind):
         experiment: Experiment = self.mathematics().experiment_of(resolved)
         return experiment
 
-    def open_model(self, scenario: Any, state: State) -> Opened:
+    def open_model(self, scenario: Any, state: State) -> LoadedModel:
         make = getattr(self.mathematics(), "open_model", super().open_model)
-        opened: Opened = make(scenario, state)
+        opened: LoadedModel = make(scenario, state)
         return opened
 
-    def adopt(self, scenario: Any, opened: Opened) -> Any:
+    def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
         return getattr(self.mathematics(), "adopt", super().adopt)(scenario, opened)
 
     def explain_metric(

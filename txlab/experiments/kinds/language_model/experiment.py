@@ -23,7 +23,7 @@ from txlab.experiments.learning.gradient import made_again
 from txlab.experiments.learning.text_data import TextData, tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids
 from txlab.experiments.learning.timing import Trial
-from txlab.experiments.loaded_model import Opened, adopted
+from txlab.experiments.loaded_model import LoadedModel, adopted
 from txlab.experiments.protocol import Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tokenizer_store import fingerprint
@@ -89,7 +89,7 @@ def trial_of(scenario: LanguageModelScenario) -> Trial[GPT]:
     return trial_on_ids(scenario.model.shape(min(vocabulary, MOST)), GPT, scenario.train)
 
 
-def open_model(scenario: LanguageModelScenario, state: State) -> Opened:
+def open_model(scenario: LanguageModelScenario, state: State) -> LoadedModel:
     """The model and tokenizer of a checkpoint; LabError if they do not belong to this scenario."""
     data = scenario.data
     if data.source != "text":
@@ -102,10 +102,10 @@ def open_model(scenario: LanguageModelScenario, state: State) -> Opened:
         example = tokenizer.decode(build_data(scenario).probe)
     if not example:
         example = next((prompt for prompt in scenario.sampling.prompts if prompt), "")
-    return Opened("gpt", model, tokenizer, example=example)
+    return LoadedModel("gpt", model, tokenizer, example=example)
 
 
-def adopt(scenario: LanguageModelScenario, opened: Opened) -> LanguageModelScenario:
+def adopt(scenario: LanguageModelScenario, opened: LoadedModel) -> LanguageModelScenario:
     """The scenario as it runs when it starts from this model; LabError where they do not agree."""
     source = scenario.data.source
     filled = adopted(scenario, opened, "gpt")

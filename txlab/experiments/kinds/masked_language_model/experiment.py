@@ -21,7 +21,7 @@ from txlab.experiments.learning.gradient import made_again
 from txlab.experiments.learning.text_data import tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids
 from txlab.experiments.learning.timing import Trial
-from txlab.experiments.loaded_model import Opened, adopted
+from txlab.experiments.loaded_model import LoadedModel, adopted
 from txlab.experiments.protocol import Frame, Sample, State
 
 
@@ -77,16 +77,16 @@ def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:
     return trial_on_ids(scenario.model.shape(vocabulary), Bert, scenario.train)
 
 
-def open_model(scenario: MaskedLanguageModelScenario, state: State) -> Opened:
+def open_model(scenario: MaskedLanguageModelScenario, state: State) -> LoadedModel:
     """The model and tokenizer of a checkpoint; LabError if they do not belong to this scenario."""
     data = scenario.data
     tokenizer = tokenizer_of_state(state, data, lambda: load_corpus(data.text).split(data.validation).train)
     model = made_again(lambda: Bert(scenario.model.shape(tokenizer.vocabulary + len(SPECIAL))), state["model"])
     example = scenario.look.text or next(iter(scenario.sampling.prompts), "")
-    return Opened("bert", model, tokenizer, special=special_of(tokenizer), example=example)
+    return LoadedModel("bert", model, tokenizer, special=special_of(tokenizer), example=example)
 
 
-def adopt(scenario: MaskedLanguageModelScenario, opened: Opened) -> MaskedLanguageModelScenario:
+def adopt(scenario: MaskedLanguageModelScenario, opened: LoadedModel) -> MaskedLanguageModelScenario:
     """The scenario as it runs when it starts from this model; LabError where they do not agree."""
     if opened.kind == "bert" and opened.special.names != special_of(opened.tokenizer).names:
         raise LabError(

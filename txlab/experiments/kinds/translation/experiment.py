@@ -41,7 +41,7 @@ from txlab.experiments.kinds.translation.pairs import drawn_pairs
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, made_again
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.learning.timing import Trial
-from txlab.experiments.loaded_model import Opened, Special
+from txlab.experiments.loaded_model import LoadedModel, Special
 from txlab.experiments.protocol import Frame, Sample, State
 
 
@@ -328,14 +328,14 @@ EXAMPLES = {
 }
 
 
-def open_model(scenario: TranslationScenario, state: State) -> Opened:
+def open_model(scenario: TranslationScenario, state: State) -> LoadedModel:
     """The model and tokenizers of a checkpoint; LabError if they do not belong to this scenario."""
     source, target = tokenizers_for(scenario.data, scenario.model.shared)
     model = made_again(lambda: EncoderDecoder(scenario.shape()), state["model"])
     example, translated = EXAMPLES[scenario.data.task]
     if scenario.look.source:
         example, translated = scenario.look.source, scenario.look.target
-    return Opened(
+    return LoadedModel(
         "encoder-decoder",
         model,
         source,

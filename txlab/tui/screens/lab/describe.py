@@ -14,7 +14,7 @@ from txlab.drawing.formatting import STATES, about, calendar, count, duration, n
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CHAPTERS, Scenario
-from txlab.tui.run_summary import Glance
+from txlab.tui.run_summary import RunSummary
 from txlab.tui.theme import glyphs
 from txlab.tui.widgets.plot import Furniture, margin, plot_lines
 
@@ -97,7 +97,7 @@ def outline(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
     return [(name, formula(visible(text), ascii)) for name, text in scenario.outline()]
 
 
-def describe_run(run: Glance, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
+def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
     """What a run is, how far it came, why it ended, what one can do about that, and its curve in `lines` lines."""
     parts = [Content.styled(visible(run.title or run.scenario), "bold"), Content("\n\n")]
     state = STATES.get(run.status, run.status)
@@ -130,7 +130,7 @@ def describe_run(run: Glance, cells: int = 84, lines: int = 0, ascii: bool = Fal
     return Content.assemble(*parts)
 
 
-def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> list[Content]:
+def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) -> list[Content]:
     """The curve of the list, with axes; [] if there is none."""
     if len(run.curve) < 3:
         return []
@@ -152,7 +152,7 @@ def small_chart(run: Glance, cells: int, lines: int, ascii: bool = False) -> lis
     ]
 
 
-def what_to_do(run: Glance) -> str:
+def what_to_do(run: RunSummary) -> str:
     """What one can do about the state of a run, in a sentence; "" if nothing needs doing."""
     if run.recorded:
         return "Its process is gone without a word." if run.status == "lost" else ""

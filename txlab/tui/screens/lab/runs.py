@@ -25,7 +25,7 @@ from txlab.drawing.text import cut, fit, visible, width
 from txlab.runs.finding import delete_run
 from txlab.runs.primary_metric import short
 from txlab.tui.panel import Panel
-from txlab.tui.run_summary import ENDED, GOING, Glance, RunsUnder
+from txlab.tui.run_summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.describe import no_runs
 from txlab.tui.screens.lab.rows import Item, Line, Rows, StyleName
@@ -63,7 +63,7 @@ class RunsPanel(Panel):
     def __init__(self) -> None:
         super().__init__(id="runs-panel")
         self.paths: list[Path] = []
-        self.glances: dict[Path, Glance] = {}
+        self.glances: dict[Path, RunSummary] = {}
         self.rows = Rows(self.draw_run, no_runs(), id="runs")
         self.words: list[str] = []
         self.under: RunsUnder | None = None
@@ -90,12 +90,12 @@ class RunsPanel(Panel):
         self.on_screen = False
 
     @property
-    def chosen(self) -> Glance | None:
+    def chosen(self) -> RunSummary | None:
         key = self.rows.key
         if key is None:
             return None
         path = Path(key)
-        return self.glances.get(path) or Glance(path, path.name, path.name, status="created")
+        return self.glances.get(path) or RunSummary(path, path.name, path.name, status="created")
 
     # Looking.
 
@@ -113,7 +113,7 @@ class RunsPanel(Panel):
         """Look again at the runs named in `seen`, and at which ones there are."""
         worker = get_current_worker()
         paths: list[Path] = []
-        news: dict[Path, Glance] = {}
+        news: dict[Path, RunSummary] = {}
         try:
             assert self.under is not None
             paths, news = self.under.look(seen, force)
@@ -122,7 +122,7 @@ class RunsPanel(Panel):
         if not worker.is_cancelled and self.is_attached:
             self.app.call_later(self.show, paths, news)
 
-    def show(self, paths: list[Path], news: dict[Path, Glance]) -> None:
+    def show(self, paths: list[Path], news: dict[Path, RunSummary]) -> None:
         if not self.is_attached:
             return
         self.glances.update(news)
@@ -230,7 +230,7 @@ class RunsPanel(Panel):
             lambda sure: self.request(run, "stop") if sure else None,
         )
 
-    def request(self, run: Glance, what: str) -> None:
+    def request(self, run: RunSummary, what: str) -> None:
         def leave() -> None:
             from txlab.runs.control import Request, send
 
@@ -278,7 +278,7 @@ def status_glyph(status: str, signs: Glyphs) -> str:
     }.get(status, signs.lost)
 
 
-def run_lines(path: Path, run: Glance | None, width: int, chosen: bool, focused: bool, ascii: bool) -> list[Line]:
+def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focused: bool, ascii: bool) -> list[Line]:
     """The two lines; of a run that has not been looked at yet only its name is known."""
     signs = glyphs(ascii)
     cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
@@ -299,7 +299,7 @@ def run_lines(path: Path, run: Glance | None, width: int, chosen: bool, focused:
     ]
 
 
-def how_far(run: Glance) -> str:
+def how_far(run: RunSummary) -> str:
     """1 240/5 000, or the state in a word and the step it was reached at."""
     if run.status == "created":
         return STATES["created"]
@@ -309,7 +309,7 @@ def how_far(run: Glance) -> str:
     return f"{STATES.get(run.status, visible(run.status))} {steps}".rstrip()
 
 
-def second_line(run: Glance, room: int, ascii: bool) -> Line:
+def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     """loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s, or why it ended."""
     ellipsis = glyphs(ascii).ellipsis
     if run.status in ("failed", "lost", "unreadable") and run.reason:

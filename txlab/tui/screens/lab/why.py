@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from txlab.drawing.formatting import STATES, calendar, count, duration, number
 from txlab.runs.primary_metric import is_validation, primary_metrics
-from txlab.tui.run_summary import glance
+from txlab.tui.run_summary import summary_of
 from txlab.tui.screens.lab.describe import what_to_do
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def why_run(path: Path) -> Explanation | str:
 
     reader = RunReader(path, light=True)
     reader.poll()
-    run = glance(reader)
+    run = summary_of(reader)
     if run.status in ("done", "running") and run.value is not None and math.isfinite(run.value):
         values = {name: value for name in reader.names() if (value := reader.latest(name)) is not None}
         answer = explain_metric(dict(reader.scenario), run.metric, run.step, values, dict(run.facts))
@@ -50,7 +50,7 @@ def why_run(path: Path) -> Explanation | str:
 
 def in_words(reader: RunReader) -> str:
     """The state, why, the last values, what one can go back to, and what one can do."""
-    run = glance(reader)
+    run = summary_of(reader)
     far = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
     lines = [f"{run.name}: {STATES.get(run.status, run.status)} at {far}."]
     if run.created:
