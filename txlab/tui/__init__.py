@@ -1,1 +1,1 @@
-"""What a person looks at: the app, its screens and widgets. Data comes from run directories, never a live model."""
+"""The terminal user interface: the app, its screens and its widgets."""

@@ -1,7 +1,7 @@
-"""The app: screens as modes, the run that is looked at, readers, settings, and leaving without a trace.
+"""The app: screens as modes, the current run, cached readers, settings, and a clean exit.
 
-Notable: torch is imported by nothing here. It comes with the first `w` that needs the engine, in a thread; an idle
-console that had it loaded would only hold 300 MB and a second of start-up for nothing.
+Notable: nothing here imports torch. It is imported in a thread by the first `w` that needs the engine; an idle console
+would only pay 300 MB and a second of start-up for it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TxlabApp(QuietApp):
     CSS_PATH = Path(__file__).with_name("app.tcss")
     MODES: ClassVar = {entry.name: entry.open for entry in SCREENS}
     DEFAULT_MODE = "lab"
-    ENABLE_COMMAND_PALETTE = False  # ours is a dialog like the others, and survives keys that come quickly
+    ENABLE_COMMAND_PALETTE = False  # replaced by a dialog like the others, which keeps up with fast typing
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-medium"), (34, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,7 +82,7 @@ class TxlabApp(QuietApp):
     ]
 
     current_run: reactive[Path | None] = reactive(None)
-    """The run that Train and Attention look at."""
+    """The run that Train and Attention show."""
 
     def __init__(
         self,
@@ -116,17 +116,17 @@ class TxlabApp(QuietApp):
         self.set_keymap(settings.keys)
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's, but for the driver of Unix terminals, which waits too long after an Esc."""
+        """Return Textual's driver, except on Unix, where Textual's waits too long after an Esc."""
         return quick_driver(super().get_driver_class())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """`quiet` and `rule` for themes that are not ours."""
+        """Provide `quiet` and `rule` for themes other than our own."""
         colours = self.current_theme.to_color_system().generate()
         ground, text = Color.parse(colours["background"]), Color.parse(colours["foreground"])
         return {"quiet": ground.blend(text, 0.6).hex, "rule": ground.blend(text, 0.25).hex}
 
     def get_key_display(self, binding: Binding) -> str:
-        """How a key is written; by its name where its sign is not ASCII and only that can be drawn."""
+        """Return how a key is written: by its name if its symbol is not ASCII and only ASCII can be drawn."""
         shown = super().get_key_display(binding)
         return shown if shown.isascii() or not self.ascii else binding.key
 
@@ -142,7 +142,7 @@ class TxlabApp(QuietApp):
         self.animation_level = "none"
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGHUP"):
-            # Without this the terminal stays in mouse mode. Not every platform has the signals, nor every thread.
+            # Without this the terminal stays in mouse mode. Not every platform or thread supports the signals.
             with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(getattr(signal, name), self.exit)
         if self.first_run is not None:
@@ -169,7 +169,7 @@ class TxlabApp(QuietApp):
         await super().on_event(event)
 
     def add_screens(self, entries: Sequence[ScreenEntry]) -> None:
-        """Screens of other packages, which their keys open from now on."""
+        """Add screens of other packages and bind their keys."""
         for entry in entries:
             self.add_mode(entry.name, entry.open)
             if entry.key:
@@ -179,12 +179,12 @@ class TxlabApp(QuietApp):
             self.screen.query("NavigationLine").refresh()
 
     def look_at(self, run: Path, screen: str = "") -> None:
-        """Make `run` the one that is looked at, and go to that screen, or to the one that is best for its kind."""
+        """Make `run` the current run, and open `screen`, or the one that suits its kind best."""
         self.current_run = Path(run).absolute()
         self.action_open_screen(screen or screen_of(self.current_run))
 
     def action_open_screen(self, name: str) -> None:
-        """Switch to a screen; an open dialog keeps the keys to itself."""
+        """Switch to a screen; does nothing while a dialog is open."""
         if len(self.screen_stack) > 1 or name == self.current_mode:
             return
         try:
@@ -193,19 +193,20 @@ class TxlabApp(QuietApp):
             self.report(error)
 
     def delay_update(self, delay: float = 0.05) -> None:
-        """Textual hides every change of screens for 50 ms against flicker, and paints it all once more after that; our
-        screens are whole when they come."""
+        """Do nothing: Textual hides every change of screens for 50 ms against flicker and then repaints it all, but our
+        screens are complete when they appear."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without the search for ANSI colours and dim text, of which there are none: a sixth of all painting."""
+        """Leave out the conversion of ANSI colours and dim text, which we do not use: it takes a sixth of all painting."""
         return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def pop_screen(self) -> AwaitComplete:
-        """Textual's dialogs may be dismissed twice by keys that came quickly; the second time there is nothing left."""
+        """Pop the screen; fast typing may dismiss one of Textual's dialogs twice, and then there is nothing left to
+        pop."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def reader_for(self, path: Path) -> RunReader:
-        """The reader of a run, kept for the next one who asks. May be called in any thread."""
+        """Return the cached reader of a run, opening it if needed. Safe to call from any thread."""
         from txlab.runs.reader import RunReader
 
         with self._readers_lock:
@@ -216,7 +217,7 @@ class TxlabApp(QuietApp):
         return reader
 
     def report(self, error: BaseException) -> None:
-        """One line on the screen; what is not the person's to mend also goes into the log."""
+        """Show an error in one line; anything that the user cannot fix is also logged."""
         if isinstance(error, LabError):
             self.notify(visible(str(error)), severity="error", markup=False, timeout=8)
             return
@@ -226,7 +227,7 @@ class TxlabApp(QuietApp):
         )
 
     def said_of_bug(self, error: BaseException | None) -> Text:
-        """One line; the traceback goes into the log."""
+        """Return one line about a bug and write its traceback to the log."""
         from rich.text import Text
 
         where = write_traceback(error) if error is not None else log_file()
@@ -234,7 +235,7 @@ class TxlabApp(QuietApp):
         return Text(f"{said}\nThe traceback is in {where}")
 
     def commands(self) -> list[Command]:
-        """What the palette offers: every described action of this screen, the screens, themes, leaving."""
+        """Return the entries of the palette: the described actions of this screen, the screens, themes, and leaving."""
         found: dict[str, Command] = {}
         own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
         actives = list(self.screen.active_bindings.values())
@@ -257,7 +258,7 @@ class TxlabApp(QuietApp):
         return [*found.values(), *screens, *last]
 
     def action_command_palette(self) -> None:
-        """Every action by its name."""
+        """List every action by its name."""
         from txlab.tui.screens.dialogs import Choose
 
         if len(self.screen_stack) > 1:
@@ -287,7 +288,7 @@ class TxlabApp(QuietApp):
 
 @dataclass(frozen=True)
 class Command:
-    """A line of the palette."""
+    """An entry of the palette."""
 
     title: str
     about: str
@@ -295,7 +296,7 @@ class Command:
 
 
 def write_traceback(error: BaseException) -> Path:
-    """Append the traceback to the log; returns where."""
+    """Append the traceback to the log and return the path of the log."""
     path = log_file()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -306,7 +307,7 @@ def write_traceback(error: BaseException) -> Path:
 
 
 def launch(run: Path | None = None, root: Path | None = None, ascii: bool = False) -> int:
-    """Run the console until the person leaves; the exit status."""
+    """Run the console until the user leaves, and return the exit status."""
     app = TxlabApp(run=run, root=root, ascii=ascii)
     app.run()
     return app.return_code or 0

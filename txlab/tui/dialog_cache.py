@@ -1,7 +1,7 @@
-"""Dialogs that are opened often are made once and put in front again.
+"""Dialogs that are opened often are built once and reused.
 
 Notable: composing the help, matching its styles and laying it out took 40 of the 60 ms until it was painted. Styles
-are those of a theme, so there is one of each for every theme in which it was asked for.
+depend on the theme, so each dialog is cached once per theme.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def put_in_front(
     begin: Callable[[Made], None],
     answered: Callable[[Any], None] | None = None,
 ) -> None:
-    """Open the dialog of that name: `make()` the first time, and `begin(dialog)` each time before it comes."""
+    """Open the dialog called `name`: `make()` builds it the first time, and `begin(dialog)` is called before it is
+    shown."""
     name = f"{name}, {app.theme}"
     if not app.is_screen_installed(name):
         app.install_screen(make(), name)

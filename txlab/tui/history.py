@@ -1,4 +1,4 @@
-"""What happened to a run, in human words: who changed what, what was saved, how it went back, why it ended.
+"""What happened to a run, in words: who changed what, what was saved, when it was rewound, why it ended.
 
 14:33:02  lr 3.0e-4 → 2.9e-4 by you, at step 1 180
 """
@@ -19,15 +19,15 @@ from txlab.runs.events import Row
 from txlab.runs.reader import RunReader
 
 Level = Literal["plain", "quiet", "bad", "accent"]
-BEST_KEPT = 40  # evaluations in the log; the curve has them all
+BEST_KEPT = 40  # evaluations in the log; the curve has all of them
 
 
 @dataclass(frozen=True)
 class Entry:
     """One line: when (Unix seconds), at which step, what, how loud.
 
-    ident    that of the request it answers
-    regular  what kind of thing this is, if it happens again and again
+    ident    the id of the request it answers
+    regular  the kind of event, if it recurs
     """
 
     time: float
@@ -48,7 +48,7 @@ def of_number(value: Any) -> str:
 
 
 def control_entry(row: Row, me: str) -> Entry:
-    """A request and what became of it."""
+    """Return the entry for a request and its outcome."""
     what, key = text_of(row, "request"), text_of(row, "key")
     by = text_of(row, "by")
     who = "" if not by else " by you" if by == me else f" by {by}"
@@ -71,7 +71,7 @@ def control_entry(row: Row, me: str) -> Entry:
 
 
 def history(reader: RunReader) -> tuple[Entry, ...]:
-    """The entries of the live branch in the order of time."""
+    """Return the entries of the live branch in order of time."""
     me = asker()
     entries = [control_entry(row, me) for row in reader.rows("control")]
     for row in reader.rows("checkpoint"):
@@ -93,7 +93,7 @@ def history(reader: RunReader) -> tuple[Entry, ...]:
 
 
 def evaluations(reader: RunReader) -> list[Entry]:
-    """The validations that were the best so far, and the last one."""
+    """Return the validations that were the best so far, and the last one."""
     series = reader.series("val_loss")
     if not len(series):
         return []
@@ -117,5 +117,5 @@ def evaluations(reader: RunReader) -> list[Entry]:
 
 
 def answered(entries: Sequence[Entry]) -> set[str]:
-    """The ids of the requests that the run has answered."""
+    """Return the ids of the requests that the run has answered."""
     return {entry.ident for entry in entries if entry.ident}

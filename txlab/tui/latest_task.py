@@ -1,7 +1,7 @@
-"""One thread at a time for one kind of work, and a newer wish overtakes an older one.
+"""One thread at a time for one kind of work, where a newer request replaces an older one.
 
-Notable: a wish that comes while the thread is busy replaces the one that waits; what the thread brings is shown unless
-something newer was forgotten in between. So keys may come as fast as they like, and the last one is answered.
+A request that comes while the thread is busy replaces the one that waits; a result is shown unless the task was
+forgotten or replaced meanwhile. So keys may come as fast as they like, and the last one is answered.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Work = Callable[["LatestTask"], Any]
 
 
 class LatestTask:
-    """`want(work, show)`: run `work(lane)` in a thread, then `show(result)` on the event loop.
+    """`want(work, show)`: run `work(task)` in a thread, then `show(result)` on the event loop.
 
-    `failed(sentence)` gets a LabError; what is no LabError is the screen's to report. `late` tells long work that it
-    is not wanted any more; `say(step, *values)` calls on the event loop in between.
+    `failed(sentence)` receives a LabError; other exceptions are reported by the screen. `late` tells long work that its
+    result is no longer wanted; `say(step, *values)` calls on the event loop in between.
     """
 
     def __init__(self, screen: Any, name: str, failed: Callable[[str], None]) -> None:
@@ -40,17 +40,17 @@ class LatestTask:
         self.begin()
 
     def forget(self) -> None:
-        """Nothing of what was wanted is wanted any more."""
+        """Drop all pending work and results."""
         self.generation += 1
         self.waiting = None
 
     @property
     def late(self) -> bool:
-        """In the thread: whether something newer is wanted, or the screen has gone."""
+        """Whether something newer is wanted, or the screen has gone. For the worker thread."""
         return self.running != self.generation or get_current_worker().is_cancelled or not self.screen.is_attached
 
     def say(self, show: Callable[..., None], *values: Any) -> None:
-        """In the thread: call on the event loop, unless it is late by then."""
+        """Call on the event loop, unless it is late by then. For the worker thread."""
         generation = self.running
         self.screen.app.call_later(lambda: show(*values) if generation == self.generation else None)
 

@@ -1,4 +1,4 @@
-"""What this machine is, in one short line for the corner of the screen. Reads /proc and asks the kernel; no torch."""
+"""A short description of this machine for the corner of the screen. Reads /proc and asks the kernel; no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txlab.engine.cores import cores
 
 
 def _cpu() -> tuple[str, set[str]]:
-    """(model name without its marketing, flags)"""
+    """Return (model name without marketing words, flags)."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

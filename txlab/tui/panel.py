@@ -1,9 +1,8 @@
-"""Panels: the parts that a screen is composed of, each with its keys and its duty.
+"""Panels: the parts that a screen is composed of, each with its own keys and responsibility.
 
 Notable: Textual looks for a key's binding from the focused widget upwards, so the keys of a panel beside the focus
-would not be found. A screen that names its panels in PANELS therefore takes their bindings over, with the same ids, and
-hands the action back to the panel: keys work wherever the focus is, and remapping, help and palette see ordinary
-bindings.
+would not be found. A screen therefore takes over the bindings of the panels in PANELS, with the same ids, and routes
+the actions back to them: keys work wherever the focus is, and remapping, help and the palette see ordinary bindings.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ from textual.worker import Worker
 
 from txlab.drawing.text import visible
 
-ROUTED = "panel"  # the action of a screen that hands another one to a panel
+ROUTED = "panel"  # the action by which a screen routes another one to a panel
 
 
 class Panel(Widget, can_focus=False):
-    """A part of a screen. Its actions are its own methods `action_…`; `check_action` says which can be done now.
+    """A part of a screen. Its actions are its own `action_…` methods; `check_action` says which are possible now.
 
-    A panel without anything to show has `display: none` in its DEFAULT_CSS; its keys work all the same.
+    A panel with nothing to show has `display: none` in its DEFAULT_CSS; its keys still work.
     """
 
     KEYS: ClassVar[Sequence[Binding]] = ()
     """Its bindings, each with an id."""
 
     def word_for(self, binding: Binding) -> str:
-        """What the bottom line says that a key of this panel does now; "" leaves the key out of it."""
+        """Return the current label of a key on the bottom line; "" hides the key."""
         return binding.description
 
     def seen(self) -> None:
-        """Its screen has come to the front."""
+        """Called when its screen comes to the front."""
 
     def unseen(self) -> None:
-        """Its screen has gone behind another one."""
+        """Called when its screen is covered or left."""
 
     @on(Worker.StateChanged)
     def pass_on_failed_worker(self, event: Worker.StateChanged) -> None:
-        """Messages of workers do not bubble, and it is the screen that reports what one has failed with."""
+        """Pass a worker's message on to the screen, which reports failures: these messages do not bubble."""
         report = getattr(self.screen, "report_failed_worker", None)
         if report is not None:
             report(event)
@@ -57,9 +56,9 @@ class Panel(Widget, can_focus=False):
 
 
 def with_keys_of(panels: Iterable[type[Panel]], own: Sequence[BindingType], order: Sequence[str]) -> list[BindingType]:
-    """A screen's own bindings and those of its panels, first the ids named in `order`, then as they come.
+    """Return a screen's own bindings and those of its panels: first the ids in `order`, then the rest as they come.
 
-    Of two bindings of one key the first whose action is allowed is taken, so the order decides there as well.
+    If two bindings share a key, the first whose action is allowed wins, so the order decides there as well.
     """
     found: list[BindingType] = [*own]
     for panel in panels:
@@ -73,7 +72,7 @@ def with_keys_of(panels: Iterable[type[Panel]], own: Sequence[BindingType], orde
 
 
 class Panels:
-    """The panels of one screen by the names of their classes, found when they are first asked for."""
+    """The panels of one screen by class name, each looked up on first use."""
 
     def __init__(self, screen: DOMNode) -> None:
         self.screen = screen
@@ -85,7 +84,7 @@ class Panels:
         return self.found.get(name)
 
     def allows(self, name: str, action: str) -> bool | None:
-        """Whether a panel can do this now; see DOMNode.check_action."""
+        """Return whether a panel can do this now; see DOMNode.check_action."""
         panel = self.named(name)
         if panel is None:
             return False
@@ -93,6 +92,6 @@ class Panels:
         return panel.check_action(method, parameters)
 
     def of_binding(self, binding: Binding) -> Panel | None:
-        """The panel that a screen's binding was taken over from."""
+        """Return the panel that a screen's binding was taken over from."""
         _, action, parameters = parse(binding.action)
         return self.named(str(parameters[0])) if action == ROUTED else None

@@ -1,8 +1,9 @@
-"""What would make the first switch to a screen, or the first dialog, slow: done in idle moments after the first paint.
+"""Work that would slow down the first switch to a screen or the first dialog, done in idle moments after the first
+paint.
 
-Notable: modules are imported in a thread; style sheets are read all at once, since Textual parses every one of them
-again, and matches every style, when another is added (20 ms each); screens are built one at a time with pauses in
-which keys are answered. A person who is quicker than that waits once, as long as without all this.
+Notable: modules are imported in a thread. Style sheets are read all at once, since Textual parses all of them again,
+and matches every style, whenever one is added (20 ms each). Screens are built one at a time, with pauses in which keys
+are answered. A key that comes before its screen is ready waits once, as it would without preloading.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from txlab.tui.app import TxlabApp
 
 BEGIN = 0.4  # seconds after the first paint
-PAUSE = 0.1  # seconds between two pieces of work
+PAUSE = 0.1  # seconds between two steps
 DIALOGS = ("screens.dialogs", "screens.help", "screens.lab.overrides", "screens.lab.why", "widgets.why")
 
 
@@ -33,12 +34,12 @@ def import_all() -> None:
 
 
 def style_sheets() -> Iterator[Path]:
-    """Those beside the screens."""
+    """Yield the style sheets beside the screens."""
     yield from sorted((Path(__file__).parent / "screens").rglob("*.tcss"))
 
 
 async def prepare_screens(app: TxlabApp) -> None:
-    """Make ready what the next keys may ask for."""
+    """Prepare what the next keys may ask for."""
     await asyncio.sleep(BEGIN)
     try:
         app.add_screens(await asyncio.to_thread(lambda: list(installed_screens())))

@@ -1,8 +1,8 @@
-"""The run that a screen looks at: its time line, requests to its inbox, and reading it as it grows.
+"""The run that a screen shows: its timeline, requests to its inbox, and reading it as it grows.
 
 Notable: it reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more often
-than is cheap (`LookBudget`), only while its screen is the one that is seen, and never two reads at once: what comes
-meanwhile is read by the next one.
+than is cheap (`LookBudget`), only while its screen is in front, and one read at a time: whatever arrives meanwhile is
+left to the next one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from txlab.runs.control import Request
     from txlab.runs.reader import RunReader
 
-CATCH_UP = 0.25  # seconds between two looks whether the person has gone elsewhere
+CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
 SHARE = 0.008  # of each core, at most, for the console as a whole
-LONGEST = 2.0  # seconds between two looks, whatever they cost
+LONGEST = 2.0  # seconds between two reads, whatever they cost
 
 
 class LookBudget:
-    """How often a live run may be looked at: as often as is wished, as long as that takes little of this machine.
+    """How often a live run is read: as often as requested, as long as that takes little of this machine.
 
-    What a look costs depends on the terminal's size, the curves and the processor, so the processor time that the
-    console has really used since the last one is what counts. On two cores, where training waits for the slower of its
+    The cost of a read depends on the terminal's size, the curves and the processor, so the budget counts the processor
+    time that the console has really used since the last one. On two cores, where training waits for the slower of its
     two threads, a console that used 3 % of one took 8 % of the run's speed (benchmarks/watching.py).
     """
 
@@ -44,7 +44,7 @@ class LookBudget:
         self.looked()
 
     def looked(self) -> None:
-        """A look begins."""
+        """Note that a read begins."""
         self.began, self.used = time.monotonic(), time.process_time()
 
     def may_look(self) -> bool:
@@ -53,23 +53,23 @@ class LookBudget:
 
 
 class RunViewer(Protocol):
-    """What a screen does with the run of its RunPanel."""
+    """What a RunPanel requires of its screen."""
 
     def run_changed(self) -> None:
-        """Another run is looked at (`panel.path`, possibly None): forget what belongs to the old one."""
+        """The current run has changed (`panel.path`, possibly None): forget what belongs to the old one."""
 
     def read_run(self, reader: RunReader, changed: bool) -> Any:
-        """In a worker thread: look at the run and return what `show_run` needs, or None if nothing is new."""
+        """Read the run in a worker thread and return what `show_run` needs, or None if nothing is new."""
 
     def show_run(self, snapshot: Any) -> None:
-        """On the event loop: put the snapshot on the screen."""
+        """Show the snapshot; called on the event loop."""
 
     def moved(self) -> None:
-        """The step looked at has changed (`panel.at`; None = live)."""
+        """The selected step has changed (`panel.at`; None = live)."""
 
 
 class RunPanel(Panel):
-    """Looks at the app's current run for a screen. The step looked at is `at`: None follows the live edge."""
+    """Follows the app's current run for a screen. The selected step is `at`; None follows the live edge."""
 
     KEYS: ClassVar = (
         Binding("space", "pause", "pause", id="run.pause", key_display="space"),
@@ -94,8 +94,8 @@ class RunPanel(Panel):
         self.viewer = viewer
         self.path: Path | None = None
         self.at: int | None = None
-        self.status = ""  # as the screen has shown it last
-        self.recorded = False  # by another program's loop, which takes no requests
+        self.status = ""  # as last shown by the screen
+        self.recorded = False  # by another program, which takes no requests
         self.timeline = TimeLine(id="timeline")
         self.budget = LookBudget()
         self.watching = True  # whether this run is read at all
@@ -150,7 +150,7 @@ class RunPanel(Panel):
             changed = reader.poll() or forced
             if not worker.is_cancelled:
                 snapshot = self.viewer.read_run(reader, changed)
-        except LabError as error:  # the folder is gone, or no run (any more): said once, tried again
+        except LabError as error:  # the folder is gone, or no longer a run: reported once, tried again
             if not worker.is_cancelled and self.is_attached:
                 self.app.call_later(self._read_failed, path, str(error))
             return
@@ -164,7 +164,7 @@ class RunPanel(Panel):
             self.app.call_later(self._catch_up, reader)
 
     def _catch_up(self, reader: RunReader) -> None:
-        """Read the whole of a long log beside the polls, until it is known or another run is looked at."""
+        """Read the rest of a long log alongside the polls, until it is complete or another run is selected."""
 
         def read_on() -> None:
             worker, path = get_current_worker(), self.path
@@ -173,12 +173,12 @@ class RunPanel(Panel):
                     continue
             finally:
                 self._catching_up = False
-            self._again = True  # what is known now is more than what is shown
+            self._again = True  # more is known now than is shown
 
         self.run_worker(read_on, thread=True, group="catch up", exit_on_error=False)
 
     def _read_failed(self, path: Path, sentence: str) -> None:
-        """The run cannot be read; the sentence is shown once, however often it is tried."""
+        """Report once that the run cannot be read, however often that is tried."""
         if path == self.path and sentence != self._failure:
             self._failure = sentence
             self.tell(sentence, "error")
@@ -192,7 +192,7 @@ class RunPanel(Panel):
     # Requests.
 
     def ask(self, request: str, key: str | None = None, value: float | None = None, count: int = 1) -> None:
-        """Leave a request in the inbox of the run; `Asked` comes back with its id."""
+        """Leave a request in the inbox of the run; `Asked` is posted with its id."""
         if self.path is None:
             self.tell("no run is chosen: press enter on one in the Lab (1)")
             return
@@ -207,7 +207,7 @@ class RunPanel(Panel):
         self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run that has ended takes no requests, and neither does one that another program recorded."""
+        """Disable requests for a run that has ended or that another program recorded."""
         if action in ("pause", "step", "stop"):
             return not self.recorded and self.status in ("running", "paused", "created", "")
         return True
@@ -233,7 +233,7 @@ class RunPanel(Panel):
             lambda sure: self.ask("stop") if sure else None,
         )
 
-    # The time line.
+    # The timeline.
 
     def action_earlier(self) -> None:
         self.timeline.earlier()

@@ -1,7 +1,7 @@
-"""What a run looks like at a glance, for the list in the Lab: its state, how far it is, its loss as a little curve.
+"""A run in the list of the Lab: its state, its progress, its loss as a small curve.
 
-Notable: no run is read in full (a light reader takes a tail and some samples of the log), one that has ended is read
-once, and of those that go on only the ones that one sees are. A thousand runs are a thousand names.
+Notable: no run is read in full (a light reader takes the tail and some samples of the log); one that has ended is read
+once, and of the running ones only those on the screen are. A thousand runs cost a thousand names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlab.runs.finding import list_runs
 from txlab.runs.primary_metric import primary_metrics
 from txlab.runs.reader import RunReader
 
-POINTS = 64  # of the little curve
+POINTS = 64  # of the small curve
 FIRST_LOOK = 24  # runs read before the list has said which ones are on the screen
 ENDED = ("done", "stopped", "interrupted", "failed", "unreadable")
 GOING = ("created", "running", "paused")
@@ -28,7 +28,7 @@ GOING = ("created", "running", "paused")
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run as the list shows it. `metric` is the name of `value` and `curve` (that of the headline)."""
+    """A run as the list shows it. `metric` is the name of `value` and `curve` (the headline metric)."""
 
     path: Path
     name: str
@@ -42,7 +42,7 @@ class RunSummary:
     value: float | None = None
     curve: tuple[float, ...] = ()
     first: int = 0
-    """The step of the first point of the curve; its points lie evenly from there to `step`."""
+    """The step of the first point of the curve; the points are evenly spaced from there to `step`."""
     created: float = 0.0
     seconds: int = 0
     seconds_left: float | None = None
@@ -60,7 +60,7 @@ class RunSummary:
 
 
 def summary_of(reader: RunReader) -> RunSummary:
-    """What a reader that has just polled knows, in a few words."""
+    """Summarize what a reader knows after a poll."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
     metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
@@ -89,7 +89,7 @@ def summary_of(reader: RunReader) -> RunSummary:
 
 
 def resampled(steps: np.ndarray[Any, Any], values: np.ndarray[Any, Any], points: int = POINTS) -> tuple[float, ...]:
-    """The curve at evenly spaced steps: what a light reader knows is dense at the end and sparse before."""
+    """Return the curve at evenly spaced steps: a light reader's values are dense at the end and sparse before."""
     keep = np.isfinite(values)
     steps, values = steps[keep], values[keep]
     if len(steps) < 2:
@@ -99,7 +99,7 @@ def resampled(steps: np.ndarray[Any, Any], values: np.ndarray[Any, Any], points:
 
 
 def scenario_name(path: Path, scenario: str) -> str:
-    """What the list calls a run: its scenario, or its folder without the date."""
+    """Return the name of a run in the list: its scenario, or its folder without the date."""
     if scenario:
         return scenario
     head, _, rest = path.name.partition("_")
@@ -107,19 +107,19 @@ def scenario_name(path: Path, scenario: str) -> str:
 
 
 class RunsUnder:
-    """The runs under a folder, looked at again and again from one worker thread at a time."""
+    """The runs under a folder, polled from one worker thread at a time."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.paths: list[Path] = []
         self.known: dict[Path, RunSummary] = {}
-        self.readers: dict[Path, RunReader] = {}  # of runs that go on
-        self.stamps: dict[Path, int] = {}  # when run.json or heartbeat were last replaced, of runs that have ended
+        self.readers: dict[Path, RunReader] = {}  # of running runs
+        self.stamps: dict[Path, int] = {}  # when run.json or heartbeat were last replaced, for runs that have ended
         self.scanned = self.changed = 0.0
         self.stamp = -1
 
     def look(self, seen: set[str], force: bool = False) -> tuple[list[Path], dict[Path, RunSummary]]:
-        """(runs, newest first; summaries that are new or differ) where `seen` names the runs on the screen."""
+        """Return (runs, newest first; new or changed summaries); `seen` names the runs on the screen."""
         now = time.monotonic()
         try:
             stamp = self.root.stat().st_mtime_ns
@@ -127,7 +127,7 @@ class RunsUnder:
             stamp = 0
         if stamp != self.stamp:
             self.stamp, self.changed = stamp, now
-        # A folder appears before its run.json, and times of network disks lag: look again a while after a change.
+        # A folder appears before its run.json, and network disks report times late: poll again a while after a change.
         due = now - self.scanned > 10 or (now - self.changed < 3 and now - self.scanned > 0.5)
         if force or due or not self.scanned:
             self.paths, self.scanned = list_runs(self.root), now
@@ -142,7 +142,7 @@ class RunsUnder:
         return list(self.paths), news
 
     def fresh(self, path: Path) -> RunSummary | None:
-        """A glance at one run if there is anything new about it; one that cannot be read says so."""
+        """Return the summary of a run if anything is new; a run that cannot be read gets a summary that says so."""
         known = self.known.get(path)
         if known is not None and path not in self.readers and not self.restarted(path, known):
             return None
@@ -159,7 +159,7 @@ class RunsUnder:
         return now if now != known else None
 
     def restarted(self, path: Path, known: RunSummary) -> bool:
-        """Whether a run that had ended, or could not be read, goes on: its run.json or heartbeat was replaced."""
+        """Return whether a run that had ended, or could not be read, goes on: its run.json or heartbeat was replaced."""
         run = RunDirectory(path)
         newest = 0
         for file in (run.run_file, run.heartbeat):

@@ -1,8 +1,8 @@
-"""The screens that one can switch to: their keys, names and where they live. This registry is the only such list.
+"""The registry of screens: their keys, their names and where they are defined. There is no other list of them.
 
 Installed packages add screens by entry points of the group `txlab.screens`, whose value is "module:object", a
-ScreenEntry. Notable: a screen is imported when it is first opened, and other packages are asked after the first paint,
-so that the first paint pays for one screen alone.
+ScreenEntry. Screens are imported when first opened, and other packages are queried after the first paint, so the first
+paint pays for one screen alone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ENTRY_POINTS = "txlab.screens"
 
 @dataclass(frozen=True)
 class ScreenEntry:
-    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class". One that is `within` another
-    has no key of its own, and stands under that one's name."""
+    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class". A screen `within` another
+    one has no key of its own and is listed under that one's name."""
 
     key: str
     name: str
@@ -57,7 +57,8 @@ SCREENS = [
 
 
 def installed_screens() -> Iterator[ScreenEntry]:
-    """Those of other packages. LabError where one has nothing that is a ScreenEntry, or a key or name that is taken."""
+    """Yield the screens of other packages. Raises LabError if an entry point is no ScreenEntry, or its key or name is
+    taken."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
@@ -75,7 +76,7 @@ def installed_screens() -> Iterator[ScreenEntry]:
 
 
 def screen_of(run: Path) -> str:
-    """The name of the screen that a run is best looked at on."""
+    """Return the name of the screen that suits a run best."""
     from txlab.experiments.kind import kind_of_run
     from txlab.runs.directory import RunDirectory, RunInfo
 

@@ -1,11 +1,11 @@
-"""One live session: a thread of the console that steps an experiment, and does between two updates what keys ask for.
+"""A live session: a thread of the console that steps an experiment and carries out orders between two updates.
 
-DESIGN's third idea: a screen draws frames and does not know where they come from. A `Session` is the source that
-computes them here; a run directory is the other one.
+A screen draws frames and does not know where they come from. A `Session` computes them here; a run directory is the
+other source.
 
-Notable: Python runs one thread at a time, so this one works in slices of a few milliseconds, stands back for a moment
-when a key has come, and has at most one picture on its way to the screen. The thread ends when there is nothing to do,
-and begins again with the next order.
+Notable: Python runs one thread at a time, so this one works in slices of a few milliseconds, yields for a moment when a
+key has come, and has at most one picture on its way to the screen. The thread ends when there is nothing to do, and a
+new one starts with the next order.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from textual.worker import NoActiveWorker, get_current_worker
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, Metrics
 
-SLICE = 0.004  # seconds of learning between two looks at what the person wants
-STAND_BACK = 0.04  # seconds that a key has the processor nearly for itself
-SLOW = 60.0  # updates a second that keep nobody waiting
-SEEN = 15.0  # updates a second of which each is shown
+SLICE = 0.004  # seconds of updates between two checks for orders
+STAND_BACK = 0.04  # seconds for which a key has the processor nearly to itself
+SLOW = 60.0  # updates a second slow enough not to delay keys
+SEEN = 15.0  # updates a second up to which each one is shown
 PICTURES = 18.0  # a second, at most
-MOST_UPDATES = 200_000  # of one slice
-TAKE_TURNS = 0.001  # seconds that a thread keeps the interpreter while another wants it
+MOST_UPDATES = 200_000  # in one slice
+TAKE_TURNS = 0.001  # seconds for which a thread keeps the interpreter while another wants it
 PACES = (0.0, 2.0, 5.0, 15.0, 60.0, 1000.0, 20_000.0, float("inf"))
-"""Updates a second that keys choose from: 0 is one for each key, the last is as fast as it goes."""
+"""Paces to choose from, in updates a second: 0 is one update per key, the last one is unlimited."""
 
 MOST_FRAMES = 600
 MOST_BYTES = 48_000_000
 
 
 class Steppable(Protocol):
-    """What a session needs of an experiment. Every `Experiment` is one.
+    """What a session requires of an experiment. Every `Experiment` qualifies.
 
-    Where there are more, they are used: `run(n)` makes n updates at once; `steps` says after how many updates the
-    session pauses by itself; `adjustable()` and `adjust(name, value)` are what `Session.adjust` calls.
+    Optional members are used if present: `run(n)` makes n updates at once; `steps` is the number of updates after which
+    the session pauses by itself; `adjustable()` and `adjust(name, value)` serve `Session.adjust`.
     """
 
     @property
@@ -59,7 +59,7 @@ E = TypeVar("E", bound=Steppable)
 
 
 class FrameMemory:
-    """The frames of a session by their step, for the time line: when there are too many, every second one goes."""
+    """The frames of a session by step, for the timeline. When there are too many, every second one is dropped."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -68,7 +68,7 @@ class FrameMemory:
         self.bytes = 0
 
     def add(self, frame: Frame) -> None:
-        """Keep a frame. One of an earlier step than the last (updates were undone) takes the place of all after it."""
+        """Keep a frame. One of an earlier step than the last (updates were undone) replaces all that follow it."""
         if self.steps and frame.step < self.steps[-1]:
             kept = bisect_left(self.steps, frame.step)
             self.frames, self.steps = self.frames[:kept], self.steps[:kept]
@@ -84,20 +84,20 @@ class FrameMemory:
             self.gap = max(self.gap, (self.steps[-1] - self.steps[0]) // len(self.steps))
 
     def at(self, step: int) -> Frame | None:
-        """The frame of a step, or the last one before it."""
+        """Return the frame at a step, or the last one before it."""
         return self.frames[max(0, bisect_right(self.steps, step) - 1)] if self.frames else None
 
 
 def size_of(frame: Frame) -> int:
-    """Bytes, roughly: its tensors, and 2 kB for the rest."""
+    """Return the approximate size in bytes: the tensors, and 2 kB for the rest."""
     return sum(int(getattr(tensor, "nbytes", 0)) for tensor in frame.tensors.values()) + 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Picture(Generic[E]):
-    """What there is to see now.
+    """The state to show now.
 
-    experiment  whose frame it is: another one than before after `begin`; only its frozen parts may be read here
+    experiment  the experiment of the frame: another one after `begin`; only its frozen parts may be read here
     steps       those of the recorded frames     speed   updates a second
     """
 
@@ -109,10 +109,10 @@ class Picture(Generic[E]):
 
 
 class Session(Generic[E]):
-    """Steps an experiment in a thread of `screen`, which gets pictures by `show`, sentences of LabErrors by `failed`.
+    """Steps an experiment in a thread of `screen`. `show` receives pictures, `failed` the sentences of LabErrors.
 
-    Every other exception ends the thread and reaches the screen as that of any worker. Pictures and sentences arrive
-    on the event loop; `pictures` is how many a second there are at most; `record` keeps their frames.
+    Any other exception ends the thread and reaches the screen like that of any worker. Pictures and sentences arrive on
+    the event loop; `pictures` is the largest number a second; `record` keeps their frames.
     """
 
     def __init__(
@@ -131,14 +131,14 @@ class Session(Generic[E]):
         self.running = False
         self.pace = PACES[-1]
         self.speed = 0.0
-        self.alive = False  # there is a thread
+        self.alive = False  # a thread exists
         self.awake = threading.Condition()
         self.orders: dict[object, Callable[[], object]] = {}
         self.taken = True  # the screen has drawn the last picture
         self.shown_at = 0.0
-        self.due = 0.0  # when the next update is, at a limited pace
-        self.chunk = 1  # updates of a slice
-        self.counted = (0.0, 0)  # when, and how many updates there were then
+        self.due = 0.0  # when the next update is due, at a limited pace
+        self.chunk = 1  # updates in a slice
+        self.counted = (0.0, 0)  # (when, number of updates by then)
 
     @property
     def updates(self) -> int:
@@ -146,14 +146,14 @@ class Session(Generic[E]):
 
     @property
     def idle(self) -> bool:
-        """Nothing is being done, and what there is is on the screen."""
+        """Whether nothing is being done and the screen is up to date."""
         return not (self.orders or self.alive or not self.taken)
 
     # From any thread.
 
     def begin(self, make: Callable[[E | None], E], run: bool = False) -> None:
-        """Another experiment, made in the thread from the one of now; its recording begins anew. With `run` it runs at
-        once; else it runs where the one of now does."""
+        """Replace the experiment by one that the thread makes from the present one; its recording starts empty. With
+        `run` it runs at once; otherwise it runs if the present one does."""
 
         def work() -> None:
             self.experiment = make(self.experiment)
@@ -165,14 +165,14 @@ class Session(Generic[E]):
         self._order(work)
 
     def order(self, work: Callable[[E], object], name: object = None) -> None:
-        """Do this between two updates, then show what there is; dropped where there is no experiment.
+        """Do this between two updates, then show the result; dropped if there is no experiment.
 
-        An order with a name takes the place of the one of that name that still waits.
+        A named order replaces a waiting one of the same name.
         """
         self._order(lambda: work(self.experiment) if self.experiment is not None else None, name)
 
     def run(self, running: bool = True) -> None:
-        """Run, or pause."""
+        """Run or pause."""
         self.running = running
         self.counted = (0.0, 0)
         self.look()
@@ -181,16 +181,16 @@ class Session(Generic[E]):
         self.run(False)
 
     def step(self, updates: int = 1) -> None:
-        """So many updates, and pause; also beyond the number that the experiment asks for."""
+        """Make that many updates and pause, even beyond the experiment's own number of steps."""
         self.running = False
         self.order(lambda experiment: self._advance(experiment, updates, float("inf")))
 
     def look(self) -> None:
-        """Show a picture of now."""
+        """Show the present state."""
         self._order(lambda: None, "look")
 
     def adjust(self, name: str, value: float) -> None:
-        """Set an adjustable parameter; `failed` says what is allowed where it is out of its bounds."""
+        """Set an adjustable parameter; `failed` is told the allowed range if the value is outside it."""
 
         def work(experiment: E) -> None:
             adjusted = cast(Any, experiment)
@@ -205,8 +205,8 @@ class Session(Generic[E]):
         self.order(work, ("adjust", name))
 
     def ask(self, question: Callable[[E], Any]) -> Any:
-        """From another thread: the answer, worked out between two updates; None without an experiment, or when the
-        asking worker is cancelled. An exception of the question is raised here."""
+        """Return the answer to a question, computed between two updates; for another thread. None without an
+        experiment, or when the asking worker is cancelled. Exceptions of the question are raised here."""
         answer: list[Any] = []
         there = threading.Event()
 
@@ -233,10 +233,10 @@ class Session(Generic[E]):
         self.screen.app.call_later(show, *values)
 
     def _order(self, work: Callable[[], object], name: object = None) -> None:
-        """Leave an order, and wake the thread.
+        """Leave an order and wake the thread.
 
-        A thread is begun by the event loop alone, and without the lock: who else would begin it waits for the event
-        loop, which may be waiting for the lock.
+        Only the event loop starts a thread, and without holding the lock: another thread would have to wait for the
+        event loop, which may be waiting for the lock.
         """
         with self.awake:
             key = name if name is not None else object()
@@ -271,7 +271,7 @@ class Session(Generic[E]):
                     orders, self.orders = list(self.orders.values()), {}
                     over = worker.is_cancelled or not self.screen.app.is_running
                     if over or (not orders and not (self.running and self.experiment is not None)):
-                        self.alive = False  # while nobody else can look: the next order begins another thread
+                        self.alive = False  # set under the lock, so that the next order starts another thread
                         return
                 for order in orders:
                     try:
@@ -291,7 +291,7 @@ class Session(Generic[E]):
             raise
 
     def _slice(self, experiment: E) -> None:
-        """A few milliseconds of updates, or a short wait until the next one is due."""
+        """Make updates for a few milliseconds, or wait briefly until the next one is due."""
         pace, left = self.pace, getattr(experiment, "steps", sys.maxsize) - experiment.step_count
         if not pace or left <= 0:
             self.running = False
@@ -302,11 +302,11 @@ class Session(Generic[E]):
             self.counted = (now, experiment.step_count)
             self.due = now
         if pace > SLOW and now - self._last_key < STAND_BACK:
-            time.sleep(STAND_BACK / 2)  # and then a slice all the same, for keys that are held down
+            time.sleep(STAND_BACK / 2)  # then work all the same, for keys that are held down
         begun, updates = time.monotonic(), self.chunk
         if pace != float("inf"):
             owed = int((now - self.due) * pace)
-            each = pace <= SEEN  # every update is seen, even if the screen is slow
+            each = pace <= SEEN  # every update is shown, even if the screen is slow
             if owed <= 0 or (each and not self.taken):
                 with self.awake:
                     if not self.orders:
@@ -317,7 +317,7 @@ class Session(Generic[E]):
         self._advance(experiment, min(updates, left), begun + SLICE)
         now = time.monotonic()
         self.chunk = max(1, min(MOST_UPDATES, round(self.chunk * min(2.0, max(0.5, SLICE / max(now - begun, 1e-5))))))
-        # A picture takes as long to paint as what a key changes, so that goes first, unless keys are held down.
+        # A picture takes as long to paint as the answer to a key, so keys go first, unless they are held down.
         rest = STAND_BACK if now - self._last_key < STAND_BACK else 0.0
         if self.taken and (pace <= SEEN or now - self.shown_at >= 1 / self.pictures + 3 * rest):
             self._publish()
@@ -325,7 +325,7 @@ class Session(Generic[E]):
             time.sleep(0)
 
     def _advance(self, experiment: E, updates: int, until: float) -> None:
-        """So many updates at once; where the experiment makes them one by one, no more than fit in the time."""
+        """Make that many updates at once; an experiment that makes them one by one stops when the time is up."""
         run = getattr(experiment, "run", None)
         if run is not None:
             run(updates)
@@ -340,7 +340,7 @@ class Session(Generic[E]):
         return float(getattr(self.screen.app, "last_input", 0.0))
 
     def _publish(self) -> None:
-        """Hand the screen a picture of now."""
+        """Hand the screen a picture of the present state."""
         experiment = self.experiment
         if experiment is None:
             return
@@ -356,7 +356,7 @@ class Session(Generic[E]):
         self.say(self._arrived, picture)
 
     def _arrived(self, picture: Picture[E]) -> None:
-        """On the event loop: show it, and let the next one come when it is drawn."""
+        """Show a picture on the event loop, and allow the next one once it is drawn."""
         if not self.screen.is_attached:
             self.taken = True
             return

@@ -1,6 +1,6 @@
 """The user's configuration file: keys, theme, ASCII, how often the screen may change.
 
-Notable: a wrong file never keeps the program from starting: what is wrong is said in one sentence and the defaults
+Notable: an invalid file never keeps the program from starting: the mistake is reported in one sentence and the defaults
 are used.
 """
 
@@ -20,7 +20,7 @@ LARGEST_FILE = 64 * 1024
 
 
 class Settings(BaseModel):
-    """What may stand in config.toml.
+    """The contents of config.toml.
 
     theme = "txlab-light"
     [keys]
@@ -42,12 +42,12 @@ def settings_file() -> Path:
 
 
 def log_file() -> Path:
-    """Where tracebacks go."""
+    """Return the file that tracebacks are written to."""
     return user_state_path("txlab", appauthor=False) / "txlab.log"
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """The settings of the file, or the defaults where there is none; raises LabError naming file, key and mistake."""
+    """Return the settings of the file, or the defaults if there is none; raises LabError naming file, key and mistake."""
     path = settings_file() if path is None else path
     try:
         text = read_regular(path, LARGEST_FILE).decode()

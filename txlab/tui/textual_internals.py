@@ -1,5 +1,5 @@
-"""What the console takes of Textual that Textual does not promise: every private name, its reason, and what is done
-without it. Nothing else in txlab touches one (tests/tui/test_textual_internals.py).
+"""Everything that the console uses of Textual's private API: each private name, its reason, and the effect of its
+absence. Nothing else in txlab uses any (tests/tui/test_textual_internals.py).
 
 Each is asked for before it is used; where a later Textual lacks it the console is slower, and otherwise the same.
 Gains are processor time at 120 × 40 on two cores with Textual 8.2.8: medians of twelve keys.
@@ -49,14 +49,14 @@ Answer = TypeVar("Answer")
 
 
 class SteadyScreen(Screen[Answer]):
-    """A screen that lays itself out once for each size, and paints as a whole only when it has to.
+    """A screen that lays itself out once for each size, and repaints as a whole only when it has to.
 
     Textual lays a new screen out when it comes to the front, again when it hears the size it has just been given (with
-    every screen behind it), and again when it comes back; it paints all of it each time, and at every move of the focus
-    too. At 120 × 40 each of these is 3 to 15 ms.
+    every screen behind it), and again when it comes back; it repaints all of it each time, and at every move of the
+    focus too. At 120 × 40 each of these takes 3 to 15 ms.
     """
 
-    # The widgets that lose and get the focus paint themselves; the rest of the screen stays as it is.
+    # The widgets that lose and get the focus repaint themselves; the rest of the screen stays as it is.
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     laid_out: Size | None = None
 
@@ -65,17 +65,18 @@ class SteadyScreen(Screen[Answer]):
         super()._refresh_layout(size, scroll)
 
     def _screen_resized(self, size: Size) -> None:
-        """Only a size that is another one; what else asks for a layout asks for it by itself."""
+        """React only to a size that differs; anything else that needs a layout requests it itself."""
         if size != self.laid_out:
             super()._screen_resized(size)
 
     def _on_screen_resume(self, event: events.ScreenResume) -> None:
         """Come (back) to the front without matching every style again: nothing that a style depends on changes while a
-        screen is away (a theme or a size that did is seen to by the app and the layout)."""
+        screen is away (the app and the layout handle a new theme or size)."""
         event.refresh_styles = False
 
     def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
-        """What a press or a drag of the mouse selects from; nothing where a widget has gone since the last layout.
+        """Return what a press or a drag of the mouse selects from; nothing if the widget was removed since the last
+        layout.
 
         Textual 8.2.8 takes the parent of what it finds here for granted (Screen._forward_event), so a press on a widget
         that had just been removed ended the program. Where a later version does not ask here, this does nothing.
@@ -85,15 +86,15 @@ class SteadyScreen(Screen[Answer]):
 
 
 def picture_behind(screen: Screen[Any]) -> list[Strip] | None:
-    """The lines of a screen as they are painted now; None where they cannot be had."""
+    """Return the lines of a screen as they are painted now; None if they are not available."""
     compositor = getattr(screen, "_compositor", None)
     render: Callable[[], list[Strip]] | None = getattr(compositor, "render_strips", None)
     return None if render is None else render()
 
 
 def forget_painted(screen: Screen[Any]) -> None:
-    """Let go of what was painted of a screen that will not come back: Textual keeps the style caches of up to a
-    thousand widgets that are no more (it remembers a method's results, and with them whose they are)."""
+    """Release what was painted of a screen that will not come back: Textual keeps the style caches of up to a thousand
+    removed widgets (it caches a method's results, and with them the widgets)."""
     for widget in screen.walk_children(Widget, with_self=True):
         bars = widget._get_virtual_dom() if hasattr(widget, "_get_virtual_dom") else ()
         for each in (widget, *bars):
@@ -101,12 +102,12 @@ def forget_painted(screen: Screen[Any]) -> None:
                 each._styles_cache.clear()
 
 
-# Screens that are made before they are asked for.
+# Screens that are built before they are needed.
 
 
 def read_style_sheets(app: App[Any], sheets: Iterable[Path]) -> None:
-    """Read all of them at once, and match the styles of the screens that there are: Textual parses every one again, and
-    matches every style, when another is added (20 ms each)."""
+    """Read all sheets at once, and match the styles of the existing screens: Textual parses all of them again, and
+    matches every style, whenever one is added (20 ms each)."""
     for path in sheets:
         if not app.stylesheet.has_source(str(path), ""):
             app.stylesheet.read(path)
@@ -117,7 +118,8 @@ def read_style_sheets(app: App[Any], sheets: Iterable[Path]) -> None:
 
 
 def match_styles(app: App[Any], screen: Screen[Any]) -> None:
-    """Unless they are those of now; else the next switch to the screen would do it, and for every other screen too."""
+    """Match the styles unless they are up to date; otherwise the next switch to the screen would match those of every
+    other screen too."""
     count = getattr(app, "_css_update_count", None)
     if count is not None and getattr(screen, "_css_update_count", count) != count:
         app.stylesheet.update(screen, animate=False)
@@ -125,8 +127,8 @@ def match_styles(app: App[Any], screen: Screen[Any]) -> None:
 
 
 def make_ready(app: App[Any], mode: str, make: Callable[[], Screen[Any]]) -> None:
-    """Put a screen that nobody has opened yet behind the others; as `App.switch_mode` makes one, without showing it,
-    and without matching the styles of all others again."""
+    """Put a screen that has not been opened yet behind the others: built as in `App.switch_mode`, but without showing
+    it and without matching the styles of all others again."""
     names = ("_screen_stacks", "_get_screen", "_load_screen_css")
     if not all(hasattr(app, name) for name in names) or mode in app._screen_stacks:
         return
@@ -142,12 +144,12 @@ def make_ready(app: App[Any], mode: str, make: Callable[[], Screen[Any]]) -> Non
 
 
 class QuietApp(App[None]):
-    """An app that says a bug in one line, and leaves without complaints about screens that are half taken apart."""
+    """An app that reports a bug in one line, and exits without complaints about half-removed screens."""
 
     leaving = False
 
     def said_of_bug(self, error: BaseException | None) -> Any:
-        """What stands on the terminal when a bug has ended the program."""
+        """Return what the terminal shows when a bug has ended the program."""
         raise NotImplementedError
 
     async def _shutdown(self) -> None:
@@ -155,12 +157,13 @@ class QuietApp(App[None]):
         await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
-        """While it leaves, screens are taken apart under their own timers; what those do not find then is no bug."""
+        """Ignore errors during exit: screens are removed while their timers still run, and what those fail to find is
+        no bug."""
         if not (self.leaving and isinstance(error, (NoMatches, ScreenStackError))):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        """Textual's own page of local variables goes into the log instead."""
+        """Write Textual's own page of local variables to the log instead."""
         self.panic(self.said_of_bug(getattr(self, "_exception", None)))
 
 
@@ -168,26 +171,26 @@ class QuietApp(App[None]):
 
 ESCAPE = "\x1b"
 QUICK = 0.025  # seconds; fish waits 30 ms, tmux 10
-TORN = 1.0  # seconds after an Esc in which the rest of a key may still come
-POLL = 0.1  # seconds between two looks whether the program leaves
+TORN = 1.0  # seconds after an Esc in which the rest of a key sequence may still come
+POLL = 0.1  # seconds between two checks whether the program is exiting
 REST = re.compile(r"\[[0-9;:?<]*[A-Za-z~^$]|O[A-Za-z]")  # of an arrow, a function key, a mouse report
 
 
 class Keys(XTermParser):
-    """Textual's parser of what the terminal sends, with less patience after a lone escape.
+    """Textual's parser of terminal input, with a shorter wait after a lone escape.
 
-    Esc is the first byte of every arrow key too, so it is known for an Esc only when nothing follows. Textual waits
-    100 ms for that, and notices at a poll that may come 100 ms later still; what a local terminal or an SSH client
-    sends for an arrow arrives in one piece, so here it is 25 ms, to the moment. A line that tears keys apart is noticed
-    by the rest of the key that comes after its escape: the rest is put together with it again, never taken for letters,
-    and from then on Textual's patience holds. ESCDELAY (milliseconds), where it is set, is obeyed.
+    Esc is the first byte of every arrow key too, so it counts as an Esc only when nothing follows. Textual waits 100 ms
+    for that, and notices at a poll that may come 100 ms later still; a local terminal or an SSH client sends an arrow
+    key in one piece, so here the wait is exactly 25 ms. A connection that splits key sequences is recognised when the
+    rest of a key arrives after its escape: the two are joined again, never taken for letters, and from then on
+    Textual's longer wait applies. ESCDELAY (milliseconds) is obeyed if set.
     """
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self.patience = constants.ESCAPE_DELAY if "ESCDELAY" in os.environ else min(QUICK, constants.ESCAPE_DELAY)
-        self.alone = False  # whether what has come so far ends with an escape
-        self.said = float("-inf")  # when an escape was last said to be an Esc
+        self.alone = False  # whether the input so far ends with an escape
+        self.said = float("-inf")  # when an escape was last reported as an Esc
 
     def feed(self, data: str) -> Iterable[Message]:
         if REST.match(data) and get_time() - self.said < TORN:
@@ -205,16 +208,16 @@ class Keys(XTermParser):
             self.alone, self.said = False, get_time()
 
     def left(self) -> float:
-        """Seconds until `tick` is worth calling, at most `POLL`."""
+        """Return the seconds until `tick` is worth calling, at most `POLL`."""
         due = self._timeout_time
         return POLL if due is None else max(0.0, min(POLL, due - get_time()))
 
 
 class Output:
-    """The terminal as Textual's writing thread sees it; when it is gone, what is written goes nowhere.
+    """The terminal as Textual's writing thread sees it; once it is gone, output is discarded.
 
-    That thread ends at the first OSError, its queue holds thirty pieces, and then the event loop waits for a place in
-    it for ever: a console whose window was closed would stay, and learn on, until somebody kills it.
+    That thread ends at the first OSError, its queue holds thirty pieces, and then the event loop waits forever for a
+    place in it: a console whose window was closed would stay, and keep on training, until somebody kills it.
     """
 
     def __init__(self, terminal: TextIO) -> None:
@@ -248,8 +251,8 @@ class KeyDriver(LinuxDriver):
         self._file: Any = Output(self._file)
 
     def _sigcont_application(self, *_: object) -> None:
-        """Begin again only after a ctrl+z. A closed window sends this signal too, behind its SIGHUP, and the threads
-        of a second beginning would wait for a terminal that is gone, after everything else has ended."""
+        """Start again only after a ctrl+z. A closed window sends this signal too, after its SIGHUP, and the threads of
+        a second start would wait for a terminal that is gone, after everything else has ended."""
         if self._must_signal_resume:
             super()._sigcont_application()
 
@@ -262,7 +265,7 @@ class KeyDriver(LinuxDriver):
                     data = os.read(self.fileno, 4096)
                 except OSError:
                     data = b""
-                if not data:  # nobody is at the other end any more; the signal that says so is on its way
+                if not data:  # the other end is closed; the signal that says so is on its way
                     self.exit_event.wait(POLL)
                 for event in keys.feed(text) if (text := decode(data)) else ():
                     self.process_message(event)
@@ -271,11 +274,11 @@ class KeyDriver(LinuxDriver):
 
 
 def get_time() -> float:
-    """The clock of Textual's parser."""
+    """Return the time of the clock that Textual's parser uses."""
     return time.monotonic()
 
 
 def quick_driver(chosen: type[Driver]) -> type[Driver]:
-    """`KeyDriver` in place of Textual's driver of Unix terminals, if that is made as the one that it changes."""
+    """Return `KeyDriver` in place of Textual's driver for Unix terminals, if that one is built as expected."""
     alike = hasattr(XTermParser, "tick") and hasattr(LinuxDriver, "_sigcont_application")
     return KeyDriver if chosen is LinuxDriver and alike else chosen

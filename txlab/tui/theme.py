@@ -1,9 +1,9 @@
-"""The two themes of the house, and the glyphs that ASCII mode replaces.
+"""The two themes of txlab, and the glyphs that ASCII mode replaces.
 
-Notable: there is one background. Surfaces differ by rules and space, not by shade, because over SSH two dark shades
-often become one colour. One accent marks what is selected or live; everything else is a grey. The nearest neighbours
-of the colours in 256 and in 16 colours are still told apart (quiet: bright black, accent: yellow); a paler accent or a
-lighter grey would both become white there (checked by tests/tui/test_theme.py).
+Notable: there is one background. Surfaces are separated by rules and space, not by shade, because over SSH two dark
+shades often become one colour. One accent marks what is selected or live; everything else is a grey. The nearest
+neighbours of the colours in 256 and in 16 colours stay distinct (quiet: bright black, accent: yellow); a paler accent
+or a lighter grey would both become white there (checked by tests/tui/test_theme.py).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ THEMES = [DARK, LIGHT]
 
 @dataclass(frozen=True)
 class Glyphs:
-    """The signs that carry meaning beside colour."""
+    """The signs that carry meaning besides colour."""
 
     rule: str = "─"
     wall: str = "│"
@@ -114,10 +114,10 @@ def glyphs(ascii: bool) -> Glyphs:
     return ASCII if ascii else UNICODE
 
 
-# One sign for one sign, so that whatever was aligned or styled stays so.
+# One sign for one sign, so that alignment and styles stay valid.
 IN_ASCII = str.maketrans("…·→←−‖×‹›↑↓●✓✗■▸○—–✻∞", "~-><-|x<>^v*+x#>o--*8")
 
 
 def plain_signs(text: str, ascii: bool) -> str:
-    """The signs that our own sentences use, in ASCII if asked; letters of other alphabets stay."""
+    """Return a text with the signs that our own sentences use in ASCII, if asked; letters of other alphabets stay."""
     return text.translate(IN_ASCII) if ascii else text

@@ -1,7 +1,7 @@
 """What the Train screen shows of a run, gathered in a worker thread into one frozen snapshot.
 
-Notable: curves are handed on as the reader's own read-only arrays, however long; the chart thins them. Facts at an
-earlier step are those of the last row at or before it.
+Curves are passed on as the reader's own read-only arrays, however long; the chart thins them. Facts at an earlier step
+are those of the last row at or before it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from txlab.tui.run_summary import scenario_name
 from txlab.tui.widgets.facts import Fact
 
 OTHERS_SHOWN = 8  # metrics that a recorded run named itself
-DEAD_SHOWN = 8  # of the branches that rewinds ended, the newest
+DEAD_SHOWN = 8  # newest of the branches that rewinds ended
 SPARK = 64  # values behind a small curve
 FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy")
-MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # asked for last
+MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # listed last
 
 
 PARTS = tuple(f"{part}/" for part in ("train", *UNSEEN))
 
 
 def family(name: str) -> str:
-    """What a metric shares with those that it is drawn with.
+    """Return the prefix or suffix group that a metric shares with those it is drawn with, "" if it is drawn alone.
 
     >>> family("epochs/python-docs"), family("return/sarsa"), family("accuracy_16"), family("copy_accuracy")
     ('epochs/', 'return/', 'accuracy_', '')
@@ -50,12 +50,12 @@ def family(name: str) -> str:
 
 
 def machines(name: str) -> bool:
-    """Whether a metric is of the machine, and not of what is learnt on it."""
+    """Return whether a metric describes the machine rather than the training."""
     return name in MACHINE or name.endswith("_per_second")
 
 
 def relatives(name: str, names: Sequence[str]) -> list[str]:
-    """The metrics that are drawn together with this one, itself among them, accuracy_8 before accuracy_16."""
+    """Return the metrics that are drawn together with this one, itself included, accuracy_8 before accuracy_16."""
     group = family(name)
     found = [other for other in names if group and family(other) == group]
     return sorted(found, key=lambda other: (len(other), other) if group == "accuracy_" else (0, "")) or [name]
@@ -63,7 +63,7 @@ def relatives(name: str, names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Look:
-    """What the person looks at: the metric, the step (None = live), other runs beside this one."""
+    """What the user has selected: the metric, the step (None = live), other runs to compare with."""
 
     metric: str = ""
     at: int | None = None
@@ -82,7 +82,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that the screen shows, as of one reading."""
+    """Everything that the screen shows, as of one read."""
 
     called: str
     state: RunState
@@ -108,7 +108,7 @@ class Snapshot:
 
 
 def value_at(series: Series, at: int | None) -> float | None:
-    """The last value at or before a step; None if there is none."""
+    """Return the last value at or before a step; None if there is none."""
     if not len(series):
         return None
     index = len(series) - 1 if at is None else int(np.searchsorted(series.steps, at, "right")) - 1
@@ -116,23 +116,23 @@ def value_at(series: Series, at: int | None) -> float | None:
 
 
 def recent(series: Series, at: int | None) -> tuple[float, ...] | None:
-    """The values before a step, for a small curve."""
+    """Return the values before a step, for a small curve."""
     end = len(series) if at is None else int(np.searchsorted(series.steps, at, "right"))
     values = series.values[max(0, end - SPARK) : end]
     return tuple(float(value) for value in values) if len(values) > 1 else None
 
 
 def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) -> Snapshot:
-    """Gather it all. `other` gives the reader of an overlaid run."""
+    """Gather the snapshot. `other` returns the reader of an overlaid run."""
     info, state = reader.info, reader.state
     if reader.problem:
         state = replace(state, status="unreadable", reason=reader.problem)
     names, kind = reader.names(), kind_of_run(info.kind)
-    hidden = {validation_of(name, names) for name in names}  # drawn with what was measured in training
+    hidden = {validation_of(name, names) for name in names}  # drawn with the training curve
     first = list(dict.fromkeys([*primary_metrics(info.facts, names, info.kind), *FIRST]))
     metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
     metrics.sort(key=machines)
-    metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one drawn with others stands for them
+    metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one per group
     asked = relatives(look.metric, names)[0]
     metric = asked if asked in metrics else metrics[0] if metrics else ""
     step = max(
@@ -168,7 +168,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
 
 
 def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path], RunReader]) -> tuple[Line, ...]:
-    """The curve, its validation, the same curve of other runs, and what rewinds took from it."""
+    """Return the curve, its validation, the same curve of other runs, and the branches that rewinds ended."""
     if not metric:
         return ()
     together = relatives(metric, reader.names())
@@ -180,7 +180,7 @@ def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path],
     has_validation = bool(validation) and len(reader.series(validation)) > 0
     found = [line("train" if has_validation else metric, "train", reader.series(metric))]
     if has_validation:
-        called = re.split(r"[/_]", validation)[0]  # val, eval, …: as whoever recorded it says
+        called = re.split(r"[/_]", validation)[0]  # val, eval, …: the recorder's own word
         found.append(line(called, "val", reader.series(validation)))
     for path in look.overlays:
         beside = other(path)
@@ -197,7 +197,7 @@ def line(label: str, role: str, series: Series) -> Line:
 
 
 def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
-    """step → (prompt, text) of the texts that the model wrote then, in order of the steps."""
+    """Return step → (prompt, text) of the texts that the model wrote, in order of the steps."""
     found: dict[int, list[tuple[str, str]]] = {}
     for row in reader.rows("sample"):
         prompt, text = row.get("prompt"), row.get("text")
@@ -207,7 +207,7 @@ def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
 
 
 def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> tuple[Fact, ...]:
-    """The column of numbers beside the curve, most wanted first; what a run does not have is not there."""
+    """Return the column of numbers beside the curve, most important first; absent metrics are left out."""
     facts: list[Fact] = []
     about, scenario = reader.info.facts, reader.scenario
     told, named = about.get("compute"), about.get("unit")
@@ -235,7 +235,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
         else:
             add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
 
-    if isinstance(about.get("headline"), list):  # an experiment that says what one came for
+    if isinstance(about.get("headline"), list):  # an experiment that names its headline metrics
         for name in (foremost := primary_metrics(about, others, reader.info.kind)[:OTHERS_SHOWN]):
             add_own(name)
         others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
@@ -262,7 +262,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
 
 
 def band_of(name: str) -> str:
-    """The metric of which this one is an edge of the band, "" if it is none.
+    """Return the metric whose band has this one as an edge, "" if there is none.
 
     >>> band_of("return_low/sarsa"), band_of("return/sarsa")
     ('return/sarsa', '')
@@ -273,7 +273,7 @@ def band_of(name: str) -> str:
 
 
 def band_note(name: str, values: Mapping[str, float]) -> str:
-    """From where to where its band goes, "" if it has none."""
+    """Return the bounds of a metric's band, "" if it has none."""
     group, _, label = name.partition("/")
     edges = [values.get(f"{group}_{edge}/{label}") for edge in ("low", "high")]
     return " to ".join(significant(edge) for edge in edges if edge is not None)
@@ -291,7 +291,7 @@ def best_note(reader: RunReader, at: int | None, unit: str) -> str:
 
 
 def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int) -> str:
-    """What the learning rate is doing: "warm-up to step 100", "cosine, warm-up done"."""
+    """Return what the learning rate is doing: "warm-up to step 100", "cosine, warm-up done"."""
     train = scenario.get("train")
     if not isinstance(train, dict):
         return ""
@@ -304,7 +304,7 @@ def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int
 
 
 def machine_note(compute: Mapping[str, Any]) -> str:
-    """bf16, 2 threads, matmul attention"""
+    """Return a note such as "bf16, 2 threads, matmul attention"."""
     dtype = {"bfloat16": "bf16", "float32": "fp32"}.get(str(compute.get("dtype", "")), str(compute.get("dtype", "")))
     threads = compute.get("threads")
     parts = [dtype]
