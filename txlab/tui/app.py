@@ -197,7 +197,7 @@ class TxlabApp(QuietApp):
         screens are complete when they appear."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Leave out the conversion of ANSI colours and dim text, which we do not use: it takes a sixth of all painting."""
+        """Leave out the conversion of ANSI colours and dim text, unused here: it takes a sixth of all painting."""
         return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def pop_screen(self) -> AwaitComplete:

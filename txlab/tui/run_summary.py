@@ -159,7 +159,7 @@ class RunsUnder:
         return now if now != known else None
 
     def restarted(self, path: Path, known: RunSummary) -> bool:
-        """Return whether a run that had ended, or could not be read, goes on: its run.json or heartbeat was replaced."""
+        """Return whether a run that had ended or could not be read goes on: its run.json or heartbeat was replaced."""
         run = RunDirectory(path)
         newest = 0
         for file in (run.run_file, run.heartbeat):

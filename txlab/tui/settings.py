@@ -47,7 +47,7 @@ def log_file() -> Path:
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Return the settings of the file, or the defaults if there is none; raises LabError naming file, key and mistake."""
+    """Return the settings of the file, or the defaults without one; raises LabError naming file, key and mistake."""
     path = settings_file() if path is None else path
     try:
         text = read_regular(path, LARGEST_FILE).decode()
