@@ -1,9 +1,9 @@
-"""Texts to learn from: what every Python brings along, a file, a folder (DESIGN, the embedded defaults).
+"""Training texts: those that come with every Python, a file, or a folder (DESIGN, the embedded defaults).
 
-Notable: a corpus is a list of documents, so that validation can be whole documents that training never saw. All of it
-is held in memory, so there is a largest size, looked at before memory is taken. `python-docs` keeps a paragraph that
-several topics repeat only once, because a fifth of it is such repetitions, which would be in training and validation
-both.
+A corpus is a list of documents, so that validation can consist of whole documents that training never saw. It is held
+in memory, so its size is limited and checked before memory is allocated. `python-docs` keeps only one copy of a
+paragraph that several topics repeat: a fifth of it is such repetition, which would end up in both training and
+validation.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from txlab.errors import LabError, nearest
 from txlab.files import open_regular, read_regular
 
 BETWEEN = "\n\n"  # between two documents
-# Bytes. A language model on a text of 64 MiB took 4 (byte pairs) to 25 (characters) bytes of memory for each of them,
-# so the largest needs 2 to 13 GB.
+# Bytes. A language model trained on a text of 64 MiB took 4 (byte pairs) to 25 (characters) bytes of memory per byte of
+# text, so the largest text needs 2 to 13 GB.
 LARGEST_TEXT = 512 << 20
 TOO_LARGE = f"is larger than {LARGEST_TEXT >> 20} MiB, the most that is held in memory; give a part of it"
-HEAD = 1 << 16  # bytes by which a picture or an archive is known
+HEAD = 1 << 16  # bytes that are enough to recognise an image or an archive
 
 
 @dataclass(frozen=True)
 class Split:
-    """Training text and validation text; `boundary` says where the cut lies: "document", "line" or "character"."""
+    """Training text and validation text; `boundary` is where the cut lies: "document", "line" or "character"."""
 
     train: str
     validation: str
@@ -41,7 +41,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """`names` and `documents` in their order; `left_out`: files of the folder that hold no UTF-8 text."""
+    """`names` and `documents` in the same order; `left_out` counts the files of the folder that are not UTF-8 text."""
 
     name: str
     names: Sequence[str]
@@ -59,13 +59,13 @@ class Corpus:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of the UTF-8 bytes, documents joined."""
+        """sha256 of the UTF-8 bytes of the joined documents."""
         return sha256(self.text.encode()).hexdigest()
 
     def split(self, share: float) -> Split:
-        """The last `share` of the characters for validation.
+        """Split off the last `share` of the characters for validation.
 
-        Cut between documents where that leaves validation between half and twice its share; otherwise (one long
+        The cut lies between documents where that gives validation between half and twice its share; otherwise (one long
         document) after the nearest line end, or anywhere in a text without lines.
         """
         wanted = len(self.text) * (1 - share)
@@ -85,10 +85,10 @@ class Corpus:
 
 
 def load_corpus(text: str, said: str = "data.text =") -> Corpus:
-    """`python-docs`, `python-source`, a UTF-8 file or a folder of such files.
+    """Return `python-docs`, `python-source`, a UTF-8 file or a folder of such files as a corpus.
 
-    Raises LabError, naming the path (behind `said`: where it was given), for one that is missing, empty, not UTF-8,
-    larger than LARGEST_TEXT, or a folder without text.
+    Raises LabError if it is missing, empty, not UTF-8, larger than LARGEST_TEXT, or a folder without text. The message
+    names the path after `said`, which says where the path was given.
     """
     if text in EMBEDDED:
         return EMBEDDED[text]()
@@ -97,7 +97,7 @@ def load_corpus(text: str, said: str = "data.text =") -> Corpus:
     try:
         path = Path(text).expanduser()
         corpus = read_folder(path, said) if path.is_dir() else read_file(path, said)
-    except (FileNotFoundError, ValueError, RuntimeError):  # a path with a NUL in it; ~ and the name of nobody
+    except (FileNotFoundError, ValueError, RuntimeError):  # a path with a NUL in it; ~ with an unknown user
         raise LabError(
             f"{said} {text!r} is not there{nearest(text, EMBEDDED)}; "
             f"allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
@@ -113,7 +113,7 @@ def load_corpus(text: str, said: str = "data.text =") -> Corpus:
 
 
 def refuse_too_much(corpora: Sequence[Corpus], said: str) -> None:
-    """Texts that are read together are as large as one may be; LabError names the last of them."""
+    """Raise LabError, naming the last text, if the texts together are larger than a single one may be."""
     if sum(len(document) for corpus in corpora for document in corpus.documents) > LARGEST_TEXT:
         raise LabError(f"{said} {corpora[-1].name!r} with those before it {TOO_LARGE}")
 
@@ -130,7 +130,7 @@ def read_file(path: Path, said: str) -> Corpus:
 
 
 def read_folder(folder: Path, said: str) -> Corpus:
-    """Every text file below the folder, by sorted relative path; hidden ones and links to folders are not followed."""
+    """Read every text file below the folder, sorted by relative path; skips hidden files and links to folders."""
     names: list[str] = []
     documents: list[str] = []
     left_out = 0
@@ -152,7 +152,7 @@ def read_folder(folder: Path, said: str) -> Corpus:
 
 
 def begins_as_text(path: Path) -> bool:
-    """Whether the first 64 KiB of a regular file are UTF-8 without a NUL, so that a film is not read to its end."""
+    """Whether the first 64 KiB of a regular file are UTF-8 without a NUL, so that a video is not read in full."""
     with os.fdopen(open_regular(path), "rb", buffering=0) as file:
         head = file.read(HEAD) or b""
     try:
@@ -163,7 +163,7 @@ def begins_as_text(path: Path) -> bool:
 
 
 def relative_files(folder: Path, skipped: frozenset[str] = frozenset()) -> list[str]:
-    """Paths of the files below a folder, with /, sorted by their parts; skips hidden names and the named folders."""
+    """Relative paths of the files below a folder, with /, sorted by parts; skips hidden names and `skipped` folders."""
     found = []
     for root, folders, files in os.walk(folder, onerror=raise_error):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in skipped]
@@ -177,7 +177,7 @@ def raise_error(error: OSError) -> None:
 
 
 def text_or_none(data: bytes) -> str | None:
-    """The text of a file, or None where it is not UTF-8 or has a NUL, as a picture or an archive does."""
+    """The text of a file, or None if it is not UTF-8 or contains a NUL, as images and archives do."""
     if b"\0" in data:
         return None
     try:
@@ -199,10 +199,10 @@ def python_docs() -> Corpus:
 
 
 def without_repetitions(documents: dict[str, str]) -> dict[str, str]:
-    """Documents by sorted name; a paragraph that several have stays only in the longest of them (title lines stay).
+    """Documents sorted by name; a paragraph that occurs in several stays only in the longest (title lines stay in all).
 
-    A paragraph is what blank lines enclose, compared without regard to white space. A document of which less than
-    a tenth is left is a repetition as a whole, and goes.
+    Paragraphs are separated by blank lines and compared without regard to white space. A document of which less than a
+    tenth is left counts as a repetition and is dropped.
     """
     seen: set[str] = set()
     kept: dict[str, str] = {}
@@ -219,14 +219,14 @@ def without_repetitions(documents: dict[str, str]) -> dict[str, str]:
     return dict(sorted(kept.items()))
 
 
-# Tests repeat the code they test; other people's packages are not the library; topics.py is python-docs.
+# Tests repeat the code they test; installed packages are not the standard library; topics.py is python-docs.
 NOT_SOURCE = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "idlelib", "pydoc_data", "__pycache__"}
 )
 
 
 def python_source() -> Corpus:
-    """The standard library's own modules, above ten megabytes of code, by sorted relative path."""
+    """The standard library's own modules, more than ten megabytes of code, sorted by relative path."""
     library = Path(sysconfig.get_path("stdlib"))
     names: list[str] = []
     documents: list[str] = []

@@ -1,11 +1,11 @@
-"""What the bench must know of one kind of experiment, and how kinds are found.
+"""What the program needs to know about one kind of experiment, and how kinds are found.
 
 A kind is a module or a package in `txlab/experiments/kinds/` with an object `KIND`; its name is that of the file, with
-- for _. Other installed packages add kinds by entry points of the group `txlab.kinds` ("module:object"). There is no
-list of kinds anywhere: whatever depends on the kind of a run asks its `Kind`.
+- for _. Other installed packages add kinds through entry points of the group `txlab.kinds` ("module:object"). There is
+no list of kinds: code that depends on the kind of a run asks its `Kind`.
 
-Notable: importing a kind must import neither torch nor textual, because validating a scenario imports its kind. Methods
-that need torch import it inside.
+Importing a kind must import neither torch nor textual, because validating a scenario imports its kind. Methods that
+need torch import it inside.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ENTRY_POINTS = "txlab.kinds"
 
 @dataclass(frozen=True)
 class Label:
-    """What a metric, or a family of metrics ("epochs/"), is called in a column of numbers.
+    """How a metric, or a family of metrics ("epochs/"), is labelled in a column of numbers.
 
-    note  what stands beside the number      unit  what a chart of the whole family is called
+    note  text beside the number      unit  title of a chart of the whole family
     """
 
     name: str
@@ -44,14 +44,13 @@ class Label:
 
 
 class Kind:
-    """One kind of experiment. The base class has the answers for a run whose kind is not known, as that of another
-    program.
+    """One kind of experiment. The base class serves runs of an unknown kind, such as those of another program.
 
     title            one line for people          schema   the class of its scenarios
-    units            metric, or family as "return/" → what it is counted in
-    primary_metrics  said first of a run, most wanted first, where its facts name none
-    labels           metric or family → its name in a column of numbers
-    screen           the screen that shows what a run is about
+    units            metric, or family such as "return/" → its unit
+    primary_metrics  shown first for a run whose facts name none, in this order
+    labels           metric or family → its label in a column of numbers
+    screen           the screen that shows its runs
     """
 
     name: ClassVar[str] = ""
@@ -63,9 +62,9 @@ class Kind:
     screen: ClassVar[str] = "train"
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        """The scenario with every `auto` decided, and explicit in what a second run must repeat.
+        """Return the scenario with every `auto` decided and everything explicit that a second run must repeat.
 
-        `say` gets a line before a long measurement.
+        `say` is called with a line before a long measurement.
         """
         if scenario.compute.share != "auto":
             return scenario
@@ -73,22 +72,22 @@ class Kind:
         return scenario.model_copy(update={"compute": shared})
 
     def build(self, scenario: Any) -> Experiment:
-        """The experiment of a validated scenario, before its first step; what is still `auto` is decided first."""
+        """Build the experiment of a validated scenario, before its first step; any remaining `auto` is decided first."""
         raise NotImplementedError
 
     def open_model(self, scenario: Any, state: State) -> LoadedModel:
-        """The model of a checkpoint, without its data; LabError where the kind has none, or they do not fit."""
+        """Load the model of a checkpoint, without its data. LabError if the kind has no model or it does not fit."""
         raise LabError(f"an experiment of the kind {self.name} has no model that reads texts")
 
     def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
-        """The scenario with what it does not say of the shape taken from the model that it starts from.
+        """Return the scenario with the shape settings it leaves open taken from the model that it starts from.
 
-        LabError where what it says does not agree with that model or its tokenizer.
+        LabError if its own settings disagree with that model or its tokenizer.
         """
         raise LabError(f"an experiment of the kind {self.name} cannot start from weights")
 
     def unit_of(self, metric: str) -> str:
-        """What a metric is counted in, "" if nothing is known; a metric of a family has the unit of the family.
+        """The unit of a metric, "" if unknown; a metric of a family has the unit of the family.
 
         >>> Kind().unit_of("memory_mb"), Kind().unit_of("loss")
         ('MB', '')
@@ -101,24 +100,24 @@ class Kind:
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Why metric `name` of a row is what it is; None where there is no more to say than the number.
+        """Explain the value of metric `name` in a row; None if there is nothing to add to the number.
 
-        values  the latest metrics at that step, this one among them
-        facts   those of run.json, for what only the machine or the corpus knows
+        values  the latest metrics at that step, including this one
+        facts   the facts of run.json, for what depends on the machine or the corpus
         """
         return None
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """Why `frame.tensors[tensor][index]` is what it is. LabError if the frame does not hold what is needed."""
+        """Explain `frame.tensors[tensor][index]`. LabError if the frame does not hold what the answer needs."""
         from txlab.experiments.learning.explanations import explain_attention
 
         return explain_attention(frame, tensor, index)
 
     def explain_scenario(self, scenario: Any, seconds: float = 0.0) -> Explanation | None:
-        """Parameters, memory and FLOPs of what a scenario trains, before it has run; None where no model is trained.
+        """Parameters, memory and FLOPs of a scenario's model before it has run; None if no model is trained.
 
-        seconds   how long the scenario is said to take, 0 = unknown: with it the answer ends in FLOP/s.
-        LabError where something is only known once its data have been read.
+        seconds   the expected duration, 0 = unknown; if given, the answer ends in FLOP/s.
+        LabError if something is known only once the data have been read.
         """
         return None
 
@@ -136,12 +135,12 @@ _registered: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> None:
-    """Make a kind known to this process alone, as tests do."""
+    """Register a kind in this process only, as tests do."""
     _registered[kind.name] = kind
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of that name; LabError with the nearest one and all allowed ones."""
+    """The kind of that name. LabError with the nearest name and all allowed ones."""
     found = _found(name)
     if found is None:
         known = kind_names()
@@ -150,10 +149,10 @@ def kind_named(name: str) -> Kind:
 
 
 def kind_of_run(name: object) -> Kind:
-    """The kind of a run, for who only looks at it; `UNKNOWN` where nothing is known, as of another program's runs."""
+    """The kind of a run, for viewing; `UNKNOWN` if it is not known, as for another program's runs."""
     try:
         return (_found(name) if isinstance(name, str) else None) or UNKNOWN
-    except LabError:  # that of an installed package which is broken
+    except LabError:  # the kind of a broken installed package
         return UNKNOWN
 
 
@@ -169,9 +168,9 @@ def explain_metric(
     values: Mapping[str, float],
     facts: Mapping[str, Any] | None = None,
 ) -> Explanation | None:
-    """Why metric `name` of row `step` is what it is; None where there is no more to say than the number.
+    """Explain the value of metric `name` in row `step`; None if there is nothing to add to the number.
 
-    scenario  the run's scenario.toml as a dict; the rest as in `Kind.explain_metric`
+    scenario  the run's scenario.toml as a dict; other arguments as in `Kind.explain_metric`
     """
     kind = kind_of_run(scenario.get("kind"))
     if kind is UNKNOWN or name not in values:
@@ -180,7 +179,7 @@ def explain_metric(
 
 
 def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | None:
-    """How large what a scenario trains is, and what a step of it costs; see `Kind.explain_scenario`."""
+    """The size of a scenario's model and the cost of a step; see `Kind.explain_scenario`."""
     return kind_named(scenario.kind).explain_scenario(scenario, seconds)
 
 
@@ -191,7 +190,7 @@ def _built_in() -> frozenset[str]:
 
 @cache
 def _entry_points() -> dict[str, EntryPoint]:
-    """Kinds of other installed packages; importing one waits until it is asked for."""
+    """Kinds of other installed packages; each is imported only when asked for."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

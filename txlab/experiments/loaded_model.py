@@ -1,10 +1,10 @@
-"""A model made again from a checkpoint, to be read, asked and looked into; and a scenario fitted to a model that it
-starts from: what it does not say is taken over, what it says must agree (MATH T12).
+"""Models rebuilt from a checkpoint for inspection, and scenarios that start from such a model: settings they leave open
+are taken from the model, settings they give must agree with it (MATH T12).
 
-Notable: opening needs neither the data nor the optimizer. A checkpoint carries its tokenizer (`kept_tokenizer`: some
-bytes a token, beside the kilobytes that a token has in weights and moments), so it opens where its corpus is not.
-A key of a scenario counts as said when a person gave it (`model_fields_set`), not when it differs from its default, so
-that "4 layers" can be insisted on although 4 is what one gets anyway.
+Loading needs neither the data nor the optimizer. A checkpoint carries its tokenizer (`kept_tokenizer`: some bytes per
+token, against kilobytes of weights and moments), so it loads on a machine without the corpus. Notable: a key of a
+scenario counts as given when a person set it (`model_fields_set`), not when it differs from its default, so that
+"4 layers" can be insisted on although 4 is the default.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ ModelKind = Literal["gpt", "bert", "encoder-decoder", "vision"]
 
 @dataclass(frozen=True)
 class Special:
-    """Ids with a meaning of their own; None = this model has none.
+    """Ids of special tokens; None = this model has none.
 
-    begin         put before a text (BERT's [CLS]); before a target, what a decoder starts with
-    end           put behind a text (BERT's [SEP]); of a target, what says that it is over
-    ends          all that end what a model writes, where they are several; empty = `end` alone
+    begin         put before a text (BERT's [CLS]) or a target (the token a decoder starts with)
+    end           put after a text (BERT's [SEP]) or a target
+    ends          all tokens that end generated text, if there are several; empty = `end` alone
     mask          BERT's [MASK]
-    between       put between the two texts of a pair, where the model reads pairs (BERT's [SEP], RoBERTa's </s></s>)
+    between       put between the two texts of a pair, if the model reads pairs (BERT's [SEP], RoBERTa's </s></s>)
     source_begin, source_end   put around the source of an encoder–decoder
-    around        what a folder's own tokenizer puts before and behind a text, where it says so; in place of all these
-    names         how special ids are shown, those that no tokenizer knows among them; of the text or source
+    around        what a folder's own tokenizer puts before and after a text, if it says so; replaces all of the above
+    names         how special ids are shown, including those that no tokenizer knows; of the text or source
     target_names  the same for the target of an encoder–decoder; empty = `names`
     """
 
@@ -59,7 +59,7 @@ class Special:
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """The ids at which writing stops."""
+        """The ids at which generation stops."""
         return self.ends or (() if self.end is None else (self.end,))
 
 
@@ -67,7 +67,7 @@ class Special:
 class LoadedModel:
     """`model` in eval mode, on the CPU, float32; `tokenizer` of the text or source.
 
-    example, example_target   a text that this model is at home with, for a screen to begin with; "" = none
+    example, example_target   a text like the model's training data, shown first on a screen; "" = none
     """
 
     kind: ModelKind
@@ -80,7 +80,7 @@ class LoadedModel:
 
 
 def kept_tokenizer(tokenizer: Tokenizer) -> str | None:
-    """A tokenizer as text for a checkpoint; None for one that follows from its scenario alone (symbols of a task)."""
+    """Return a tokenizer as text for a checkpoint; None if it follows from its scenario alone (symbols of a task)."""
     from txlab.engine.tokenizers.files import content_of
     from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 
@@ -93,7 +93,7 @@ def kept_tokenizer(tokenizer: Tokenizer) -> str | None:
 
 
 def tokenizer_kept(kept: object) -> AnyTokenizer | None:
-    """The tokenizer that `kept_tokenizer` wrote; None for None. LabError where that is none."""
+    """Return the tokenizer that `kept_tokenizer` wrote; None for None. LabError if it is not a tokenizer."""
     from txlab.engine.tokenizers.files import tokenizer_of_json
 
     if kept is None:
@@ -108,7 +108,7 @@ def tokenizer_kept(kept: object) -> AnyTokenizer | None:
         raise LabError(f"the tokenizer in the checkpoint: {error}") from None
 
 
-# What starts from a model
+# Starting from a model
 
 
 def adopted(
@@ -117,13 +117,13 @@ def adopted(
     wanted: ModelKind,
     beside: int = 0,
 ) -> S:
-    """The scenario with [model] filled in from `opened` and data.vocabulary set to that of its tokenizer.
+    """Return the scenario with [model] filled in from `opened` and data.vocabulary set to that of its tokenizer.
 
     wanted    the kind of model that this kind of experiment trains
-    beside    ids of the model that its tokenizer does not know ([MASK] and the like)
+    beside    number of the model's ids that its tokenizer does not know ([MASK] and the like)
 
-    LabError, one sentence, for what does not agree. Dropout is no part of a shape, nor is the context where positions
-    are computed and not learnt.
+    LabError names the first disagreement. Dropout is not part of a shape, nor is the context if positions are computed
+    rather than learnt.
     """
     said: Any = scenario
     where = f"start.run = {said.start.run!r}"
@@ -166,7 +166,7 @@ def adopted(
 
 
 def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[str]:
-    """The fields in which two shapes give other weights or another function; F is compared as it is computed."""
+    """The fields that make two shapes differ in weights or function; F is compared by its computed value."""
     positions, context = unless_computed
     free = {"dropout", "feed_forward", "one_hot"}
     if getattr(theirs, positions, "learned") != "learned":
@@ -176,9 +176,9 @@ def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[st
 
 
 def agreeing_tokenizer(data: Any, opened: LoadedModel, where: str) -> None:
-    """LabError where data.tokenizer was said and is another one than the model's own, which is taken in any case.
+    """Raise LabError if data.tokenizer was given and differs from the model's own, which is used in any case.
 
-    A kind that is learnt from the text agrees with any of that kind: a model that has learnt cannot learn new tokens.
+    A kind that is learnt from the text agrees with any tokenizer of that kind: a trained model cannot learn new tokens.
     """
     theirs = kind_of(opened.tokenizer)
     if kept_tokenizer(opened.tokenizer) is None:

@@ -1,7 +1,7 @@
-"""An experiment is something that can be stepped, looked at, and put back.
+"""An experiment is something that can be stepped, inspected and restored.
 
-Because every kind of learning keeps to this protocol, pause, resume, checkpoint, exact restart, recording, time travel
-and the live panes are each written once. Notable: no torch at import time, so a viewer can use the types without it.
+Because every kind of learning follows this protocol, pause, resume, checkpoints, exact restart, recording, time travel
+and the live panes are each written once. torch is not imported here, so a viewer can use the types without it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = "np.ndarray[Any, Any] | torch.Tensor"
 
-# A metric is a number or a zero-dimensional tensor that may still lie on a device: who records it fetches it, late.
+# A metric is a number or a zero-dimensional tensor that may still be on a device; the recorder fetches it later.
 Metrics: TypeAlias = "Mapping[str, float | torch.Tensor]"
 
-# Nested mappings and lists of tensors, numbers, strings, booleans and None: all that an exact restart needs.
+# Nested mappings and lists of tensors, numbers, strings, booleans and None: everything an exact restart needs.
 State: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What a person may look at now.
+    """A snapshot of an experiment for display.
 
     step     updates made when the frame was taken
     tensors  named arrays, e.g. "attention/pattern" (L, H, T, T)
-    tokens   named rows of labels, e.g. "probe" (T labels); as they are, unescaped: a screen makes them visible
+    tokens   named rows of labels, e.g. "probe" (T labels), unescaped: a screen makes control characters visible
     texts    named texts
-    facts    named JSON scalars and lists that say how to read the rest, e.g. {"mask": "causal"}
+    facts    named JSON scalars and lists that tell how to read the rest, e.g. {"mask": "causal"}
     """
 
     step: int
@@ -63,7 +63,7 @@ class Adjustable:
 
 
 class NotFinite(RunFailed):
-    """An update was refused because a loss or gradient was not finite; the weights are those before it."""
+    """An update was refused because a loss or gradient was not finite; the weights are those before the update."""
 
     def __init__(self, step: int, tensor: str, value: str) -> None:
         super().__init__(f"step {step}: {tensor} is {value}")
@@ -79,15 +79,15 @@ class Experiment(Protocol):
 
     @property
     def steps(self) -> int:
-        """Updates that the scenario asks for in all. Where it asks for as many as are needed this is a bound, and falls
-        to `step_count` as soon as there is nothing left to do: the loop asks after every step; facts()["open_end"] says
-        so beforehand, and nobody is told a time that is left."""
+        """The total number of updates. If the experiment ends when it is finished, this is an upper bound that falls to
+        `step_count` as soon as nothing is left to do: the loop checks it after every step. facts()["open_end"] then
+        says so beforehand, and no remaining time is shown."""
 
     def step(self) -> Metrics:
-        """One update; cheap; device scalars stay on the device. Raises NotFinite before the weights are touched."""
+        """Make one update; device scalars stay on the device. Raises NotFinite before the weights are touched."""
 
     def verify(self) -> None:
-        """Raise NotFinite if an update since the last call was refused on a device that tells late (a GPU)."""
+        """Raise NotFinite if an update since the last call was refused on an asynchronous device (a GPU)."""
 
     def evaluate(self) -> Metrics:
         """Measure without learning: the same numbers for the same weights, whenever it is called."""
@@ -95,7 +95,7 @@ class Experiment(Protocol):
     def frame(self) -> Frame: ...
 
     def samples(self) -> Sequence[Sample]:
-        """Texts to be read by a person; empty where the experiment writes none."""
+        """Texts for a person to read; empty if the experiment writes none."""
 
     def facts(self) -> Mapping[str, Any]:
         """JSON facts for run.json: parameters, tokens_per_step, flops_per_step, compute (what was chosen and why)…"""

@@ -1,6 +1,6 @@
-"""Randomness as a pure function of (seed, purpose, step): nothing to save, nothing to restore wrongly.
+"""Randomness as a pure function of (seed, purpose, step), so a checkpoint need not save or restore any.
 
-Notable: Philox is counter-based (Salmon et al. 2011): the generator of step 1 000 000 costs what that of step 0 does.
+Philox is counter-based (Salmon et al. 2011): the generator of step 1 000 000 costs no more than that of step 0.
 """
 
 from hashlib import blake2b

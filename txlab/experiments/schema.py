@@ -1,7 +1,7 @@
-"""The sections that every scenario has, whatever it runs. Each kind adds its own sections in its schema.
+"""The sections that every scenario has. Each kind adds its own sections in its schema.
 
-Notable: unknown keys are refused (`extra="forbid"`), so a typing mistake never becomes a silently ignored setting.
-Defaults live here and nowhere else. No torch at import time.
+Unknown keys are refused (`extra="forbid"`), so a typing mistake never becomes a silently ignored setting. Defaults are
+declared here and nowhere else. torch is not imported.
 """
 
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def has_64_bits(cls, value: Any) -> Any:
-        """What is computed from a whole number (parameters, FLOPs) is a float in the end, so all have TOML's range."""
+        """Limit whole numbers to TOML's range: what is computed from them (parameters, FLOPs) ends up as a float."""
         if isinstance(value, int) and value.bit_length() > 63:
             raise ValueError(f"a number of {value.bit_length()} bits is not allowed; allowed: at most 63 bits")
         return value
@@ -103,7 +103,7 @@ class Scenario(Section):
     compute: Compute = Field(default_factory=Compute)
 
     def length(self) -> int:
-        """Steps that are asked for, as far as the scenario says; 0 = unknown before it runs."""
+        """The number of steps, as far as the scenario says; 0 = unknown before it runs."""
         return int(getattr(getattr(self, "train", None), "steps", 0))
 
     def outline(self) -> list[tuple[str, str]]:
@@ -112,7 +112,7 @@ class Scenario(Section):
 
 
 def grouped(number: int) -> str:
-    """A whole number with its thousands apart.
+    """A whole number with its thousands separated by spaces.
 
     >>> grouped(20000)
     '20 000'
@@ -129,5 +129,5 @@ def several(number: int, thing: str) -> str:
 
 
 def told_tokens(tokenizer: str, vocabulary: int) -> str:
-    """What a text is read as, in the words of the catalogue."""
+    """How a text is tokenized, as the catalogue words it."""
     return f"{grouped(vocabulary)} tokens of byte pair encoding" if tokenizer == "bpe" else tokenizer

@@ -1,7 +1,7 @@
-"""The same few plain sentences in many languages and scripts: what a tokenizer makes of each (MATH K2).
+"""The same few plain sentences in many languages and scripts, and how a tokenizer splits each (MATH K2).
 
-Notable: they were written for this project, so they travel with it; and because they say the same everywhere, the
-tokens that a language needs for them compare languages as well as tokenizers.
+They were written for this project and ship with it. Because they mean the same in every language, the numbers of tokens
+compare languages as well as tokenizers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Language:
 
 
 def languages() -> list[Language]:
-    """All of them, in the order of the file: scripts stay together, English comes first."""
+    """All languages, in the order of the file: grouped by script, English first."""
     return list(read())
 
 
@@ -45,7 +45,7 @@ def read() -> tuple[Language, ...]:
 
 
 def sentences_file() -> Path:
-    """Inside the installed package, or at the top of the repository."""
+    """The file inside the installed package, or at the top of the repository."""
     package = Path(str(files("txlab")))
     installed = package / "_shipped" / "texts" / "sentences.toml"
     return installed if installed.is_file() else package.parent / "assets" / "texts" / "sentences.toml"
@@ -53,14 +53,14 @@ def sentences_file() -> Path:
 
 @dataclass(frozen=True)
 class LanguageStatistics:
-    """A language, and what each of several tokenizers makes of its sentences."""
+    """A language, and the statistics of each of several tokenizers on its sentences."""
 
     language: Language
     statistics: list[Statistics]
 
 
 def by_language(tokenizers: Sequence[Tokenizer], wanted: Callable[[], bool] = lambda: True) -> list[LanguageStatistics]:
-    """For every language; `wanted` is asked before each of them, and ends it by False."""
+    """Statistics for every language; `wanted` is called before each of them, and False stops."""
     from txlab.engine.tokenizers.offsets import statistics
 
     found: list[LanguageStatistics] = []

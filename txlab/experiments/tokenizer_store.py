@@ -1,9 +1,9 @@
 """The tokenizers of scenarios: saved under a name, or learnt from the training text (MATH K1, K2).
 
-Notable: a name is the stem of a file in one folder, so what others wrote (a `tokenizer.json`, tiktoken's ranks, a
-folder of GPT-2's two files) can be put there too; and a name of one's own never hides a kind ("bytes", "bpe", …). A
-byte pair encoding is learnt once and remembered, which only saves time: the name of the file is a digest of the text
-and of all that decides the merges, and a file that does not read as such an encoding is learnt again.
+A name is the stem of a file in one folder, so files from elsewhere (a `tokenizer.json`, tiktoken's ranks, a folder with
+GPT-2's two files) can be put there too. A saved name never hides a kind ("bytes", "bpe", …). A byte pair encoding is
+learnt once and cached to save time: the name of the cache file is a digest of the text and of everything that decides
+the merges, and an encoding whose file cannot be read is learnt again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from txlab.engine.tokenizers.tokenizer import Tokenizer
     from txlab.engine.tokenizers.training import Ties
 
-# What data.tokenizer may say without a file: learnt from the text, or nothing to learn.
+# Values of data.tokenizer that need no file: learnt from the text, or with nothing to learn.
 KINDS = ("bytes", "characters", "words", "bpe")
 KIND_OF_CLASS = {
     "ByteTokenizer": "bytes",
@@ -33,18 +33,18 @@ KIND_OF_CLASS = {
     "WordTokenizer": "words",
     "BytePairTokenizer": "bpe",
 }
-# What needs no file either: no merges at all, or those learnt from Python's documentation (once, and remembered).
+# These need no file either: no merges at all, or merges learnt from Python's documentation (once, then cached).
 DEFAULT, DEFAULT_VOCABULARY = "python-docs", 4096
 BUILT_IN = ("bytes", DEFAULT)
 SUFFIXES = (".json", ".tiktoken")
-INSIDE = ("tokenizer.json", "vocab.json")  # of a folder that is one tokenizer
+INSIDE = ("tokenizer.json", "vocab.json")  # files of a folder that is one tokenizer
 PATTERN = "gpt4"  # how the text is split before byte pairs are learnt from it
-RULES = 2  # goes up when the same text would give other merges
+RULES = 2  # incremented when the same text would give other merges
 NAME = re.compile(r"[^\W_][\w.+-]{0,63}")
 
 
 def tokenizers_folder() -> Path:
-    """$TXLAB_TOKENIZERS, else ./tokenizers; it need not be there."""
+    """$TXLAB_TOKENIZERS, else ./tokenizers; it need not exist."""
     return Path(os.environ.get("TXLAB_TOKENIZERS") or "tokenizers").expanduser()
 
 
@@ -54,7 +54,7 @@ def saved_tokenizers() -> list[str]:
 
 
 def files_by_name() -> dict[str, Path]:
-    """Name → file or folder of each saved tokenizer, by name; {} where there is no folder. Of one name ours wins."""
+    """Name → file or folder of each saved tokenizer, sorted; {} if there is no folder. Our format wins a name clash."""
     try:
         paths = [path for path in tokenizers_folder().iterdir() if not path.name.startswith(".")]
     except OSError:
@@ -68,15 +68,15 @@ def files_by_name() -> dict[str, Path]:
 
 
 def holds_tokenizer(folder: Path) -> bool:
-    """Whether it is a folder with the files of a tokenizer; reading them says whether they are one."""
+    """Whether a folder has the files of a tokenizer; whether they are valid shows when they are read."""
     try:
         return any((folder / name).is_file() for name in INSIDE)
-    except OSError:  # one that may not be entered
+    except OSError:  # a folder without permission
         return False
 
 
 def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
-    """The file that is meant: a saved name, else a path. LabError with the nearest saved name."""
+    """The file of a saved name, else of a path. LabError with the nearest saved name."""
     given = os.fspath(name_or_path)
     saved = files_by_name()
     if given in saved:
@@ -85,7 +85,7 @@ def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
         path = Path(given).expanduser()
         if given and path.exists():
             return path
-    except (OSError, ValueError, RuntimeError):  # too long, a NUL, a folder that may not be entered, nobody's home
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, a folder without permission, an unknown home
         pass
     names = ", ".join(saved) or f"(none is in {str(tokenizers_folder())!r})"
     raise LabError(
@@ -95,10 +95,10 @@ def find_tokenizer(name_or_path: str | os.PathLike[str]) -> Path:
 
 
 def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) -> AnyTokenizer:
-    """ "bytes", "python-docs", a saved name, or a path to a file of ours or of others. LabError for anything else.
+    """Load "bytes", "python-docs", a saved name, or a path to a file in any known format. LabError for anything else.
 
     `pattern`: how text is split, for the files of others that do not say.
-    python-docs: byte pairs learnt from Python's documentation, 4096 tokens; here at once, with nothing downloaded.
+    python-docs: byte pairs learnt from Python's documentation, 4096 tokens; nothing is downloaded.
     """
     from txlab.engine.tokenizers.elementary import ByteTokenizer
     from txlab.engine.tokenizers.files import load_tokenizer
@@ -113,7 +113,7 @@ def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) ->
 
 
 def kind_of(tokenizer: Tokenizer) -> str:
-    """ "bytes", "characters", "words", "bpe", or what the file of others calls it, e.g. "WordPiece".
+    """ "bytes", "characters", "words", "bpe", or the name in a foreign file, e.g. "WordPiece".
 
     >>> from txlab.engine.tokenizers.elementary import ByteTokenizer
     >>> kind_of(ByteTokenizer())
@@ -124,9 +124,9 @@ def kind_of(tokenizer: Tokenizer) -> str:
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
-    """Names what a tokenizer does: every token, and the rules by which a text becomes them.
+    """A digest of what a tokenizer does: every token, and the rules that turn a text into them.
 
-    Counts that a file keeps beside its merges do not enter, nor how it is written.
+    Counts stored beside the merges do not enter, nor does the file format.
     """
     digest = sha256(f"{kind_of(tokenizer)}/{type(getattr(tokenizer, 'base', None)).__name__}".encode())
     for token in range(tokenizer.vocabulary):
@@ -142,7 +142,7 @@ def fingerprint(tokenizer: Tokenizer) -> str:
 
 
 def place_for(name: str, overwrite: bool = False) -> Path:
-    """The file that a tokenizer of this name is saved in. LabError for no plain name, or one that is taken."""
+    """The file that a tokenizer of this name is saved in. LabError if the name is not plain, or taken."""
     if not NAME.fullmatch(name) or name.endswith(SUFFIXES):
         raise LabError(
             f"{name!r} is no name for a tokenizer; allowed: up to 64 letters, digits, _ . + -, the first of them a "
@@ -156,7 +156,7 @@ def place_for(name: str, overwrite: bool = False) -> Path:
 
 
 def save_named(tokenizer: AnyTokenizer, name: str, overwrite: bool = False) -> Path:
-    """Save it under a name, complete or not at all; returns the file. `overwrite`: replaces the one of that name."""
+    """Save a tokenizer under a name, atomically; returns the file. `overwrite` replaces an existing one."""
     from txlab.engine.tokenizers.files import save_tokenizer
 
     path = place_for(name, overwrite)
@@ -168,11 +168,11 @@ def save_named(tokenizer: AnyTokenizer, name: str, overwrite: bool = False) -> P
     return path
 
 
-# Learnt from the text of a scenario
+# Tokenizers learnt from the text of a scenario
 
 
 class TokenizerChoice(Protocol):
-    """What [data] says, in every kind of experiment that reads texts."""
+    """The settings that [data] has in every kind of experiment that reads texts."""
 
     @property
     def tokenizer(self) -> str: ...
@@ -185,7 +185,7 @@ class TokenizerChoice(Protocol):
 
 
 def tokenizer_for(data: TokenizerChoice, text: str) -> Tokenizer:
-    """What [data] of a scenario asks for; `text` is the training share. LabError names what is wrong with a file."""
+    """The tokenizer that a scenario's [data] asks for; `text` is the training share. LabError for a faulty file."""
     from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 
     if data.tokenizer == "bytes":
@@ -203,7 +203,7 @@ def tokenizer_for(data: TokenizerChoice, text: str) -> Tokenizer:
 
 
 def trained_tokenizer(text: str, vocabulary: int, ties: Ties = "first") -> BytePairTokenizer:
-    """The encoding learnt from this text; raises LabError for a vocabulary below 257."""
+    """The byte pair encoding learnt from this text. LabError for a vocabulary below 257."""
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
     from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer
     from txlab.engine.tokenizers.training import train_tokenizer

@@ -1,7 +1,7 @@
 """Training a byte pair encoding as an experiment: one merge is one step, and merges can be taken back (MATH K2).
 
-It is stepped by a live session (tui/session.py) and by whoever else steps an Experiment. Its frame is all that there is
-to see: the merges so far, how often each pair was found, what could be merged next, and how long the text is now.
+It is stepped by a live session (tui/session.py), or like any other Experiment. Its frame has the merges so far, how
+often each pair was found, the candidates for the next merge, and the length of the text in tokens.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from txlab.engine.tokenizers.training import Trainer, count_chunks
 from txlab.experiments.protocol import Adjustable, Frame, Metrics, Sample, State
 
 NEXT = 64  # candidates for the next merge in a frame
-PART = 1 << 17  # characters counted between two reports of the progress
+PART = 1 << 17  # characters counted between two progress reports
 LARGEST_VOCABULARY = 200_000
 
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """What is learnt from what: `corpus` is a name of the corpora or a path; "" where the text is given."""
+    """What is learnt from which text: `corpus` is the name of a corpus or a path; "" if the text itself is given."""
 
     corpus: str = "python-docs"
     pattern: str = "gpt4"
@@ -38,7 +38,7 @@ class TokenizerTraining:
     def __init__(
         self, recipe: TrainingRecipe, text: str, progress: Callable[[int, int], None] = lambda done, total: None
     ) -> None:
-        """Count the chunks of the text and stand before its first merge; `progress` is told (characters, all)."""
+        """Count the chunks of the text, before the first merge; `progress` is called with (characters done, total)."""
         self.recipe, self.text, self.vocabulary = recipe, text, recipe.vocabulary
         self.size = len(text.encode())
         chunks: Counter[bytes] = Counter()
@@ -48,7 +48,7 @@ class TokenizerTraining:
             chunks += count_chunks([part], recipe.pattern)
             counted += len(part)
         self.trainer = Trainer(chunks)
-        self.over = False  # no pair is left that occurs twice
+        self.over = False  # True once no pair occurs twice
 
     @property
     def step_count(self) -> int:
@@ -56,7 +56,7 @@ class TokenizerTraining:
 
     @property
     def steps(self) -> int:
-        """Merges up to the vocabulary that is wanted, or those there are if no further one is possible."""
+        """Merges up to the vocabulary asked for, or those made so far if no further one is possible."""
         return self.step_count if self.over else max(0, self.vocabulary - self.trainer.first)
 
     def step(self) -> Metrics:
@@ -65,19 +65,19 @@ class TokenizerTraining:
         return {} if merge is None else {"pair_count": merge.count, "tokens": self.trainer.length()}
 
     def back(self, merges: int = 1) -> None:
-        """Take the last merges away again."""
+        """Undo the last merges."""
         for _ in range(min(merges, self.step_count)):
             self.trainer.back()
             self.over = False
 
     def verify(self) -> None:
-        """Nothing here is computed late."""
+        """Do nothing: every step is computed at once."""
 
     def evaluate(self) -> Metrics:
         return {"tokens": self.trainer.length(), "bytes_per_token": self.size / max(1, self.trainer.length())}
 
     def frame(self) -> Frame:
-        """merges (M, 2): the pair of each; counts (M): how often it was found; lengths (M+1): tokens of the text after
+        """merges (M, 2): their pairs; counts (M): how often each pair was found; lengths (M+1): tokens of the text after
         0, 1, … merges; next (R, 3): the pairs that could be merged now with their counts, the next merge first."""
         trainer = self.trainer
         following = [(*pair, count) for pair, count in trainer.runners_up(NEXT)]
@@ -110,7 +110,7 @@ class TokenizerTraining:
         return {"merges": self.step_count, "vocabulary": self.vocabulary}
 
     def load_state_dict(self, state: State) -> None:
-        """The merges follow from the text, so their number is enough."""
+        """Restore the merges, which follow from the text and their number."""
         self.back(self.step_count - state["merges"])
         while self.step_count < state["merges"] and not self.over:
             self.step()
