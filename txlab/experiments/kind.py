@@ -72,7 +72,7 @@ class Kind:
         return scenario.model_copy(update={"compute": shared})
 
     def build(self, scenario: Any) -> Experiment:
-        """Build the experiment of a validated scenario, before its first step; any remaining `auto` is decided first."""
+        """Build the experiment of a validated scenario, before its first step; a remaining `auto` is decided first."""
         raise NotImplementedError
 
     def open_model(self, scenario: Any, state: State) -> LoadedModel:

@@ -77,7 +77,7 @@ class TokenizerTraining:
         return {"tokens": self.trainer.length(), "bytes_per_token": self.size / max(1, self.trainer.length())}
 
     def frame(self) -> Frame:
-        """merges (M, 2): their pairs; counts (M): how often each pair was found; lengths (M+1): tokens of the text after
+        """merges (M, 2): their pairs; counts (M): how often each was found; lengths (M+1): tokens of the text after
         0, 1, … merges; next (R, 3): the pairs that could be merged now with their counts, the next merge first."""
         trainer = self.trainer
         following = [(*pair, count) for pair, count in trainer.runners_up(NEXT)]
