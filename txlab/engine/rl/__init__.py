@@ -1,1 +1,1 @@
-"""Decisions: decision processes, dynamic programming, temporal differences, control, policy gradients (MATH M)."""
+"""Decision problems: Markov decision processes, dynamic programming, TD, control, policy gradients (MATH M)."""

@@ -1,8 +1,8 @@
 """The glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
 
-Notable: run(1) and run(100 000) are the same loop (rules/, one a family), in plain Python over lists; what an update
-was made of is kept for every cell by keeping its rows, which are never written twice, and the rest (what was drawn,
-which numbers held then) is a pure function of (seed, step). So looking at a learner never slows it down.
+Notable: run(1) and run(100 000) are the same loop (one per family, in rules/), in plain Python over lists. Looking at
+a learner never slows it down: rows are replaced rather than written, so a record can keep the rows that an update was
+computed from, and the rest (the draws, the settings at the time) is a pure function of (seed, step).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Row = list[float]
 
 
 class Agent:
-    """A learner with a table of Q(s, a), and all that rules share; a family adds its `loop` and `explain_update`.
+    """A learner with a table of Q(s, a), and what all rules share; a family adds its `loop` and `explain_update`.
 
-    rows      [s][k] Q(s, a) of the allowed actions; a row is replaced and never written, so a record may keep it
+    rows      [s][k] Q(s, a) of the allowed actions; a row is replaced, never written, so a record may hold it
     records   [s][k] what the last update of the pair was made of, or None; its first entry is the step
-    returns, lengths   what finished episodes earned (not discounted) and took; `ends`: .updates when each was over
+    returns, lengths   undiscounted returns and lengths of finished episodes; `ends`: `updates` when each ended
     """
 
     rule: Rule
@@ -51,9 +51,9 @@ class Agent:
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.ends: list[int] = []
-        self.began = 0  # the step that the present episode began with
-        self.total = 0.0  # what it has earned so far
-        self.pending: int | None = None  # the action already chosen for the present state, by rules that do that
+        self.began = 0  # the step at which the present episode began
+        self.total = 0.0  # its return so far, undiscounted
+        self.pending: int | None = None  # the action already chosen for the present state, by rules that choose ahead
         self.latest: tuple[int, int] | None = None  # the pair (s, k) updated last
         self.enter_world(process)
         for name in self.tables:
@@ -76,26 +76,26 @@ class Agent:
         self.pairs = np.array(pairs, dtype=np.int64)
 
     def prepare(self) -> None:
-        """Whatever a loop keeps beside its tables, made from them."""
+        """Build whatever a loop keeps besides its tables."""
 
     # What a loop needs
 
     @property
     def gamma(self) -> float:
-        """γ: the one that was set, or the world's own."""
+        """γ: the one that was set, or else the world's own."""
         return self.world.discount if self.settings.gamma is None else self.settings.gamma
 
     @property
     def last_step(self) -> int:
         """The last step that the present episode may have."""
-        # In an edited world the limit may be behind already: then the next step is the last.
+        # In an edited world the limit may already be past: then the next step is the last.
         return max(self.began + self.world.limit - 1, self.updates) if self.world.limit else NEVER
 
     def loop(self, draws: Draws, steps: int) -> None:
         raise NotImplementedError(f"the rule {self.rule.name} has no loop")
 
     def end_episode(self, t: int, total: float, u: float) -> int:
-        """The episode is over with step t: note what it earned; the state in which the next one begins."""
+        """End the episode at step t, record its return, and return the state in which the next one begins."""
         self.returns.append(total)
         self.lengths.append(t - self.began + 1)
         self.ends.append(t + 1)
@@ -108,13 +108,13 @@ class Agent:
         return exploring(self.settings, len(self.returns))
 
     def choose(self, row: Row, u0: float, u1: float) -> int:
-        """An action of the policy of the present episode."""
+        """Choose an action by the policy of the present episode."""
         return choose_action(row, self.exploration, u0, u1)
 
-    # What anybody may do
+    # The public interface
 
     def run(self, updates: int) -> None:
-        """So many updates: for all rules but value iteration an update is a step in the world."""
+        """Make this many updates; for every rule but value iteration an update is a step in the world."""
         while updates > 0:
             steps = min(updates, BLOCK)
             # One more: the action that SARSA looks ahead to is the one that the next step will take.
@@ -124,42 +124,42 @@ class Agent:
 
     @property
     def episode(self) -> int:
-        """Episodes finished so far: the number of the present one, from 0."""
+        """The number of finished episodes, which is also the number of the present one, from 0."""
         return len(self.returns)
 
     def q(self) -> np.ndarray | None:
-        """(S, A) Q, NaN where an action is not allowed; None for rules that learn V alone."""
+        """Q (S, A), NaN where an action is not allowed; None for rules that learn only V."""
         return self.spread(self.rows)
 
     def spread(self, rows: Sequence[Sequence[float]]) -> np.ndarray:
-        """(S, A) of rows over the allowed actions, NaN elsewhere."""
+        """Spread rows over the allowed actions to (S, A), with NaN elsewhere."""
         found = np.full(self.world.size * self.world.choices, np.nan)
         found[self.pairs] = [value for row in rows for value in row]
         return found.reshape(self.world.size, self.world.choices)
 
     def v(self) -> np.ndarray:
-        """(S) maxₐ Q(s, a), or V; 0 where nothing can be done."""
+        """maxₐ Q(s, a), or V, (S); 0 in terminal states."""
         return np.array([max(row, default=0.0) for row in self.rows])
 
     def policy(self) -> np.ndarray:
-        """(S, A) the probabilities that it would act with now."""
+        """The probabilities (S, A) with which it would act now."""
         q = self.q()
         assert q is not None
         return probabilities(q, self.settings, self.episode)
 
     def greedy(self) -> np.ndarray:
-        """(S, A) the policy that it has come to: only the best actions, equal ones sharing."""
+        """The greedy policy (S, A) learned so far; tied actions share evenly."""
         q = self.q()
         assert q is not None
         return greedy(q)
 
     def trace(self) -> np.ndarray | None:
-        """(S, A) or (S): the traces now; None for rules without."""
+        """The present traces, (S, A) or (S); None for rules without traces."""
         return None
 
     @property
     def last(self) -> Update | None:
-        """The update made last."""
+        """The most recent update."""
         return (
             None
             if self.latest is None
@@ -167,7 +167,7 @@ class Agent:
         )
 
     def last_at(self, state: int, action: int = -1) -> Update | None:
-        """The last update of this cell, whenever it was; None if there was none since the world became what it is."""
+        """The last update of this cell; None if there has been none since the world was last edited."""
         actions = self.world.actions[state]
         if action not in actions:
             return None
@@ -179,7 +179,7 @@ class Agent:
         raise NotImplementedError(f"the rule {self.rule.name} does not tell")
 
     def context(self, t: int) -> StepContext:
-        """What held at step t."""
+        """The settings and draws of step t."""
         _, settings, gamma = self.settings_history[bisect_right(self.settings_history, t, key=lambda each: each[0]) - 1]
         episode = bisect_right(self.ends, t)
         return StepContext(t, episode, settings, gamma, self.seed, self.world)
@@ -200,10 +200,10 @@ class Agent:
         asked: int | None = None,
         question: str = "",
     ) -> Update:
-        """An update as it is told, from what a loop has kept of it; how the action was chosen comes first.
+        """Build an `Update` from what a loop recorded of it; its explanation begins with how the action was chosen.
 
         pair (s, k) and the transition from there; numbers: before, δ, after; `ahead` is the k of a′ in the next state.
-        `labels` are the names of the numbers in a row among the operands, `asked` the one that is pointed at.
+        `labels` name the numbers of a row among the operands; `asked` is the one pointed at.
         """
         (s, k), (reward, then, end), (before, delta, after) = pair, transition, numbers
         actions, rule = self.world.actions, self.rule
@@ -236,7 +236,7 @@ class Agent:
         )
 
     def set(self, **changes: Any) -> None:
-        """Turn numbers while it learns; LabError for what cannot be, or cannot be turned."""
+        """Change settings while it learns; LabError for values that are not allowed, or settings that cannot change."""
         if "rule" in changes and changes["rule"] != self.rule.name:
             raise LabError(f"the tables of {self.rule.title} mean nothing to another rule: begin a new learner")
         for name in changes:
@@ -247,19 +247,19 @@ class Agent:
         self.note()
 
     def closed(self, t: int) -> bool:
-        """Whether an episode was over with step t."""
+        """Whether an episode ended with step t."""
         place = bisect_right(self.ends, t + 1)
         return place > 0 and self.ends[place - 1] == t + 1
 
     def note(self) -> None:
-        """From this step on these numbers hold."""
+        """Record that the present settings hold from this step on."""
         if self.settings_history[-1][0] == self.updates:
             self.settings_history.pop()
         self.settings_history.append((self.updates, self.settings, self.gamma))
 
     def greedy_path(self, limit: int = 1000) -> tuple[list[int], float]:
-        """States that the greedy policy goes through from where an episode begins, and the return; at most `limit`
-        steps. Chance (outcomes, ties) is a stream of its own, the same whenever it is asked."""
+        """The states that the greedy policy passes through from a start state, and the return; at most `limit` steps.
+        Chance (outcomes, ties) has a stream of its own, so the answer is the same each time."""
         with self.world.aside():
             return self._greedy_path(limit)
 
@@ -284,13 +284,13 @@ class Agent:
         return path, total
 
     def acting_row(self, state: int) -> Row:
-        """The values among which the greedy policy takes the largest."""
+        """The values of which the greedy policy takes the largest."""
         return self.rows[state]
 
     def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
-        """Go on in an edited world with what was learnt; states[s] is the old number of state s, or −1 for a new one.
+        """Continue in an edited world with what was learned; states[s] is its old number, or −1 if new.
 
-        If the state it stood in is gone, or over, the episode is begun anew and does not count.
+        If the current state is gone, or is now terminal, the episode starts over and does not count.
         """
         self.check_adoptable(process)
         olds = [int(s) for s in states]
@@ -322,14 +322,14 @@ class Agent:
         self.prepare()
 
     def check_adoptable(self, process: Process) -> None:
-        """LabError if `adopt` is not possible; nothing is changed."""
+        """Raise LabError if `adopt` is not possible; nothing is changed."""
         if isinstance(self.world, SteppedTransitions):
             raise LabError(f"{self.world.environment.name} can only be stepped: there is nothing in it to edit")
         if tuple(self.process.actions) != tuple(process.actions):
             raise LabError("the edited world has other actions: begin a new learner")
 
     def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
-        """A record in the new numbering; None where the state that it led to is no more, or is another."""
+        """A record in the new numbering; None where the state it led to is gone or has changed."""
         if record is None:
             return None
         t, (reward, then, end), before, row, *rest = record
@@ -339,17 +339,17 @@ class Agent:
         return (t, (reward, there, end), before, row, *rest)
 
     def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
-        """Bring what else the rule keeps into the new numbering."""
+        """Renumber the states in whatever else the rule keeps."""
 
     def restart(self) -> None:
-        """Begin the present episode again; it is the same number still."""
+        """Begin the present episode again, under the same number."""
         self.began, self.total, self.pending = self.updates, 0.0, None
         self.state = self.world.begin(float(uniforms(self.seed, self.updates - 1, 1)[0, 0, 3]))
 
-    # An exact restart
+    # Exact restart
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it is, for `load`."""
+        """The complete state, for `load`."""
         return {
             "seed": self.seed,
             "updates": self.updates,
@@ -368,7 +368,7 @@ class Agent:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """The inverse of `state_dict`, into a learner of the same rule and world."""
+        """Restore a `state_dict`; the learner must have the same rule and world."""
         self.seed, self.updates, self.state = int(state["seed"]), int(state["updates"]), int(state["state"])
         self.began, self.total, self.pending = int(state["began"]), float(state["total"]), state["pending"]
         self.latest = None if state["latest"] is None else (int(state["latest"][0]), int(state["latest"][1]))
@@ -386,6 +386,6 @@ class Agent:
 
 
 def make_agent(process: Process | Environment, settings: Settings, seed: int = 0) -> Agent:
-    """A learner of `settings.rule` in this world, or in an environment that can only be stepped."""
+    """Make a learner of `settings.rule` in this world, or in an environment that can only be stepped."""
     rule = rule_named(settings.rule)
     return rule.agent(rule, process, settings, seed)

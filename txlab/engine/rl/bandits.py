@@ -1,11 +1,11 @@
-"""The k-armed testbed and the ways to choose among arms, for many runs at once (MATH M5; S&B 2018, §2.2–2.8).
+"""The k-armed testbed and its action-selection methods, for many runs at once (MATH M5; S&B 2018, §2.2–2.8).
 
     ε-greedy    A = argmax Q, or with probability ε any arm           Q(A) ← Q(A) + step [R − Q(A)]
-    UCB         A = argmax Q(a) + c √(ln t / N(a))                    the same; an arm never tried comes first
+        UCB         A = argmax Q(a) + c √(ln t / N(a))                    the same; an untried arm comes first
     gradient    π(a) = exp H(a) / Σ exp H(b), A ~ π                   H(a) ← H(a) + α (R − b) (1[a = A] − π(a))
 
-`step` is 1/N(A), the sample average, or a constant α. b is the mean of the rewards before this one (R̄ in S&B, eq. 2.12
-and its footnote), or 0 without a baseline. Optimism is a high initial Q. Ties are broken evenly by chance.
+`step` is 1/N(A), the sample average, or a constant α. b is the mean of the previous rewards (R̄ in S&B, eq. 2.12 and
+its footnote), or 0 without a baseline. Optimism is a high initial Q. Ties are broken uniformly at random.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TITLES: dict[Method, str] = {
 
 @dataclass(frozen=True)
 class Choice:
-    """How one agent chooses and learns; `alpha` 0 = sample averages (gradient needs a positive one)."""
+    """How an agent chooses and learns; `alpha` 0 = sample averages (gradient needs a positive α)."""
 
     method: Method = "epsilon-greedy"
     epsilon: float = 0.1
@@ -41,7 +41,7 @@ class Choice:
 
 @dataclass
 class Agents:
-    """`runs` agents that make the same Choice, each with estimates of its own."""
+    """`runs` agents with the same Choice, each with its own estimates."""
 
     choice: Choice
     q: Floats  # (runs, k) estimates Q, or preferences H
@@ -55,7 +55,7 @@ class Agents:
         return cls(choice, np.full((runs, arms), first), np.zeros((runs, arms)), np.zeros(runs))
 
     def choose(self, explore: Floats, pick: Floats) -> Arms:
-        """(runs) the arm that each plays; `explore` and `pick` (runs) are uniform in [0, 1)."""
+        """The arm (runs) that each agent plays; `explore` and `pick` (runs) are uniform in [0, 1)."""
         arms = self.q.shape[1]
         match self.choice.method:
             case "gradient":
@@ -72,7 +72,7 @@ class Agents:
                 return np.where(explore < self.choice.epsilon, (pick * arms).astype(np.intp), best)
 
     def learn(self, arm: Arms, reward: Floats) -> None:
-        """One update of every agent: it played `arm` (runs) and got `reward` (runs)."""
+        """Update every agent, which played `arm` (runs) and received `reward` (runs)."""
         rows = np.arange(len(arm))
         self.steps += 1
         self.n[rows, arm] += 1
@@ -96,7 +96,7 @@ def softmax(values: Floats) -> Floats:
 
 
 def argmax_evenly(values: Floats, pick: Floats) -> Arms:
-    """(runs) the place of the largest value of each row; of m equal ones each with probability 1/m by `pick` (runs)."""
+    """The index (runs) of the largest value in each row; `pick` (runs) selects evenly among m tied values."""
     largest = values == values.max(axis=1, keepdims=True)
     wanted = np.floor(pick * largest.sum(axis=1))
     chosen: Arms = (np.cumsum(largest, axis=1) > wanted[:, None]).argmax(axis=1)
@@ -104,7 +104,7 @@ def argmax_evenly(values: Floats, pick: Floats) -> Arms:
 
 
 def expected_maximum(arms: int) -> float:
-    """E max of `arms` independent standard normal variables, which no agent of the testbed can exceed on average.
+    """E max of `arms` independent standard normal variables: no agent of the testbed can exceed it on average.
 
     ∫ x d Φ(x)^k, by the midpoint rule over Φ's range: 1.53875 for k = 10 (the book's "about 1.55").
     """

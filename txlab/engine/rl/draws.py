@@ -1,7 +1,7 @@
-"""Chance as a pure function of (seed, step): the same numbers one at a time, a thousand at once, on a CPU and a GPU.
+"""Random numbers as a pure function of (seed, step): the same one by one or in batches, on a CPU or a GPU.
 
-Notable: this is SplitMix64 (Steele, Lea and Flood 2014) read as a counter, so an agent's state is its seed and how far
-it came, a resume repeats nothing by accident, and an agent in a batch lives the very life that it would live alone.
+Notable: this is SplitMix64 (Steele, Lea and Flood 2014) used as a counter, so an agent's random state is its seed and
+its step count, resuming never repeats a draw, and an agent in a batch runs exactly as it would alone.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 EACH = 4
-"""Draws a step has: 0 whether to explore, 1 which action, 2 what the world does, 3 where the next episode begins."""
+"""Draws per step: 0 whether to explore, 1 which action, 2 what the world does, 3 where the next episode begins."""
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def mixed(z: np.ndarray) -> np.ndarray:
-    """SplitMix64's finalizer on uint64, in place."""
+    """Apply SplitMix64's finalizer to uint64, in place."""
     z ^= z >> np.uint64(30)
     z *= FIRST
     z ^= z >> np.uint64(27)
@@ -30,13 +30,13 @@ def mixed(z: np.ndarray) -> np.ndarray:
 def uniforms(seeds: np.ndarray | int, begin: np.ndarray | int, steps: int) -> np.ndarray:
     """(M, steps, EACH) float64 in [0, 1), multiples of 2⁻³²: the draws of steps begin … begin + steps − 1.
 
-    seeds (M), begin (M) or one for all. Number 2t + j of the stream gives draws 2j and 2j + 1 of step t, its low and
-    its high half. 32 bits, so that pair + u (see Process.cumulative) is exact below 2²¹ pairs.
+    seeds (M), begin (M) or one for all. Number 2t + j of the stream gives draws 2j and 2j + 1 of step t, from its low
+    and high half. They have 32 bits, so that pair + u (see Process.cumulative) is exact below 2²¹ pairs.
     """
     key = mixed(np.atleast_1d(np.asarray(seeds)).astype(np.uint64) * GOLDEN + GOLDEN)  # (M)
     first = np.atleast_1d(np.asarray(begin)).astype(np.uint64) * np.uint64(2)
     count = np.arange(2 * steps, dtype=np.uint64)
-    # SplitMix64 adds GOLDEN for each number of the stream; (key + first·GOLDEN) is where the stretch begins.
+    # SplitMix64 adds GOLDEN for each number of the stream; (key + first·GOLDEN) is where this range begins.
     bits = mixed((key + first * GOLDEN)[:, None] + (count * GOLDEN)[None, :])  # (M, 2·steps)
     halves = bits.astype("<u8", copy=False).view("<u4")
     found: np.ndarray = halves.reshape(len(bits), steps, EACH) * 2.0**-32
@@ -44,16 +44,16 @@ def uniforms(seeds: np.ndarray | int, begin: np.ndarray | int, steps: int) -> np
 
 
 class Draws:
-    """The draws of steps begin … begin + steps − 1 of one agent, a column each; `u0` is a list, for it is read most."""
+    """The draws of steps begin … begin + steps − 1 of one agent, one column each; `u0` is a list: it is read most."""
 
     def __init__(self, seed: int, begin: int, steps: int) -> None:
         columns = np.ascontiguousarray(uniforms(seed, begin, steps)[0].T)  # (4, steps)
         self.columns = columns
         self.u0: list[float] = columns[0].tolist()
-        self.u1: Any = memoryview(columns[1])  # read now and then: as a list it would cost every step
+        self.u1: Any = memoryview(columns[1])  # rarely read: building a list would cost time at every step
         self.u2: Any = memoryview(columns[2])
         self.u3: Any = memoryview(columns[3])
 
     def normal(self) -> Any:
-        """A normal number a step, by Box and Muller (1958): √(−2 ln(1 − u₂)) cos 2πu₃."""
+        """One normal number per step, by Box and Muller (1958): √(−2 ln(1 − u₂)) cos 2πu₃."""
         return memoryview(np.sqrt(-2.0 * np.log1p(-self.columns[2])) * np.cos(2.0 * np.pi * self.columns[3]))

@@ -1,13 +1,13 @@
 """Dynamic programming: one backup, from which evaluation, value iteration and policy iteration follow (MATH M1, M2).
 
-Notable: everything is made of `backup` and of what is done with its Q: averaged over a policy it evaluates, its maximum
-is value iteration, and the policy that takes the maximum is an improvement. What takes long is an iterator that gives
-one sweep after another, so that whoever drives it may look, count, or stop. Nothing here tests whether the values
-exist where γ = 1: that is `exact_values.check_values_exist`. What a policy comes to within k steps is k sweeps from
-V = 0: this is how the frozen lake's 14/17 and the .74 within Gymnasium's limit of 100 steps belong together.
+Notable: everything follows from `backup` and what is done with its Q: averaging over a policy is evaluation, taking the
+maximum is value iteration, and acting by that maximum is policy improvement. Long computations are iterators that yield
+one sweep at a time, so that the caller can look, count or stop. Nothing here tests whether the values exist for γ = 1:
+that is `exact_values.check_values_exist`. The value of a policy within k steps is k sweeps from V = 0: this is how the
+frozen lake's 14/17 and the .74 within Gymnasium's limit of 100 steps belong together.
 
-Erratum of Wang §6.1 (M2): a policy is improved with its own value V^π. Written with V* in its place there is nothing
-to iterate: who has V* has the best policy in one step, and who has not cannot take it. So that form has no variant.
+Erratum of Wang §6.1 (M2): a policy is improved with its own value V^π. With V* in its place there is nothing to
+iterate: V* gives the best policy in one step, and without V* that step cannot be taken. That form is not implemented.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from txlab.errors import LabError, RunFailed
 Order = Literal["synchronous", "in-place", "prioritised"]
 
 ROUNDING = 2.0**-44
-"""Two values are the same if they differ by less than this share of the largest: what the rounding of float64 leaves,
-and no more. With heads .55 two stakes of the gambler may differ by 1e-10 and not be equally good."""
+"""Two values are equal if they differ by less than this fraction of the largest: the rounding error of float64, and
+no more. With heads .55 two stakes of the gambler may differ by 1e-10 and not be equally good."""
 
 UNSETTLED = 1e-8
-"""The same for policies that are improved while they are evaluated by sweeps: those leave errors near their tolerance,
-and a policy that took such an error for a difference would never settle."""
+"""The same for policies that are improved while sweeps evaluate them: sweeps leave errors near their tolerance, and
+policy iteration that took such an error for a difference would never settle."""
 
 MOST_SOLVED = 1000
-"""States for which `best_policy` solves linear equations: .1 s."""
+"""Largest number of states for which `best_policy` solves linear equations: .1 s."""
 
 
 def backup(process: Process, v: np.ndarray, gamma: float) -> np.ndarray:
-    """Q(s, a) = Σ p [r + γ V(s′)], the sum being over what may follow; where the episode ends there is no V(s′).
+    """Q(s, a) = Σ p [r + γ V(s′)], summed over the outcomes; there is no V(s′) where the episode ends.
 
     v (S) → (S, A) float64; NaN where an action is not allowed. MATH M1; Sutton and Barto 2018, eq. 4.6.
     """
@@ -48,7 +48,7 @@ def backup(process: Process, v: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def backup_of(process: Process, v: np.ndarray, gamma: float, state: int) -> np.ndarray:
-    """The row of `backup` that belongs to one state, (A): the same sums in the same order, hence the same bits."""
+    """One state's row of `backup`, (A): the same sums in the same order, hence bit-identical."""
     i = state * process.choices
     o, end = process.first[i], process.first[i + process.choices]
     worth = np.bincount(
@@ -60,11 +60,11 @@ def backup_of(process: Process, v: np.ndarray, gamma: float, state: int) -> np.n
 
 
 def values(q: np.ndarray, policy: np.ndarray | None = None, epsilon: float = 0.0) -> np.ndarray:
-    """V of states with action values q (…, A), NaN = not allowed: (…). A state without actions has 0.
+    """V of states with action values q (…, A), NaN = not allowed: (…). A state without actions has value 0.
 
     policy   Σₐ π(a|s) Q(s,a), the value of that policy
-    None     (1 − ε) maxₐ Q(s,a) + ε meanₐ Q(s,a), the best that can be had if a share ε of all choices is left to
-             chance (S&B §5.4); with ε = 0 the best there is
+    None     (1 − ε) maxₐ Q(s,a) + ε meanₐ Q(s,a), the best value when a share ε of all choices is random (S&B §5.4);
+             with ε = 0 the optimal value
     """
     allowed = ~np.isnan(q)
     known = np.where(allowed, q, 0.0)
@@ -79,14 +79,14 @@ def values(q: np.ndarray, policy: np.ndarray | None = None, epsilon: float = 0.0
 
 
 def even(process: Process) -> np.ndarray:
-    """(S, A): every action that is allowed with the same probability; rows of states without actions are 0."""
+    """The uniform policy over the allowed actions, (S, A); rows of states without actions are 0."""
     counts = process.allowed.sum(axis=1, keepdims=True)
     shares: np.ndarray = process.allowed / np.maximum(counts, 1)
     return shares
 
 
 def constant(process: Process, action: int) -> np.ndarray:
-    """(S, A): always that action; evenly among the others where it is not allowed."""
+    """Always take that action, (S, A); uniform over the others where it is not allowed."""
     policy = even(process)
     there = process.allowed[:, action]
     policy[there] = np.eye(process.choices)[action]
@@ -94,10 +94,11 @@ def constant(process: Process, action: int) -> np.ndarray:
 
 
 def greedy(q: np.ndarray, epsilon: float = 0.0, equal: float = ROUNDING) -> np.ndarray:
-    """(S, A): evenly among the best actions of each state, a share ε of it evenly among all that are allowed.
+    """The greedy policy, (S, A): uniform over the best actions, with a share ε uniform over all that are allowed.
 
-    Values are equal where they differ by at most `equal` · max |Q|. Evenly, and not the first: on the frozen lake with
-    γ = 1 the first of the best actions may go to and fro for ever, where a choice among them arrives.
+    Values are equal where they differ by at most `equal` · max |Q|. Ties are shared rather than given to the first
+    action: on the frozen lake with γ = 1 the first of the best actions may go back and forth for ever, while a random
+    choice among them arrives.
     """
     allowed = ~np.isnan(q)
     known = np.where(allowed, q, -np.inf)
@@ -111,16 +112,16 @@ def greedy(q: np.ndarray, epsilon: float = 0.0, equal: float = ROUNDING) -> np.n
 
 
 def best_policy(process: Process, v: np.ndarray, gamma: float, epsilon: float = 0.0) -> np.ndarray:
-    """(S, A): the best actions, equally good ones sharing, where sweeps have come near to the best values V.
+    """The optimal policy, (S, A), ties shared, from values V that sweeps have brought close to optimal.
 
     V is off by about the tolerance of the sweeps, which breaks some ties and hides some differences. So the policy that
-    is greedy to it is evaluated exactly, and improved until it stays: up to `MOST_SOLVED` states. In a larger world,
-    and where a policy has no finite value, it is greedy to V itself.
+    is greedy with respect to V is evaluated exactly and improved until it is stable, up to `MOST_SOLVED` states.
+    In a larger world, or where a policy has no finite value, the result is greedy with respect to V itself.
     """
     policy = greedy(backup(process, v, gamma), epsilon)
     if process.size > MOST_SOLVED:
         return policy
-    for _ in range(100):  # one or two, as a rule
+    for _ in range(100):  # usually one or two
         try:
             better = greedy(backup(process, solved(process, policy, gamma), gamma), epsilon)
         except LabError:
@@ -132,7 +133,7 @@ def best_policy(process: Process, v: np.ndarray, gamma: float, epsilon: float = 
 
 
 def changed(policy: np.ndarray, other: np.ndarray) -> int:
-    """In how many states two policies differ."""
+    """The number of states in which two policies differ."""
     return int((np.abs(policy - other) > 1e-9).any(axis=-1).sum())
 
 
@@ -144,11 +145,11 @@ def sweep(
     epsilon: float = 0.0,
     order: Order = "synchronous",
 ) -> np.ndarray:
-    """Every state's value anew, (S): of `policy`, or of the best choice (see `values`); v stays as it is.
+    """Back up every state, (S): for `policy`, or for the best choice (see `values`); v is not modified.
 
-    synchronous   all from the old values: V_k+1 = T V_k, what can be had in one step more
-    in-place      one after another in the order of their numbers, each from the newest values there are
-    prioritised   as many, but always the one next that is furthest from what its backup would give (see `prioritised`)
+    synchronous   all from the old values: V_k+1 = T V_k, the value with one more step
+    in-place      one after another in numerical order, each from the newest values
+    prioritised   as many backups, always of the state whose value would change most (see `prioritised`)
     """
     if order == "synchronous":
         return values(backup(process, v, gamma), policy, epsilon)
@@ -165,14 +166,14 @@ def sweep(
 def prioritised(
     process: Process, v: np.ndarray, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0
 ) -> np.ndarray:
-    """As many backups as there are states in which something can be done, each where most is to be gained, (S).
+    """As many backups as there are non-terminal states, each where the value would change most, (S).
 
-    What is to be gained is |V(s) − its backup| at the beginning; after a change by Δ in s a state from which s may
-    follow with probability p is put up to γ p |Δ|, the most that the change can mean to it. So one may be backed up
-    often and another not at all. Moore and Atkeson 1993; Sutton and Barto 2018, §8.4, the world being known.
+    The priority of s is |V(s) − its backup| at first; after a change by Δ in s, a state from which s follows with
+    probability p has its priority raised to γ p |Δ|, the most that the change can affect it. So one state may be backed
+    up often and another not at all. Moore and Atkeson 1993; Sutton and Barto 2018, §8.4, with a known model.
 
-    Worth of sweeps until nothing moves, synchronous, in place, prioritised: taxi 19, 13, 4; gambler 31, 17, 13; frozen
-    lake 431, 321, 302; but cliff 15, 15, 25: where every step costs, all states have news all the time.
+    Sweeps until nothing changes, synchronous, in place, prioritised: taxi 19, 13, 4; gambler 31, 17, 13; frozen lake
+    431, 321, 302; but cliff 15, 15, 25: where every step has a cost, all states keep changing.
     """
     v = np.where(process.terminal, 0.0, v)
     gain = np.abs(values(backup(process, v, gamma), policy, epsilon) - v)
@@ -192,7 +193,7 @@ def prioritised(
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """After `number` sweeps the values are `v`, and the last one changed none by more than `delta`."""
+    """The values `v` after `number` sweeps, the last of which changed none by more than `delta`."""
 
     number: int
     v: np.ndarray
@@ -207,7 +208,7 @@ def sweeps(
     order: Order = "synchronous",
     v: np.ndarray | None = None,
 ) -> Iterator[Swept]:
-    """Policy evaluation of `policy`, or value iteration where it is None: sweep after sweep without end, from v or 0.
+    """Policy evaluation of `policy`, or value iteration if it is None: an endless series of sweeps, from v or 0.
 
     Sutton and Barto 2018, §4.1 and §4.4.
     """
@@ -223,7 +224,7 @@ def sweeps(
 def settled(found: Iterator[Swept], tolerance: float = 1e-12, most: int = 1_000_000) -> Swept:
     """The first sweep that changed no value by more than tolerance · max(1, max |V|).
 
-    RunFailed where `most` sweeps were not enough.
+    RunFailed if `most` sweeps are not enough.
     """
     for swept in found:
         if swept.delta <= tolerance * max(1.0, float(np.abs(swept.v).max(initial=0.0))):
@@ -235,7 +236,7 @@ def settled(found: Iterator[Swept], tolerance: float = 1e-12, most: int = 1_000_
 
 @dataclass(frozen=True, eq=False)
 class Improved:
-    """Policy `number` (0 = the first) and its value; `q` = backup(v); in `changes` states the next one differs."""
+    """Policy `number` (0 = the first) and its value; `q` = backup(v); the next policy differs in `changes` states."""
 
     number: int
     policy: np.ndarray
@@ -247,10 +248,10 @@ class Improved:
 def policies(
     process: Process, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0, tolerance: float = 1e-12
 ) -> Iterator[Improved]:
-    """Policy iteration from `policy` (even): evaluate, then be greedy to V^π; ends with the policy that stays.
+    """Policy iteration from `policy` (uniform by default): evaluate, then be greedy to V^π, until the policy is stable.
 
-    V^π ≤ V^π′ in every state, and there are finitely many policies. Among equally good actions the choice is even, so
-    two policies of the same value are never taken for a change. Sutton and Barto 2018, §4.3; MATH M2 with its erratum.
+    V^π ≤ V^π′ in every state, and there are finitely many policies. Ties are shared evenly, so two policies of the same
+    value never count as a change. Sutton and Barto 2018, §4.3; MATH M2 with its erratum.
     """
     policy = even(process) if policy is None else policy
     v = np.zeros(process.size)
@@ -267,12 +268,12 @@ def policies(
         number += 1
 
 
-# What a policy comes to
+# The value of a policy over a limited number of steps
 
 
 def value_within(process: Process, policy: np.ndarray | None, steps: int, gamma: float = 1.0) -> np.ndarray:
-    """(S): the expected return of the first `steps` steps of `policy`; None = of the best choice at every step, which
-    may depend on how many are left."""
+    """The expected return (S) of the first `steps` steps of `policy`; None = of the best choice at each step, which may
+    depend on how many remain."""
     v = np.zeros(process.size)
     for _ in range(steps):
         v = sweep(process, v, gamma, policy)
@@ -280,9 +281,9 @@ def value_within(process: Process, policy: np.ndarray | None, steps: int, gamma:
 
 
 def success_within(process: Process, policy: np.ndarray, steps: int, success: np.ndarray | None = None) -> np.ndarray:
-    """(S): the probability that within `steps` steps an outcome comes that counts as success.
+    """The probability (S) of an outcome that counts as success within `steps` steps.
 
-    success   (O) bool, outcomes that end the episode well; by default those that end it and pay more than nothing
+    success   (O) bool, outcomes that end the episode well; by default those that end it with a positive reward
     """
     won = process.done & (process.reward > 0) if success is None else success
     counted = replace(process, reward=won.astype(np.float64), done=process.done | won)
@@ -295,9 +296,9 @@ def from_start(process: Process, v: np.ndarray) -> float:
 
 
 def likely_path(process: Process, policy: np.ndarray) -> np.ndarray:
-    """(n) int64: the states that a policy (S, A) leads through from where episodes most probably begin, as far as one
-    can say: each step takes the likeliest action and its likeliest outcome, until the end, a state that was passed
-    before, or an outcome no likelier than not."""
+    """The states (n) int64 on the likeliest path of a policy (S, A) from the likeliest start: each step takes the
+    likeliest action and its likeliest outcome, until the end, a state already visited, or an outcome no likelier than
+    not."""
     state = int(process.start.argmax())
     passed = [state]
     while not process.terminal[state]:

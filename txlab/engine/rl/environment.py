@@ -1,7 +1,7 @@
-"""An environment that can only be stepped: what may happen in it is not known, only what does.
+"""An environment that can only be stepped: its dynamics are not known, only observed.
 
-Notable: an episode is a function of the number u that it was begun with and of what was done in it. So what a
-learner goes through is a function of its seed here too, and a resume plays the episode again; nothing inside is saved.
+Notable: an episode is a function of the number u it was begun with and of the actions taken. So a learner's experience
+is a function of its seed here too, and resuming replays the episode instead of saving the environment's internals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_STATES = 5_000_000  # a table of float64 for four actions: 160 MB
 
 
 class Stepped(NamedTuple):
-    """What an action led to. `terminated`: the episode ended (no bootstrap); `truncated`: it was cut off."""
+    """The result of an action. `terminated`: the episode ended (no bootstrap); `truncated`: it was cut off."""
 
     next: int
     reward: float
@@ -29,11 +29,11 @@ class Stepped(NamedTuple):
 class Environment(Protocol):
     """States are numbers from 0 to size − 1, actions from 0 to len(actions) − 1; every action is possible everywhere.
 
-    states        what the states are called
-    limit         steps after which a learner cuts an episode off; 0 = the environment does so itself, where need be
-    reset(u)      begins an episode, u in [0, 1) deciding all that chance does in it; gives its first state
-    step(action)  LabError where no episode is under way
-    state()       what `load` needs to be in the middle of the same episode again; small, JSON
+    states        names of the states
+    limit         steps after which a learner cuts an episode off; 0 = the environment does so itself if needed
+    reset(u)      begins an episode, in which u in [0, 1) decides all randomness; returns its first state
+    step(action)  LabError if no episode is under way
+    state()       what `load` needs to return to the middle of the same episode; small, JSON
     """
 
     @property
@@ -56,7 +56,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True)
 class Numbering:
-    """One number for several: (v₁ … vₙ) with 0 ≤ vᵢ < nᵢ is Σ vᵢ · nᵢ₊₁ · … · nₙ; the last one is the fastest.
+    """Several numbers as one: (v₁ … vₙ) with 0 ≤ vᵢ < nᵢ is Σ vᵢ · nᵢ₊₁ · … · nₙ; the last one varies fastest.
 
     >>> Numbering((2, 3)).number([1, 2]), Numbering((2, 3)).values(5)
     (5, (1, 2))
@@ -92,7 +92,7 @@ OTHERWISE = "did not do the same again with the same seed and the same actions"
 
 
 def replay(environment: Environment, state: dict[str, Any]) -> None:
-    """Begin the episode of a saved state again and do what was done in it. LabError where it comes out elsewhere."""
+    """Replay the actions of a saved episode. LabError if it ends up in a different state."""
     if state["actions"] or state["under_way"]:
         at = environment.reset(float(state["u"]))
         for action in state["actions"]:

@@ -1,9 +1,9 @@
-"""Whether values exist at all where γ = 1: is every way of going on for ever free, or worse than ending? (MATH M1, M2)
+"""Check whether values exist for γ = 1: is every way of going on for ever free, or worse than ending? (MATH M1, M2)
 
-Notable: with γ = 1 a value is a sum of rewards that may have no end. A policy is *proper* if it ends with probability
-one (Bertsekas and Tsitsiklis 1991); for a proper policy the sum exists. It also exists where going on for ever costs
-nothing and pays nothing, as a walk on the frozen lake does, and such a place is treated as an end. What is refused is
-the rest, before a sweep that would never settle.
+Notable: with γ = 1 a value is a sum of rewards that may diverge. A policy is *proper* if it ends with probability one
+(Bertsekas and Tsitsiklis 1991); for a proper policy the sum exists. It also exists where going on for ever has no
+reward and no cost, as in a walk on the frozen lake; such states are treated as ends. All other cases are refused before
+a sweep that would never converge.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from txlab.engine.rl.process import Process
 from txlab.errors import LabError
 
 ROUNDS = 5_000
-"""Most rounds in which a cycle that pays is looked for; it takes about as many as the longest way through the world."""
+"""Most rounds in the search for a cycle with positive reward; it takes about as many as the longest path."""
 
 
 def check_values_exist(process: Process, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0) -> None:
-    """LabError, one sentence, where γ = 1 and V^policy is infinite somewhere; without a policy: V*, or, with ε, the
-    best value of the policies that leave a share ε to chance."""
+    """Raise LabError if γ = 1 and V^policy is infinite somewhere; without a policy: V*, or with ε the best value of the
+    policies that leave a share ε to chance."""
     if gamma < 1:
         return
     if policy is None and epsilon:
-        policy = process.allowed.astype(np.float64)  # which actions are possible is all that matters
+        policy = process.allowed.astype(np.float64)  # only which actions are possible matters
         policy /= np.maximum(policy.sum(axis=1, keepdims=True), 1)
     if policy is not None:
         lost = ~reaches(process, policy > 0, resting(process, policy))
@@ -48,7 +48,7 @@ def check_values_exist(process: Process, gamma: float, policy: np.ndarray | None
 
 
 def resting(process: Process, policy: np.ndarray) -> np.ndarray:
-    """(S) bool: from where the policy goes on for ever, and is neither paid nor charged from there on."""
+    """(S) bool: the states from which the policy goes on for ever without any reward or cost."""
     paid = abs((policy.reshape(-1) * process.expected_reward).reshape(policy.shape).sum(axis=1)) > 1e-12
     ends = _some(process, process.done)
     rest: np.ndarray = ~paid & ~process.terminal & ~((policy > 0) & ends).any(axis=1)
@@ -61,7 +61,7 @@ def resting(process: Process, policy: np.ndarray) -> np.ndarray:
 
 
 def reaches(process: Process, possible: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """(S) bool: from where an end, or a state of `goal` (S), can be reached by actions that are possible (S, A)."""
+    """(S) bool: the states from which possible actions (S, A) can reach an end or a state of `goal` (S)."""
     found: np.ndarray = goal | process.terminal | (possible & _some(process, process.done)).any(axis=1)
     while True:
         more: np.ndarray = found | (possible & _some(process, found[process.next])).any(axis=1)
@@ -71,13 +71,13 @@ def reaches(process: Process, possible: np.ndarray, goal: np.ndarray) -> np.ndar
 
 
 def _some(process: Process, flags: np.ndarray) -> np.ndarray:
-    """(S, A) bool: whether one of the outcomes that can happen has its flag (O) set."""
+    """(S, A) bool: whether any outcome of positive probability has its flag (O) set."""
     count = np.bincount(process.pair, flags & (process.probability > 0), minlength=len(process.first) - 1)
     return (count > 0).reshape(process.allowed.shape)
 
 
 def _staying(process: Process, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(S), (S, A): the most states, and their actions among those given, by which one can stay among them for ever."""
+    """(S), (S, A): the largest set of states within which the given actions can stay for ever, and those actions."""
     actions = np.logical_and(actions, ~_some(process, process.done))
     while True:
         inside = np.logical_or.reduce(actions, axis=1)
@@ -88,12 +88,12 @@ def _staying(process: Process, actions: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _can_arrive(process: Process) -> np.ndarray:
-    """(S) bool: from where some policy, with probability one, ends or comes to where it can go on for nothing."""
+    """(S) bool: where some policy, with probability one, ends or reaches states where it can go on for free."""
     free = ~_some(process, process.reward != 0)
     rest = _staying(process, process.allowed & free)[0] | process.terminal
     hope = np.ones(process.size, dtype=bool)
     while True:
-        safe = process.allowed & ~_some(process, ~process.done & ~hope[process.next])  # cannot lose hope by these
+        safe = process.allowed & ~_some(process, ~process.done & ~hope[process.next])  # these keep every hope
         fewer = reaches(process, safe, rest)
         if (fewer == hope).all():
             return hope
@@ -101,7 +101,7 @@ def _can_arrive(process: Process) -> np.ndarray:
 
 
 def _recurring(process: Process, actions: np.ndarray) -> np.ndarray:
-    """(S, A): those of the actions by which one stays where one can always come back to: the end components."""
+    """(S, A): the actions that stay within a set of states which can all be returned to: the end components."""
     actions = _staying(process, actions)[1]
     while True:
         component = _components(process, actions)
@@ -113,11 +113,11 @@ def _recurring(process: Process, actions: np.ndarray) -> np.ndarray:
 
 
 def _paying_cycle(process: Process) -> int | None:
-    """A state from which rewards can be collected for ever, or go up and down for ever; None where every way of never
-    ending costs or is free.
+    """A state from which rewards can be collected for ever, or go up and down for ever; None if never ending always
+    costs something or is free.
 
-    What a policy earns a step in the long run is at most max (TV − V) for any V, and V ← (V + TV) / 2 brings that down
-    to the most there is (Puterman 1994, §8.5). If this is 0, the actions that it is 0 with must not pay anything.
+    A policy's long-run reward per step is at most max (TV − V) for any V, and V ← (V + TV) / 2 lowers that bound to the
+    maximum (Puterman 1994, §8.5). If it is 0, the actions that attain it must not have any reward.
     """
     actions = _recurring(process, process.allowed)
     inside = np.logical_or.reduce(actions, axis=1)
@@ -136,14 +136,14 @@ def _paying_cycle(process: Process) -> int | None:
             break
         v = np.where(inside, v + gain / 2, 0.0)
     if gain.max() > 1e-9 * scale:
-        return int(np.where(gain > 1e-9 * scale, reward.max(axis=1), -np.inf).argmax())  # where it is paid
+        return int(np.where(gain > 1e-9 * scale, reward.max(axis=1), -np.inf).argmax())  # where the reward is
     free = _recurring(process, actions & (each > -1e-7 * scale))
     paid = np.logical_or.reduce(free & (np.abs(reward) > 1e-12 * scale), axis=1)
     return int(paid.argmax()) if paid.any() else None
 
 
 def _components(process: Process, actions: np.ndarray) -> np.ndarray:
-    """(S) int: states have the same number if each can be reached from the other by these actions (S, A)."""
+    """(S) int: component numbers; the same if each can be reached from the other by these actions (S, A)."""
     edges = actions.reshape(-1)[process.pair] & (process.probability > 0)
     tails, heads = process.pair[edges] // process.choices, process.next[edges]
     number = np.arange(process.size)
@@ -178,9 +178,9 @@ MOST_STATES = 5_000  # 200 MB, half a minute
 
 
 def solved(process: Process, policy: np.ndarray, gamma: float) -> np.ndarray:
-    """V^π (S) exactly, to rounding. LabError where it is infinite, or where there are more than `MOST_STATES` states.
+    """V^π (S), exact up to rounding. LabError if it is infinite, or if there are more than `MOST_STATES` states.
 
-    With γ = 1 and a policy that can go on for ever for nothing, V = 0 there: the value that sweeps from 0 come to.
+    With γ = 1, V = 0 where the policy can go on for ever for free: the value that sweeps from 0 converge to.
     """
     if process.size > MOST_STATES:
         raise LabError(f"{process.size} states are more equations than the {MOST_STATES} that are solved; use sweeps")

@@ -1,8 +1,8 @@
-"""What a linear unit sees of a state: a row of D features (MATH M4; Mehlig's O(s) = w · s).
+"""The features of a state that a linear unit sees: a row of D numbers (MATH M4; Mehlig's O(s) = w · s).
 
-Notable: where each row has a single 1 (a table, or states put together in groups) the number of that feature is all
-there is to it, and the sums over features are left out: the same values, and none of the zeros times infinity that a
-run gone astray would turn into NaN.
+Notable: where each row has a single 1 (a table, or state aggregation), only the index of that feature is used and the
+sums over features are skipped. The values are the same, without the zeros times infinity that would turn a diverging
+run into NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """matrix (S, D) float64, one row a state; `name` for a person."""
+    """matrix (S, D) float64, one row per state; `name` is the display name."""
 
     matrix: np.ndarray
     name: str = "features"
@@ -29,12 +29,12 @@ class Features:
 
     @cached_property
     def number(self) -> np.ndarray | None:
-        """(S) int64: the one feature that is 1 in each state; None where states have several, or other than 1."""
+        """(S) int64: the one feature that is 1 in each state; None where rows have several, or other values."""
         one = ((self.matrix != 0).sum(axis=1) == 1).all() and (self.matrix.max(axis=1) == 1).all()
         return self.matrix.argmax(axis=1) if one else None
 
     def weights(self, initial: float) -> np.ndarray:
-        """(D) weights with which every state is worth `initial`. LabError where equal weights do not give that."""
+        """Weights (D) that give every state the value `initial`. LabError where equal weights do not."""
         sums = self.matrix.sum(axis=1)
         if initial and abs(sums - sums[0]).max() > 1e-9:
             raise LabError(f"with {self.name} features no equal weights make every value {initial:g}; set initial = 0")
@@ -48,7 +48,7 @@ class Features:
             found = self.matrix @ weights
         return found
 
-    # One state of each of n runs: weights (n, D, K), states (n)
+    # For one state of each of n runs: weights (n, D, K), states (n)
 
     def look(self, weights: np.ndarray, states: np.ndarray) -> np.ndarray:
         """(n, K): w · x(s)."""
@@ -75,17 +75,17 @@ class Features:
 
 
 def tabular(states: int) -> Features:
-    """A feature for each state: the linear unit is a table."""
+    """One feature per state: the linear unit is a table."""
     return Features(np.eye(states), "tabular")
 
 
 def aggregated(states: int, groups: int) -> Features:
-    """Neighbouring states share a feature, in `groups` stretches of equal length (to one).   S&B 2018, example 9.1"""
+    """Neighbouring states share a feature, in `groups` groups of equal size (within one).   S&B 2018, example 9.1"""
     return Features(np.eye(groups)[np.arange(states) * groups // states], "aggregated")
 
 
 def radial(states: int, centres: int, width: float = 1.0) -> Features:
-    """xᵢ(s) ∝ exp(−(s − cᵢ)² / 2σ²), scaled to sum to one; centres evenly over the states, σ = width · their distance.
+    """xᵢ(s) ∝ exp(−(s − cᵢ)² / 2σ²), normalised to sum to one; centres evenly spaced, σ = width · their distance.
 
     Sutton and Barto 2018, section 9.5.5
     """
@@ -96,7 +96,7 @@ def radial(states: int, centres: int, width: float = 1.0) -> Features:
 
 
 def tiled(states: int, tiles: int, tilings: int) -> Features:
-    """`tilings` ways to cut the states into stretches, each shifted by a further share of a stretch; one 1 in each.
+    """`tilings` partitions of the states into tiles, each shifted by a further fraction of a tile; one 1 in each.
 
     Sutton and Barto 2018, section 9.5.4
     """

@@ -1,8 +1,8 @@
-"""Both ways between txlab and Gymnasium: a world of ours as an environment of theirs, and theirs as ours.
+"""Conversion between txlab and Gymnasium, both ways.
 
-Notable: what has tables (`P`, as FrozenLake, CliffWalking and Taxi do) becomes a world like any other, to be planned in
-and drawn, if it does what they say: Taxi's fickle passenger is in none. What has none can still be learnt in by
-stepping. An id names what is registered, never a module to import.
+Notable: an environment with tables (`P`, as in FrozenLake, CliffWalking and Taxi) becomes a world like any other, to
+plan in and to draw, provided that it follows them: Taxi's fickle passenger is in no table. Without tables one can still
+learn by stepping. An id names a registered environment, never a module to import.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ STEPS = 20_000  # .3 s for a taxi
 
 
 class NoTables(LabError):
-    """An environment that has no table of what may follow, or does not follow it."""
+    """The environment has no transition table, or does not follow it."""
 
 
 def as_environment(world: World, render_mode: str | None = None) -> gymnasium.Env[int, int]:
-    """The world as an environment of Gymnasium's: Discrete spaces, reset(seed), action_mask and probability in info."""
+    """The world as a Gymnasium environment: Discrete spaces, reset(seed), action_mask and probability in info."""
     try:
         from txlab.engine.rl.gymnasium_environment import WorldEnvironment
     except ModuleNotFoundError:
@@ -48,9 +48,9 @@ def as_environment(world: World, render_mode: str | None = None) -> gymnasium.En
 
 
 def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -> World:
-    """The world whose tables an environment (or the one of that id) has; it is stepped to see whether it follows them.
+    """The world of an environment's tables (an environment or its id); stepping it checks that it follows them.
 
-    NoTables where it has none or does something else, LabError for a table that is none.
+    NoTables where it has none or does something else, LabError for a malformed table.
     """
     made, name = opened(environment, options)
     inner: Any = made.unwrapped
@@ -71,7 +71,7 @@ def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -
 def stepped(
     environment: gymnasium.Env[Any, Any] | str, discount: float = 1.0, limit: int = 0, **options: Any
 ) -> SteppedGymnasium:
-    """Any environment of discrete observations and actions, as a learner of ours steps it."""
+    """Any environment with discrete observations and actions, in the form that our learners step."""
     made, name = opened(environment, options)
     from txlab.engine.rl.gymnasium_environment import SteppedGymnasium
 
@@ -79,9 +79,9 @@ def stepped(
 
 
 def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
-    """A world in which learners can only step: it has names and a layout, and no probabilities.
+    """A world in which learners can only step: it has names and a layout, but no probabilities.
 
-    An observation of several parts lies in the row of its first and the column of its second, the others are layers.
+    For an observation of several parts, the first is the row, the second the column, and the others are layers.
     """
     environment = stepped(id, discount, limit)
     sizes = environment.observations.numbering.sizes
@@ -106,7 +106,7 @@ def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
 
 
 def repeats(environment: Environment, episodes: int = 3, steps: int = 50) -> bool:
-    """Whether the same number and the same actions make the same episodes: what a resume relies on."""
+    """Whether the same number and the same actions give the same episodes: resuming relies on it."""
 
     def lived() -> list[Any]:
         told: list[Any] = []
@@ -122,8 +122,8 @@ def repeats(environment: Environment, episodes: int = 3, steps: int = 50) -> boo
 
 
 def follows_its_table(made: Any, name: str, tables: Any) -> None:
-    """Steps it, in each state by the action that was tried least often there. NoTables where something happens that the
-    table does not contain, or much more or less often than it says."""
+    """Step it, in each state by the action tried least often there. NoTables if something happens that is not in the
+    table, or happens much more or less often than it says."""
     tried: dict[tuple[int, int], Counter[tuple[int, float, bool]]] = {}
     choices = int(made.action_space.n)
     try:
@@ -135,7 +135,7 @@ def follows_its_table(made: Any, name: str, tables: Any) -> None:
             then, reward, terminated, truncated, _ = made.step(action)
             tried.setdefault((state, action), Counter())[int(then), float(reward), bool(terminated)] += 1
             state, over = int(then), bool(terminated or truncated)
-    except Exception as error:  # whatever an environment of somebody else's raises while it is stepped
+    except Exception as error:  # any exception a third-party environment raises while stepping
         raise LabError(f"{name} cannot be stepped: {one_line(error)}") from None
     chi_squared, freedom = 0.0, 0
     for (s, a), happened in tried.items():
@@ -149,7 +149,7 @@ def follows_its_table(made: Any, name: str, tables: Any) -> None:
             raise NoTables(f"{name} does not follow its table P: {what}, which is not in it; {ONLY_STEPPED}")
         wanted = {each: p * happened.total() for each, p in law.items() if p * happened.total() >= 5}
         chi_squared += sum((happened[each] - count) ** 2 / count for each, count in wanted.items())
-        freedom += len(wanted)  # one more a pair than there are: the test is the milder for it
+        freedom += len(wanted)  # one more per pair than the true number, which makes the test more lenient
     if chi_squared > freedom + 8 * sqrt(2 * freedom):
         raise NoTables(
             f"{name} does not follow its table P: in {STEPS} steps things happen much more or less often than it says;"
@@ -158,7 +158,7 @@ def follows_its_table(made: Any, name: str, tables: Any) -> None:
 
 
 def opened(environment: gymnasium.Env[Any, Any] | str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The environment and what it is called."""
+    """The environment and its name."""
     try:
         import gymnasium
     except ModuleNotFoundError:
@@ -170,12 +170,12 @@ def opened(environment: gymnasium.Env[Any, Any] | str, options: Mapping[str, Any
         raise LabError(f"gymnasium has no environment {shown}; its id must be of one that is registered")
     try:
         return gymnasium.make(environment, **options), environment
-    except Exception as error:  # whatever an environment of somebody else's raises while it is made
+    except Exception as error:  # any exception a third-party environment raises while it is made
         raise LabError(f"gymnasium cannot make {environment}: {one_line(error)}") from None
 
 
 def world_of_tables(made: Any, name: str, tables: Any, start: np.ndarray) -> World:
-    """The tables, checked. A state that is only ever arrived in at an end is terminal, whatever is listed for it."""
+    """The checked tables. A state that is reached only at the end of an episode is terminal, whatever its entries."""
     from txlab.engine.rl.gymnasium_environment import action_names
 
     states = len(tables)
@@ -206,7 +206,7 @@ def world_of_tables(made: Any, name: str, tables: Any, start: np.ndarray) -> Wor
 
 
 def ends_only(listed: Mapping[tuple[int, int], Sequence[Outcome]], start: np.ndarray) -> np.ndarray:
-    """(S) bool: the states in which an episode ends, and through which none goes on."""
+    """(S) bool: the states in which an episode ends and through which none continues."""
     follows: dict[int, list[Outcome]] = {}
     for (s, _), outcomes in listed.items():
         follows.setdefault(s, []).extend(outcomes)
@@ -225,7 +225,7 @@ def ends_only(listed: Mapping[tuple[int, int], Sequence[Outcome]], start: np.nda
 
 
 def layout_of(inner: Any, states: int) -> tuple[Layout, list[str]]:
-    """Where the states lie: the taxi's town, the grid that the environment says it has, or rows of twenty."""
+    """Where the states lie: the taxi's map, the grid that the environment declares, or rows of twenty."""
     from txlab.engine.rl.worlds.taxi import taxi
 
     if type(inner).__name__ == "TaxiEnv" and states == 500:

@@ -1,7 +1,7 @@
-"""A world as one of Gymnasium's environments, and one of theirs as an environment that ours can step.
+"""A world as a Gymnasium environment, and a Gymnasium environment as one that our learners can step.
 
-Discrete, MultiDiscrete and MultiBinary spaces, and Tuple and Dict of those, become one number each. Notable: this file
-imports gymnasium; `gymnasium_adapter` is where it is asked for, and says in a sentence that it is missing.
+Discrete, MultiDiscrete and MultiBinary spaces, and Tuple and Dict of those, become one number each. This file imports
+gymnasium; go through `gymnasium_adapter`, which reports in one sentence if it is not installed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MOST_ACTIONS = 10_000
 
 
 class WorldEnvironment(gymnasium.Env[int, int]):
-    """A world in Gymnasium's words: Discrete(S), Discrete(A), reset(seed), terminated, truncated.
+    """A world as a Gymnasium environment: Discrete(S), Discrete(A), reset(seed), terminated, truncated.
 
-    info has `action_mask` (A) int8, and `probability` of what happened. An action that is not possible changes nothing
-    and pays nothing. render_mode "ansi" draws the layer of the world that one is in, "@" where one stands.
+    info has `action_mask` (A) int8, and the `probability` of what happened. An action that is not possible changes
+    nothing and has reward 0. render_mode "ansi" draws the current layer of the world, with "@" at the current position.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}
@@ -81,9 +81,9 @@ class WorldEnvironment(gymnasium.Env[int, int]):
 
 
 class SteppedGymnasium:
-    """One of Gymnasium's environments as ours learn in it (see `Environment`): each discrete space is one number.
+    """A Gymnasium environment as an `Environment` for our learners: each discrete space is one number.
 
-    An episode is begun with the seed ⌊u · 2³²⌋.
+    Each episode is begun with the seed ⌊u · 2³²⌋.
     """
 
     def __init__(self, environment: gymnasium.Env[Any, Any], name: str, discount: float = 1.0, limit: int = 0) -> None:
@@ -134,7 +134,7 @@ class SteppedGymnasium:
         return Stepped(self.at, reward, ended, bool(truncated) and not ended)
 
     def fault(self, error: Exception) -> RunFailed:
-        """What somebody else's environment raised, or gave that is none of its observations, in one sentence."""
+        """Describe what an environment raised, or an invalid observation that it returned, in one line."""
         said = one_line(error) if isinstance(error, LabError) else f"{type(error).__name__}: {one_line(error)}"
         return RunFailed(f"{self.name} cannot be stepped: {said}")
 
@@ -155,13 +155,13 @@ KNOWN_ACTIONS = {
 
 
 def action_names(environment: gymnasium.Env[Any, Any], count: int) -> tuple[str, ...]:
-    """What the actions are called, where that is known; their numbers otherwise."""
+    """The names of the actions where they are known; otherwise their numbers."""
     known = KNOWN_ACTIONS.get(type(environment.unwrapped).__name__, ())
     return known if len(known) == count else tuple(str(a) for a in range(count))
 
 
 class SpaceNumbers:
-    """number(sample) → 0 … size − 1, sample(number) the way back. LabError for a space that is not discrete."""
+    """number(sample) → 0 … size − 1, and sample(number) back. LabError for a space that is not discrete."""
 
     def __init__(self, space: spaces.Space[Any], what: str) -> None:
         self.space = space
@@ -180,7 +180,7 @@ class SpaceNumbers:
         return self.numbering.number([value - start for value, start in zip(values, self.starts, strict=True)])
 
     def names(self) -> Iterator[str]:
-        """Of each number: the entries, as "14" or "(14,10,0)"."""
+        """The entries of each number as text, such as "14" or "(14,10,0)"."""
         ranges = [range(start, start + size) for start, size in zip(self.starts, self.numbering.sizes, strict=True)]
         for values in product(*ranges):
             yield str(values[0]) if len(values) == 1 else f"({','.join(map(str, values))})"
@@ -214,7 +214,7 @@ def pieces(space: spaces.Space[Any], what: str) -> Iterator[tuple[int, int]]:
 
 
 def entries(space: spaces.Space[Any], sample: Any) -> Iterator[int]:
-    """The whole numbers that a sample is made of."""
+    """The integers that a sample consists of."""
     match space:
         case spaces.Tuple():
             for part, value in zip(space.spaces, sample, strict=True):
@@ -227,7 +227,7 @@ def entries(space: spaces.Space[Any], sample: Any) -> Iterator[int]:
 
 
 def rebuilt(space: spaces.Space[Any], left: Iterator[int]) -> Any:
-    """The sample that is made of the next numbers."""
+    """The sample made of the next numbers."""
     match space:
         case spaces.Tuple():
             return tuple(rebuilt(part, left) for part in space.spaces)

@@ -1,10 +1,10 @@
-"""TD(λ) with a network in the place of the linear unit, for many networks at once (MATH M4).
+"""TD(λ) with a network instead of the linear unit, for many networks at once (MATH M4).
 
     δ = r + γ O(s′) − O(s),   e ← γλ e + ∂O(s)/∂w,   w ← w + α δ e
 
 Notable: each parameter has a trace of its own shape. N networks are one set of tensors with N rows; as they share
-nothing, the gradient of the sum of their outputs is the gradient of each. The derivative of O(s′) is left out, as TD
-does. This file imports torch.
+nothing, the gradient of the sum of their outputs gives the gradient of each. O(s′) is not differentiated, as usual in
+TD. This file imports torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Parameters = dict[str, Tensor]
 
 
 def perceptron(width: int, hidden: int, generator: torch.Generator) -> nn.Module:
-    """O(s) = w₂ · tanh(W₁ x + b₁) + b₂; without hidden units w · x alone. Uniform in ±1/√(inputs); float64."""
+    """O(s) = w₂ · tanh(W₁ x + b₁) + b₂; without hidden units just w · x. Uniform in ±1/√(inputs); float64."""
     if not hidden:
         layers: list[nn.Module] = [nn.Linear(width, 1, bias=False)]
     else:
@@ -62,7 +62,7 @@ class NetworkTD:
         return found.squeeze(-1)
 
     def begin(self) -> None:
-        """An episode begins: traces are cleared."""
+        """Begin an episode: clear the traces."""
         self.traces = {name: torch.zeros_like(value) for name, value in self.parameters.items()}
 
     def values(self, x: Tensor) -> Tensor:
@@ -78,9 +78,9 @@ class NetworkTD:
         return outputs.detach(), dict(zip(leaves, found, strict=True))
 
     def learn(self, x: Tensor, reward: Tensor, following: Tensor, ended: Tensor, alive: Tensor | None = None) -> Tensor:
-        """One transition of each: x, following (N, D), reward (N), ended (N) bool; returns δ (N).
+        """Learn from one transition of each: x, following (N, D), reward (N), ended (N) bool; return δ (N).
 
-        Networks that are not `alive` (N) bool, their episode being over, stay as they are.
+        Networks that are not `alive` (N) bool, because their episode is over, are not changed.
         """
         there = self.values(following).masked_fill(ended, 0.0)
         here, gradient = self.gradients(x)
@@ -94,9 +94,9 @@ class NetworkTD:
         return delta
 
     def offline(self, x: Tensor, rewards: Tensor, ended: bool) -> Parameters:
-        """Σₜ δₜ eₜ of one episode with w fixed: x (T + 1, D), rewards (T); every network goes through it. (N, …)
+        """Σₜ δₜ eₜ of one episode with w fixed: x (T + 1, D), rewards (T), the same for every network. Returns (N, …).
 
-        With λ = 1 and γ = 1 that is −∂/∂w ½ Σₜ (Gₜ − O(sₜ))²: Monte Carlo.
+        With λ = 1 and γ = 1 this is −∂/∂w ½ Σₜ (Gₜ − O(sₜ))²: Monte Carlo.
         """
         N = len(self.alphas)
         self.begin()
@@ -113,14 +113,14 @@ class NetworkTD:
 
 
 def _rows(numbers: Tensor, like: Tensor) -> Tensor:
-    """(N) → (N, 1, …), to go with a parameter."""
+    """(N) → (N, 1, …), to broadcast with a parameter."""
     return numbers.view(-1, *[1] * (like.dim() - 1))
 
 
 class NetworkSweep:
-    """M runs × K settings of a network, used as a PredictionSweep is; network m·K + k is run m under setting k.
+    """M runs × K settings of a network, with the interface of PredictionSweep; network m·K + k is run m, setting k.
 
-    The networks of a run begin alike under every setting: with what `seeds` (M) draws.
+    The networks of a run start with the same weights under every setting, drawn from its seed in `seeds` (M).
     """
 
     def __init__(self, features: Features, seeds: np.ndarray, settings: PredictionSettings, hidden: int) -> None:
@@ -136,7 +136,7 @@ class NetworkSweep:
         self._rows = torch.from_numpy(features.matrix)
 
     def learn(self, episodes: Episodes) -> None:
-        """One episode of every run, on-line."""
+        """Learn on-line from one episode of every run."""
         self.learner.begin()
         K = self.many
         lengths = np.repeat(episodes.lengths, K)
@@ -148,12 +148,12 @@ class NetworkSweep:
             self.learner.learn(here, reward, there, torch.from_numpy(ended), torch.from_numpy(alive))
 
     def values(self) -> np.ndarray:
-        """(M, S, K)"""
+        """(M, S, K): the estimated values."""
         found = self.learner.values(self._rows.expand(self.runs * self.many, -1, -1))  # (M·K, S)
         return found.numpy().reshape(self.runs, self.many, -1).swapaxes(1, 2)
 
     def rms_error(self, true: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """(M, K), as PredictionSweep's."""
+        """(M, K), as in PredictionSweep."""
         return rms_error(self.values(), true, states)
 
     def state(self) -> dict[str, Tensor]:

@@ -1,1 +1,1 @@
-"""Worlds that a person draws as text, edits while agents live in them, and shares as a file."""
+"""Worlds drawn as text, which can be edited while agents run in them and shared as files."""

@@ -1,8 +1,8 @@
-"""From a map to a world: every cell that one can stand in becomes a state, in reading order (MATH M1).
+"""Compile a map to a world: every cell that can be occupied becomes a state, in reading order (MATH M1).
 
-Notable: a move and the wind are one displacement, as S&B add them up: sideways first, then up or down. Only walls and
-the edge stop it, each part for itself, so that one slides along them; what is flown over is not entered. All cells are
-computed at once: a map is compiled anew after each edit, while somebody watches.
+Notable: a move and the wind are one displacement, as S&B add them up: first sideways, then up or down. Only walls and
+the edge block it, each component separately, so that one slides along them; cells flown over are not entered. All
+cells are computed at once, because a map is recompiled after each edit while somebody watches.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from txlab.engine.rl.process import Process, check
 from txlab.engine.rl.world import Layout, World
 from txlab.errors import LabError
 
-ENDLESS = 1000  # steps after which an episode is cut off that nothing can end
-MOST_ROWS = 4_000_000  # of outcomes before equal ones are joined: a few hundred MB for a moment
+ENDLESS = 1000  # steps after which an episode that nothing can end is cut off
+MOST_ROWS = 4_000_000  # of outcomes before equal ones are merged: a few hundred MB for a moment
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The cells of a map as arrays (height, width): which are walls, the tile's number, the state's (−1 = none)."""
+    """The cells of a map as arrays (height, width): walls, tile numbers and state numbers (−1 = none)."""
 
     tiles: list[Tile]
     tile: np.ndarray
@@ -33,13 +33,13 @@ class Ground:
 
 
 def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = "") -> World:
-    """The world of a map. LabError, one sentence with the cell (row, column from 0), where it makes no process: no
-    start or two, a goal that nobody reaches, a cell from which nothing can end the episode, a jump to nowhere.
+    """The world of a map. LabError, naming the cell (row, column from 0), if it makes no process: no start or two, an
+    unreachable goal, a cell from which nothing can end the episode, a jump to nowhere.
 
-    A world that nothing ends is cut off after ENDLESS steps, and its notes say so.
+    A world without an end is cut off after ENDLESS steps, and its notes say so.
     """
     ground = ground_of(drawn)
-    row, column = np.nonzero(ground.state >= 0)  # in reading order, as the states are
+    row, column = np.nonzero(ground.state >= 0)  # in reading order, like the states
     starts = starts_of(drawn, ground)
     actions = ACTIONS[drawn.moves]
     exits = np.array([ground.tiles[t].exit for t in ground.tile[row, column]], dtype=bool)
@@ -67,7 +67,7 @@ def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = ""
 
 
 def ground_of(drawn: Map) -> Ground:
-    """The map as arrays; LabError where a sign leads to a cell that is not there, or not just one."""
+    """The map as arrays; LabError where a sign leads to a cell that does not exist, or to more than one."""
     signs = list(drawn.tiles)
     tiles = [drawn.tiles[sign] for sign in signs]
     number = {sign: n for n, sign in enumerate(signs)}
@@ -117,7 +117,7 @@ def starts_of(drawn: Map, ground: Ground) -> np.ndarray:
 def moved(
     drawn: Map, ground: Ground, move: str, row: np.ndarray, column: np.ndarray, gust: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where a move and the wind carry from each cell: row, column, whether something was in the way."""
+    """Where a move and the wind carry from each cell: row, column, whether anything blocked it."""
     height, width = ground.wall.shape
 
     def free(r: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ def moved(
     down, right = STEPS[move]
     wind = np.array(drawn.wind or (0,) * width)[column]
     fall = down - np.where(wind != 0, wind + gust, 0)
-    # A slanted move that the wind does not turn goes straight to its cell, as a king does, if one can stand there.
+    # A diagonal move without wind goes straight to its cell if that is free, like a king in chess.
     slanted = free(row + down, column + right) & (np.sign(fall) == down) & bool(down and right)
     sideways = ~slanted & free(row, column + right)
     blocked = ~slanted & ~sideways
@@ -143,8 +143,8 @@ def moved(
 
 
 def sides(moves: Moves, action: str) -> tuple[str, str]:
-    """The moves to the left and to the right of a move: a quarter turn with 4, an eighth with the king's. Whoever can
-    only go sideways slips to the other side; whoever stays does not slip.
+    """The moves to the left and right of a move: a quarter turn with 4, an eighth with the king's. With sideways moves
+    only, a slip goes to the other side; `stay` does not slip.
 
     >>> sides("4", "up")
     ('left', 'right')
@@ -160,7 +160,7 @@ def sides(moves: Moves, action: str) -> tuple[str, str]:
 
 
 def drifts(drawn: Map, action: str) -> list[tuple[str, int, float]]:
-    """(move, gust, probability) of what may come of an action, what was meant first."""
+    """(move, gust, probability) of each possible result of an action, the intended one first."""
     left, right = sides(drawn.moves, action)
     ways = [(action, 1 - drawn.slip), (left, drawn.slip / 2), (right, drawn.slip / 2)]
     gusts = [(0, 1 - drawn.gusts), (1, drawn.gusts / 2), (-1, drawn.gusts / 2)] if any(drawn.wind) else [(0, 1.0)]
@@ -170,10 +170,10 @@ def drifts(drawn: Map, action: str) -> list[tuple[str, int, float]]:
 def outcomes_of(
     drawn: Map, ground: Ground, row: np.ndarray, column: np.ndarray, exits: np.ndarray, starts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(pair, probability, next, reward) of all outcomes, in the order of the pairs; equal ones are joined."""
+    """(pair, probability, next, reward) of all outcomes, ordered by pair; equal ones are merged."""
 
     def each(value: object, kind: type = float) -> np.ndarray:
-        """One value a tile, looked up at cells."""
+        """One value per tile, looked up at cells."""
         return np.array([getattr(t, str(value)) or 0 for t in ground.tiles], dtype=kind)
 
     A = len(ACTIONS[drawn.moves])
@@ -216,7 +216,7 @@ def outcomes_of(
 
 
 def target_at(ground: Ground, drawn: Map, target: str) -> int:
-    """The state of the cell with that sign; −1 where a tile leads nowhere (or to the start, which is many)."""
+    """The state of the cell with that sign; −1 if a tile leads nowhere (or to the start, which may be several)."""
     found = [(r, line.index(target)) for r, line in enumerate(drawn.rows) if target in line] if target else []
     return int(ground.state[found[0]]) if found and target != START else -1
 
@@ -224,7 +224,7 @@ def target_at(ground: Ground, drawn: Map, target: str) -> int:
 def joined(
     pair: np.ndarray, probability: np.ndarray, next: np.ndarray, reward: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Outcomes sorted by pair, those with the same next state and reward made one, what was meant first."""
+    """Sort outcomes by pair and merge those with the same next state and reward, the intended one first."""
     order = np.lexsort((reward, next, pair))  # stable: equal ones stay in the order in which they were found
     p, n, r = pair[order], next[order], reward[order]
     new = np.concatenate([[True], (np.diff(p) != 0) | (np.diff(n) != 0) | (np.diff(r) != 0)])[: len(p)]
@@ -236,7 +236,7 @@ def joined(
 
 
 def notes_of(drawn: Map, ground: Ground, process: Process) -> tuple[str, ...]:
-    """What whoever uses the world must know. LabError where somebody would walk for ever, or a goal is out of reach."""
+    """Notes for whoever uses the world. LabError where an episode could never end, or a goal is out of reach."""
     reached = reachable(process)
     goals = np.array([t.goal for t in ground.tiles])[ground.tile]
     for r, c in np.argwhere(goals).tolist():
@@ -257,7 +257,7 @@ def notes_of(drawn: Map, ground: Ground, process: Process) -> tuple[str, ...]:
 
 
 def reachable(process: Process) -> np.ndarray:
-    """(S) bool: the states that some choice of actions gets to, after slips and wind, from where episodes begin."""
+    """(S) bool: the states that some choice of actions can reach from a start, including slips and wind."""
     state = process.pair // process.choices
     possible = process.probability > 0
     return spread(process.size, state[possible], process.next[possible], np.flatnonzero(process.start > 0))
@@ -273,7 +273,7 @@ def can_end(process: Process) -> np.ndarray:
 
 
 def spread(size: int, tail: np.ndarray, head: np.ndarray, begin: Iterable[int]) -> np.ndarray:
-    """(size) bool: what can be got to from `begin` along the arrows tail → head."""
+    """(size) bool: what can be reached from `begin` along the edges tail → head."""
     order = np.argsort(tail, kind="stable")
     heads: Sequence[int] = head[order].tolist()
     first: Sequence[int] = np.searchsorted(tail[order], np.arange(size + 1)).tolist()
@@ -291,8 +291,8 @@ def spread(size: int, tail: np.ndarray, head: np.ndarray, begin: Iterable[int]) 
 
 
 def carried(old: World, new: World) -> np.ndarray:
-    """(S of new) int64: the state of `old` whose cell and layer this was and in which the same could be done; −1 where
-    there was none, so that nothing was learnt. Worlds with other moves have nothing in common."""
+    """(S of new) int64: the state of `old` at the same cell and layer with the same actions; −1 where there was
+    none, so that nothing can be carried over. Worlds with different moves have nothing in common."""
     found = np.full(new.process.size, -1, dtype=np.int64)
     if old.process.actions != new.process.actions:
         return found

@@ -1,4 +1,4 @@
-"""A map as a person draws it: rows of signs, what the signs mean, how one moves, and its text both ways.
+"""A map as it is drawn: rows of signs, what the signs mean, the available moves, and conversion to and from text.
 
     title: A cliff            `key: value` lines first: title, moves, start, slip, wind, gusts,
     step: -1                  step, bump, discount, limit
@@ -7,9 +7,9 @@
     ....a.......              then the rows: . floor  # wall  S start  G goal  H hole  C cliff, and own signs
     SCCCCCCCCCCG
 
-Notable: a map may be impossible (no start, a goal behind walls) while somebody draws it; `compile_map` says so. But it
-is always rectangular, of known signs, and small: that is checked when it is made. A colon is not a sign, so a line
-with one belongs to the head. Whatever is wrong with a text is reported with its line.
+Notable: a map may be impossible while it is being drawn (no start, a goal behind walls); `compile_map` reports that.
+But it is always rectangular, made of known signs, and small: that is checked on construction. A colon is not a sign, so
+a line with one belongs to the head. Every error in a text is reported with its line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STEPS: dict[str, tuple[int, int]] = {
     "up-left": (-1, -1),
     "stay": (0, 0),
 }
-"""(rows down, columns right) of each."""
+"""The displacement of each move: (rows down, columns right)."""
 
 MOST_CELLS = 20_000
 MOST_SIDE = 400
@@ -67,7 +67,7 @@ Starts = Literal["one", "any", "everywhere"]
 STARTS: tuple[Starts, ...] = get_args(Starts)
 
 OWN = "123456789abdefhijklmnopqrtuvwxyzABDEFIJKLMNOPQRTUVWXYZ"
-"""Signs that an edit may give a meaning of its own, in the order in which they are taken."""
+"""Signs to which an edit may assign a new meaning, in the order in which they are used."""
 
 MOST_CHARACTERS = 5 * MOST_CELLS
 KEYS = ("title", "moves", "start", "slip", "wind", "gusts", "step", "bump", "discount", "limit")
@@ -75,18 +75,18 @@ KEYS = ("title", "moves", "start", "slip", "wind", "gusts", "step", "bump", "dis
 
 @dataclass(frozen=True)
 class Map:
-    """rows      of equal length, a sign a cell
-    signs     what the map's own signs mean; those of TILES need no mention
+    """rows      of equal length, one sign per cell
+    signs     meanings of the map's own signs; those of TILES need not be listed
     moves     "4", "king" (8), "king-stay" (9) or "sideways" (left and right)
-    slip      probability of going to one of the two sides of the move instead, evenly
-    wind      for each column, how many cells whoever leaves it is blown up (down, if negative); () = none
+    slip      probability of moving to one of the two sides instead, evenly
+    wind      for each column, how many cells up the wind carries a move that leaves it (down if negative); () = none
     gusts     probability that a wind is one cell stronger or weaker, evenly (S&B exercise 6.10: 2/3)
-    step      reward of a move       bump   of a move that a wall or the edge stops where one was; None = as any move
+    step      reward of a move       bump   of a move blocked by a wall or the edge; None = as any move
     discount  γ       limit   steps after which an episode is cut off; 0 = never
-    start     "one": in the one cell that is a start; "any": evenly in all of them; "everywhere": in any state
+    start     "one": the single start cell; "any": uniform over all start cells; "everywhere": any state
     title     one line
 
-    LabError where a number is outside its range, or the rows are no rectangle of signs that mean something.
+    LabError where a number is out of range, or the rows are not a rectangle of known signs.
     """
 
     rows: tuple[str, ...]
@@ -116,14 +116,14 @@ class Map:
 
     @property
     def tiles(self) -> dict[str, Tile]:
-        """What each sign means, the common ones and the map's own."""
+        """The meaning of each sign, both the common ones and the map's own."""
         return {**TILES, **self.signs}
 
     def tile(self, row: int, column: int) -> Tile:
         return self.tiles[self.rows[row][column]]
 
     def text(self) -> str:
-        """The text that `parse_map` reads as this map: a head of `key: value`, an empty line, the rows."""
+        """The text that `parse_map` reads as this map: a head of `key: value` lines, an empty line, the rows."""
         plain = Map(rows=(".",))
         head = [f"title: {self.title}"] if self.title else []
         for key in ("moves", "start"):
@@ -137,11 +137,11 @@ class Map:
         head += [f"{sign}: {tile_text(tile)}" for sign, tile in self.signs.items()]
         return "\n".join([*head, "", *self.rows, ""])
 
-    # Edits: each gives a new map, which is rectangular and of known signs like any other.
+    # Edits: each returns a new map, rectangular and of known signs like any other.
 
     def with_cell(self, row: int, column: int, sign: str) -> Map:
-        """With that sign in that cell: "." floor, "#" wall, "G" goal, "H" hole, "C" cliff, an own one. A start ("S")
-        takes the place of the one there was, unless `start` says that there may be several."""
+        """Put a sign in that cell: "." floor, "#" wall, "G" goal, "H" hole, "C" cliff, or one of the map's own. A start
+        ("S") replaces the existing one, unless `start` allows several."""
         self.refuse_place(row, column)
         if sign not in self.tiles:
             raise LabError(f"{shown(sign)} is not a sign of this map; it has {' '.join(self.tiles)}")
@@ -157,9 +157,9 @@ class Map:
         return replace(self, rows=tuple(rows))
 
     def with_reward(self, row: int, column: int, reward: float) -> Map:
-        """With `reward` for arriving in that cell, in place of the step reward; what else the cell does stays.
+        """Set the reward for arriving in that cell, instead of the step reward; its other effects stay.
 
-        A cell of a sign that others have too is given a sign of its own, whose meaning comes into the head.
+        A cell whose sign is used elsewhere gets a sign of its own, whose meaning is added to the head.
         """
         self.refuse_place(row, column)
         old = self.tile(row, column)
@@ -188,14 +188,14 @@ class Map:
 
 
 def refuse_numbers(drawn: Map) -> None:
-    """LabError for a number of the head that is out of its range, naming the key."""
+    """Raise LabError for a number of the head that is out of range, naming the key."""
     for key in ("slip", "gusts", "discount"):
         if not 0 <= getattr(drawn, key) <= 1:
             raise LabError(f"{key} = {getattr(drawn, key):g} must be from 0 to 1")
     rewards = [("step", drawn.step), ("bump", drawn.bump or 0.0)]
     rewards += [(sign, n) for sign, t in drawn.signs.items() for n in (t.pays, t.adds, t.leaving_pays) if n is not None]
     for key, value in rewards:
-        if not abs(value) <= LARGEST_REWARD:  # not a number is refused too
+        if not abs(value) <= LARGEST_REWARD:  # refuses NaN too
             raise LabError(f"{key}: the reward {value:g} must be from −{LARGEST_REWARD:g} to {LARGEST_REWARD:g}")
     if not 0 <= drawn.limit <= MOST_LIMIT:
         raise LabError(f"limit = {drawn.limit} must be from 0 (never) to {MOST_LIMIT}")
@@ -209,7 +209,7 @@ def refuse_numbers(drawn: Map) -> None:
 
 
 def refuse_rows(drawn: Map) -> None:
-    """LabError where the rows are no rectangle of signs that mean something, or the wind has not a number a column."""
+    """Raise LabError if the rows are not a rectangle of known signs, or the wind lacks a number for a column."""
     if not drawn.rows or not drawn.rows[0]:
         raise LabError("a map needs at least one row with one cell")
     refuse_size(len(drawn.rows), max(len(row) for row in drawn.rows))
@@ -242,7 +242,7 @@ def refuse_size(height: int, width: int) -> None:
 
 
 def parse_map(text: str) -> Map:
-    """The map that is drawn in `text`. LabError, one sentence with the line, where it is none.
+    """Parse the map drawn in `text`. LabError, naming the line, if it is not one.
 
     >>> parse_map("step: -1\\n\\nS.G").step
     -1.0
@@ -282,7 +282,7 @@ def parse_map(text: str) -> Map:
 
 
 def take(line: str, head: dict[str, Any], signs: dict[str, Any]) -> None:
-    """Put one line of the head where it belongs. LabError without the line."""
+    """Parse one line of the head into `head` or `signs`. LabError without the line number."""
     key, _, value = (part.strip() for part in line.partition(":"))
     if key in head or key in signs:
         raise LabError(f"{key} is said twice")
@@ -293,19 +293,19 @@ def take(line: str, head: dict[str, Any], signs: dict[str, Any]) -> None:
             signs[key] = tile_of(value)
         except LabError as error:
             raise LabError(f"{key} {error}") from None
-        Map(rows=(".",), signs={key: signs[key]})  # refuses numbers that are out of range
+        Map(rows=(".",), signs={key: signs[key]})  # checks the ranges of its numbers
         return
     if key not in KEYS:
         raise LabError(
             f"{shown(key)} is no key of a map{nearest(key[:40], KEYS)}; allowed: {', '.join(KEYS)}, or a sign"
         )
     head[key] = worth(key, value)
-    if key != "wind":  # which needs to know how many columns there are
+    if key != "wind":  # wind needs to know how many columns there are
         Map(rows=(".",), **{key: head[key]})
 
 
 def worth(key: str, value: str) -> Any:
-    """The value of a key, of its type."""
+    """The value of a key, converted to its type."""
     if key in ("title", "moves", "start"):
         return value
     if key == "wind":
@@ -322,7 +322,7 @@ def worth(key: str, value: str) -> Any:
 
 
 def whole(key: str, text: str) -> int:
-    """A whole number of at most nine digits."""
+    """An integer of at most nine digits."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
         raise LabError(f"{key} = {shown(text)} must be a whole number")
@@ -330,7 +330,7 @@ def whole(key: str, text: str) -> int:
 
 
 def refuse_row(row: str, drawn: Map) -> None:
-    """LabError for a row that is not as long as the others, or has a sign that means nothing. Without the line."""
+    """Raise LabError for a row of another length, or with an unknown sign. Without the line number."""
     for column, sign in enumerate(row):
         if sign not in drawn.tiles:
             if not legal(sign):

@@ -1,6 +1,6 @@
-"""What a sign of a map means, and the words in which a person says so: `A: leaving pays 10, leaving leads to a`.
+"""What a sign of a map means, and how that is written: `A: leaving pays 10, leaving leads to a`.
 
-Notable: the meanings are a few words that can be combined, not a program; what they make is always a decision process.
+Notable: the meanings are a few words that can be combined, not a program; the result is always a decision process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ START = "the start"
 
 @dataclass(frozen=True)
 class Tile:
-    """What a cell does. A cell without a word of its own is floor.
+    """The effects of a cell. A cell with no words is floor.
 
-    wall      nobody gets in
+    wall      cannot be entered
     start     an episode may begin here
-    ends      the episode ends on arriving       goal   it ends, and somebody who starts must be able to get here
-    pays      on arriving, in place of the map's step reward        adds   on arriving, on top of it
-    leads     on arriving one goes on at once to the cell with that sign, or back to `START`: nobody stands here
-    leaving_pays, leaving_leads   whatever is done here pays this and leads to the cell with that sign
+    ends      the episode ends on arrival       goal   it ends, and must be reachable from a start
+    pays      reward on arrival, instead of the map's step reward        adds   reward on arrival, on top of it
+    leads     arriving moves on at once to the cell with that sign, or back to `START`; nobody stays here
+    leaving_pays, leaving_leads   every action here has this reward and leads to the cell with that sign
     """
 
     wall: bool = False
@@ -44,7 +44,7 @@ class Tile:
 
     @property
     def stood(self) -> bool:
-        """Whether one can be here: whether it is a state."""
+        """Whether the cell can be occupied, that is, whether it is a state."""
         return not self.wall and not self.leads
 
 
@@ -56,7 +56,7 @@ TILES: Mapping[str, Tile] = {
     "H": Tile(ends=True),
     "C": Tile(pays=-100.0, leads=START),
 }
-"""The signs that every map has: floor, wall, start, goal, hole, cliff. All but floor and wall may be given others."""
+"""The signs that every map has: floor, wall, start, goal, hole, cliff. All but floor and wall may be redefined."""
 
 FIXED = ".#"
 
@@ -66,7 +66,7 @@ WORDS = (
 
 
 def number_of(text: str) -> float:
-    """A finite number in ASCII digits; fractions too. ValueError otherwise.
+    """Parse a finite number in ASCII digits, or a fraction. ValueError otherwise.
 
     >>> number_of("2/3"), number_of("-.04")
     (0.6666666666666666, -0.04)
@@ -101,11 +101,11 @@ PHRASES = {
     "leaving_pays": "leaving pays",
     "leaving_leads": "leaving leads to",
 }
-"""Words that a number or a sign follows."""
+"""Words that are followed by a number or a sign."""
 
 
 def tile_of(text: str) -> Tile:
-    """The tile that these words describe; LabError, without the place, which the caller knows."""
+    """Parse the words that describe a tile; LabError without the place, which the caller knows."""
     found: dict[str, Any] = {}
     for clause in text.split(","):
         words = " ".join(clause.split())
@@ -131,7 +131,7 @@ def tile_of(text: str) -> Tile:
 
 
 def worth(text: str, key: str, words: str) -> float | str:
-    """The number or the sign after a word."""
+    """The number or sign after a word."""
     if key.endswith("leads"):
         if len(text) != 1 or not legal(text):
             raise LabError(f"says {shown(words)}; a sign (one printable ASCII character) must follow")
@@ -143,7 +143,7 @@ def worth(text: str, key: str, words: str) -> float | str:
 
 
 def refuse_contradiction(tile: Tile) -> None:
-    """LabError for words that cannot both be true of one cell."""
+    """Raise LabError for words that cannot both apply to one cell."""
     leaving = tile.leaving_pays is not None or bool(tile.leaving_leads)
     if tile.wall and tile != Tile(wall=True):
         raise LabError("is a wall, and nobody gets into a wall; it can mean nothing else")
@@ -167,10 +167,10 @@ def tile_text(tile: Tile) -> str:
 
 
 def legal(sign: str) -> bool:
-    """Whether a cell may be drawn with it: one printable ASCII character, neither space nor colon nor comma."""
+    """Whether a cell may use this sign: one printable ASCII character other than space, colon and comma."""
     return len(sign) == 1 and "!" <= sign <= "~" and sign not in ":,"
 
 
 def shown(text: str) -> str:
-    """A stranger's text in a sentence: on one line, short, with what is not printable ASCII escaped."""
+    """Untrusted text made fit for a message: on one line, short, with anything but printable ASCII escaped."""
     return ascii(text if len(text) <= 40 else text[:40] + "…")
