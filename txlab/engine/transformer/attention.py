@@ -1,12 +1,11 @@
-"""Scaled dot-product attention: who may look at whom (masks), the scores, the pattern, the weighted sum (MATH T1, T2).
+"""Scaled dot-product attention: masks, scores, pattern and weighted sum (MATH T1, T2).
 
-Notable: three small functions carry everything: `scores`, `pattern`, and the product with V; explanations call the same
-three, so they cannot disagree with the model. A mask only says *allowed or not*, as a boolean matrix; how attention
-keeps to it (−∞ before the softmax, zeros for a row that may look at nothing) is decided here. Yang's view is taken
-literally: attention passes messages along the edges of a directed graph, and the causal mask is one such graph. The
-softmax runs along each row (erratum T1: one of the lecture texts normalises over the whole matrix). Two kernels compute
-the same: "matmul" writes the formula out and wins for short contexts in bfloat16 on a CPU, "sdpa" is torch's fused
-kernel and wins for long ones.
+Attention consists of `scores`, `pattern` and the product with V; explanations call the same functions, so they cannot
+disagree with the model. A mask is a boolean matrix of allowed pairs; how attention applies it (−∞ before the softmax,
+zeros for a row with no allowed key) is decided here. Following Yang, attention passes messages along the edges of a
+directed graph, and the causal mask is one such graph. The softmax runs along each row (erratum T1: one of the lecture
+texts normalises over the whole matrix). Two kernels compute the same result: "matmul" writes the formula out and is
+faster for short contexts in bfloat16 on a CPU; "sdpa" is torch's fused kernel and is faster for long ones.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from txlab.engine.transformer.positions import rotate
 
 
 class Mask(Protocol):
-    """`name` goes into frames; `allowed` tells which keys each query may look at."""
+    """A mask: `name` appears in frames, `allowed` says which keys each query may attend to."""
 
     @property
     def name(self) -> str: ...
 
     def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
-        """(queries, keys) or (B, 1, queries, keys) booleans, True = may look; None = everybody sees everything.
+        """Return (queries, keys) or (B, 1, queries, keys) booleans, True = allowed; None = everything is allowed.
 
-        Where there are fewer queries than keys, the queries are the last ones: a cache holds the keys before them.
+        With fewer queries than keys, the queries are the last positions: a cache holds the keys before them.
         """
 
 
@@ -55,16 +54,16 @@ class Causal:
 
     def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
         if queries == 1:
-            return None  # the newest position sees all that the cache holds
+            return None  # the newest position sees everything in the cache
         return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
 @dataclass(frozen=True)
 class Padding:
-    """Nobody sees the positions beyond its own sequence; `lengths` has one entry a sequence.
+    """Hides the padding of each sequence; `lengths` has one entry per sequence.
 
-    They lie past its end, or with `left` before its beginning, where generation wants them: then the last position of
-    every row is a real one.
+    Padding follows the sequence, or precedes it with `left`, as generation needs: the last position of every row is
+    then a real token.
     """
 
     lengths: tuple[int, ...]
@@ -82,7 +81,7 @@ class Padding:
 class GraphMask:
     """Node i sees node j exactly where `sees[i][j]`: attention as message passing along a directed graph (Yang).
 
-    A text that is shorter than the graph stands on its first nodes.
+    A text shorter than the graph occupies its first nodes.
     """
 
     sees: tuple[tuple[bool, ...], ...]
@@ -90,7 +89,7 @@ class GraphMask:
 
     @classmethod
     def of_edges(cls, nodes: int, edges: Iterable[tuple[int, int]]) -> GraphMask:
-        """The graph in which a message travels from j to i for each edge (j, i).
+        """Return the graph in which a message travels from j to i for each edge (j, i).
 
         >>> GraphMask.of_edges(2, [(0, 1)]).sees
         ((False, False), (True, False))
@@ -106,7 +105,7 @@ class GraphMask:
 
 @dataclass(frozen=True)
 class Every:
-    """What all of several masks allow, e.g. causal and padding."""
+    """The intersection of several masks, e.g. causal and padding."""
 
     masks: Sequence[Mask]
 
@@ -133,8 +132,8 @@ Kernel = Literal["matmul", "sdpa"]
 def scores(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
     """sᵢⱼ = qᵢ·kⱼ / √K (+ biasᵢⱼ): q (…, T, K), k (…, S, K), bias (T, S) → (…, T, S).
 
-    MATH T1; Vaswani et al. 2017, eq. 1. With a bias the product, the scaling and the
-    sum are one pass: 106 instead of 172 µs in bfloat16 for 48 heads of 64 positions, forward.
+    MATH T1; Vaswani et al. 2017, eq. 1. With a bias, the product, scaling and sum take one pass: 106 instead of 172 µs
+    in bfloat16 for 48 heads of 64 positions, forward.
     """
     if bias is None:
         return q @ k.transpose(-2, -1) / sqrt(q.shape[-1])
@@ -146,8 +145,8 @@ def scores(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
 def pattern(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """αᵢⱼ = exp(sᵢⱼ) / Σⱼ′ exp(sᵢⱼ′) over the allowed j′ of row i, 0 elsewhere: (…, T, S) → (…, T, S). MATH T1, T2.
 
-    A row that may look at nothing is all zeros: the softmax of nothing would be 0/0, and its NaN would reach every
-    weight through the gradient, so such a row is given finite scores first and zeroed after.
+    A row with no allowed key is all zeros: its softmax would be 0/0, and the NaN would reach every weight through the
+    gradient, so such a row gets finite scores first and is zeroed afterwards.
     """
     if allowed is None:
         return scores.softmax(-1)
@@ -167,8 +166,8 @@ def attention(
 ) -> Tensor:
     """softmax(QKᵀ/√K) V along rows: q (…, T, K), k and v (…, S, K) → (…, T, K). MATH T1; Vaswani et al. 2017, eq. 1.
 
-    `dropout` drops weights α (training only; the caller passes 0 otherwise). Where somebody waits at the places
-    `scores` (before the mask) or `pattern` (α, before dropout), both are formed whatever the kernel.
+    `dropout` drops weights α (training only; the caller passes 0 otherwise). If a hook is registered at `scores`
+    (before the mask) or `pattern` (α, before dropout), both are formed whatever the kernel.
     """
     queries, keys = q.shape[-2], k.shape[-2]
     if hooks.want("scores", "pattern"):
@@ -180,7 +179,7 @@ def attention(
     if kernel == "sdpa" and allowed is None:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
     if kernel == "sdpa" and allowed is not None:
-        # Some of torch's kernels give zeros for a row that sees nothing, others NaN: let it see all, then zero it.
+        # For a fully masked row some of torch's kernels return zeros, others NaN: unmask the row, then zero it.
         somebody = allowed.any(-1, keepdim=True)
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~somebody, dropout_p=dropout)
         return mixed * somebody.to(mixed.dtype)
@@ -188,11 +187,11 @@ def attention(
 
 
 def _causal(q: Tensor, k: Tensor, v: Tensor, kernel: Kernel, dropout: float) -> Tensor:
-    """`attention` under the causal mask, where every row sees at least itself and the empty-row care costs nothing."""
+    """`attention` under the causal mask, where every row sees at least itself, so empty rows need no handling."""
     queries, keys = q.shape[-2], k.shape[-2]
     if kernel == "sdpa":
         if queries == keys or queries == 1:
-            # is_causal with one query would hide all keys but the first: a single query needs no mask.
+            # With one query, is_causal would hide all keys but the first; a single query needs no mask.
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=queries > 1)
         allowed = Causal().allowed(queries, keys, q.device)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
@@ -201,17 +200,17 @@ def _causal(q: Tensor, k: Tensor, v: Tensor, kernel: Kernel, dropout: float) -> 
 
 
 def causal_bias(queries: int, keys: int, like: Tensor) -> Tensor:
-    """0 where a query may look and −∞ where not, (queries, keys): added to scores, one pass less than a masked fill."""
+    """Return (queries, keys): 0 where allowed, −∞ elsewhere. Adding it saves one pass over a masked fill."""
     return torch.full((queries, keys), float("-inf"), dtype=like.dtype, device=like.device).triu(keys - queries + 1)
 
 
 @dataclass
 class LayerCache:
-    """What a layer need not compute again: keys and values (B, H, S, K) of the positions already read, and those of
-    the encoder's output, which stay the same from token to token. None before the first.
+    """The key–value cache of one layer: keys and values (B, H, S, K) of the positions already read, and those of the
+    encoder's output, which do not change from token to token. None before the first.
 
-    Where no gradient is wanted keys and values lie in `room` (2, B, H, places, K), which is made twice as large when it
-    is full: adding a token then copies that token, not all before it (benchmarks/transformer.py, "cache").
+    Without gradients, keys and values are stored in `room` (2, B, H, places, K), which doubles in size when it is full:
+    appending a token then copies only that token (benchmarks/transformer.py, "cache").
     """
 
     keys: Tensor | None = None
@@ -222,14 +221,14 @@ class LayerCache:
 
     @property
     def length(self) -> int:
-        """How many positions were read already."""
+        """The number of positions already read."""
         return 0 if self.keys is None else self.keys.shape[-2]
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append the newest keys and values, and return all of them."""
         if self.keys is None or self.values is None:
             self.keys, self.values = k, v
-        elif torch.is_grad_enabled() and k.requires_grad:  # a gradient needs what was there, not what overwrote it
+        elif torch.is_grad_enabled() and k.requires_grad:  # autograd needs the old values, so nothing is overwritten
             self.keys, self.values = torch.cat((self.keys, k), -2), torch.cat((self.values, v), -2)
         else:
             before, after = self.length, self.length + k.shape[-2]
@@ -243,7 +242,7 @@ class LayerCache:
         return self.keys, self.values
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order; a row may come several times."""
+        """Keep these rows of the batch, in this order; a row may appear several times."""
         length = self.length
         if self.room is not None:
             self.room = self.room[:, rows]
@@ -254,7 +253,7 @@ class LayerCache:
             self.memory_keys, self.memory_values = self.memory_keys[rows], self.memory_values[rows]
 
 
-# Whether maps and norms have biases: all, none, or those named: "qkv", "out", "feed_forward", "norm".
+# Which maps and norms have biases: all, none, or those named: "qkv", "out", "feed_forward", "norm".
 Biased = bool | tuple[str, ...]
 
 
@@ -266,13 +265,13 @@ class MultiHeadAttention(nn.Module):
     """H heads side by side, each with its own W_Q, W_K, W_V, mixed by W_O: (B, T, D) → (B, T, D). MATH T3.
 
     The three input maps are rows of one matrix, [W_Q; W_K; W_V], one product instead of three: (3D, D), where K = D/H.
-    With G < H heads of keys and values, head h looks at those of number ⌊h G/H⌋: (H·K + 2 G·K, D). Ainslie et al.
-    2023 (grouped queries), Shazeer 2019 (G = 1). With `memory` (B, S, D) it is cross-attention: Q comes from x, K and V
+    With G < H heads of keys and values, head h uses number ⌊h G/H⌋ of them: (H·K + 2 G·K, D). Ainslie et al. 2023
+    (grouped queries), Shazeer 2019 (G = 1). With `memory` (B, S, D) it is cross-attention: Q comes from x, K and V
     from the memory (MATH T8).
 
-    Places: query (B, H, T, K), key and value (B, H, S, K), as they enter the product, after rotary turning and with
-    what a cache held, each head with those it looks at · scores and pattern (B, H, T, S) · heads (B, H, T, K), each
-    head's α V · out (B, T, D).
+    Places: query (B, H, T, K), key and value (B, H, S, K), as they enter the product, after rotary rotation, including
+    cached positions, and repeated for each head · scores and pattern (B, H, T, S) · heads (B, H, T, K), each head's
+    α V · out (B, T, D).
     """
 
     def __init__(
@@ -308,7 +307,7 @@ class MultiHeadAttention(nn.Module):
                 k, v = cache.extend(k, v)  # (B, G, S, K)
         else:
             q, k, v = self._across(x, memory, cache)
-        if self.kv_heads < self.heads:  # each as often as heads look at it
+        if self.kv_heads < self.heads:  # repeat each for the heads that share it
             k, v = (each.repeat_interleave(self.heads // self.kv_heads, 1) for each in (k, v))  # (B, H, S, K)
         q, k, v = hooks("query", q), hooks("key", k), hooks("value", v)
         dropout = self.weight_dropout if self.training else 0.0
@@ -316,7 +315,7 @@ class MultiHeadAttention(nn.Module):
         return hooks("out", self.dropout(self.out_proj(mixed.transpose(1, 2).flatten(2))))  # (B, T, H·K) → (B, T, D)
 
     def _across(self, x: Tensor, memory: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Q of the decoder's x (B, H, T, K); K and V of the encoder's output (B, G, S, K), computed once a text."""
+        """Return Q of the decoder's x (B, H, T, K), and K and V of the encoder's output (B, G, S, K), computed once."""
         rows, bias = self.sizes[0], self.qkv_proj.bias
         q = self._by_heads(
             F.linear(x, self.qkv_proj.weight[:rows], None if bias is None else bias[:rows])
@@ -334,7 +333,7 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
     def maps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """W_Q, W_K, W_V (H, K, D) of each head, with biases as a last column (H, K, D + 1) where there are any."""
+        """Return W_Q, W_K, W_V (H, K, D) of each head; biases, if any, are a last column (H, K, D + 1)."""
         weight = self.qkv_proj.weight
         if self.qkv_proj.bias is not None:
             weight = torch.cat((weight, self.qkv_proj.bias[:, None]), dim=1)

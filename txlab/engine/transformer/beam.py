@@ -1,9 +1,9 @@
-"""The likeliest text rather than the likeliest next token: beam search (MATH T8).
+"""Beam search: the likeliest text rather than the likeliest next token (MATH T8).
 
 Notable: a hypothesis ends only when its end token is among the `beams` best continuations of that step, so one beam
-that stops at its first end is greedy decoding, token for token. Lengths count new tokens, the end among them; penalties
-and the three ways of stopping are those of transformers, the log-probabilities that are returned always the model's
-own, whatever `never` and `rules` made of them on the way.
+that stops at its first end is greedy decoding, token for token. Lengths count new tokens, including the end token.
+Penalties and the three stopping rules are those of transformers; the log-probabilities returned are always the model's
+own, unaffected by `never` and `rules`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from txlab.engine.transformer.generation import FREE, Rules, TargetReading, Text
 from txlab.engine.transformer.gpt import GPT
 
 Penalty = Literal["wu", "power"]
-# When the search is over, once `beams` hypotheses have ended: True, at once (something better may have been about to
-# end); False, when the best alive is no better than the worst of them, at the length it has now; "never", when nothing
-# alive could become better at any length.
+# When to stop once `beams` hypotheses have ended: True, at once (a better one may have been about to end); False, when
+# the best unfinished one is no better than the worst of them at its present length; "never", when no unfinished one
+# could become better at any length.
 EarlyStopping = Literal[True, False, "never"]
 
 
 class Hypothesis(NamedTuple):
-    """ids    what was written, its end included if it came to one
+    """ids    the generated ids, including the end token if there is one
     logp   Σ log p(token | those before) under the model itself, in nats
-    score  what hypotheses are ordered by: the same sum under the rules, divided by the penalty of the length
+    score  the sort key: the same sum under the rules, divided by the length penalty
     """
 
     ids: list[int]
@@ -37,9 +37,9 @@ class Hypothesis(NamedTuple):
 
 
 def length_penalty(length: int, alpha: float, penalty: Penalty = "wu") -> float:
-    """What a log-probability is divided by, so that long texts, each token of which costs something, are not shunned.
+    """Return the divisor of a log-probability that keeps long texts, where each token lowers the sum, competitive.
 
-    "wu" ((5 + length) / 6)^α, Wu et al. 2016, eq. 14 · "power" length^α, which at α = 1 is the mean a token.
+    "wu" ((5 + length) / 6)^α, Wu et al. 2016, eq. 14 · "power" length^α, which at α = 1 gives the mean per token.
     """
     return float(((5 + length) / 6) ** alpha if penalty == "wu" else length**alpha)
 
@@ -61,13 +61,13 @@ def beam_search(
     kernel: Kernel = "sdpa",
     cached: bool = True,
 ) -> list[Hypothesis]:
-    """At most `beams` texts of at most `tokens` new ids, best first. MATH T8.
+    """Return at most `beams` texts of at most `tokens` new ids, best first. MATH T8.
 
-    `text` is a GPT's prompt or an encoder–decoder's source, which needs a `start` token. At each step the `beams` best
-    of all continuations of all hypotheses are kept, by Σ log p(token | those before); the order at the end is that of
-    this sum / length_penalty. An end counts as a token, and is the last id of a text that came to it; texts that did
-    not within the limit (of an encoder–decoder also its context) count as they stand. Never writes `never`, and keeps
-    the `rules`.
+    `text` is a GPT's prompt or an encoder–decoder's source, which needs a `start` token. Each step keeps the `beams`
+    best continuations of all hypotheses by Σ log p(token | those before); the final order is by this sum /
+    length_penalty. The end token counts as a token and is the last id of a finished text; texts unfinished at the limit
+    (for an encoder–decoder also its context) are ranked as they are. Ids in `never` are not generated, and `rules`
+    apply.
     """
     if beams < 1:
         raise ValueError(f"a beam of {beams} hypotheses is none")
@@ -83,8 +83,8 @@ def beam_search(
             min(tokens, model.shape.context),
         )
     ends = ends_of(end)
-    alive = [0.0]  # Σ log p under the rules, of each hypothesis that is still written
-    logps = [0.0]  # the same by the model alone
+    alive = [0.0]  # Σ log p under the rules, of each unfinished hypothesis
+    logps = [0.0]  # the same without the rules
     ended: list[Hypothesis] = []
 
     def divisor(length: int) -> float:
@@ -95,13 +95,13 @@ def beam_search(
         own = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)  # (B, V)
         ruled = rules(forbid(own, never), reading.texts, step, tokens - step)
         V = own.shape[-1]
-        # Each hypothesis has so many ends; enough go on whatever ends.
+        # Each hypothesis can end in this many ways; keep enough candidates to continue whatever ends.
         total = torch.tensor(alive, dtype=own.dtype, device=own.device)[:, None] + ruled
         best, where = total.flatten().topk(min(max(2, 1 + len(ends)) * beams, total.numel()))
         added = own.flatten()[where]
         rows: list[int] = []
         alive = []
-        made: list[Hypothesis] = []  # those that go on
+        made: list[Hypothesis] = []  # unfinished
         for rank, (value, index, more) in enumerate(zip(best.tolist(), where.tolist(), added.tolist(), strict=True)):
             row, token = divmod(index, V)
             if value == float("-inf") or len(rows) == beams:
@@ -121,7 +121,7 @@ def beam_search(
         if step + 1 == tokens:
             ended += made
         elif len(ended) == beams:
-            # What is alive only loses; what divides it is largest at the limit (α ≥ 0) or at the next step (α < 0).
+            # The sum only falls; the penalty is largest at the limit (α ≥ 0) or at the next step (α < 0).
             most = divisor(step + 1)
             if early_stopping == "never":
                 most = max(divisor(length) for length in (step + 2, tokens))

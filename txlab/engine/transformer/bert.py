@@ -1,8 +1,8 @@
-"""The encoder-only transformer and what it learns from: tokens that were hidden (MATH T10), read top to bottom.
+"""The encoder-only transformer and its training task, masked tokens (MATH T10).
 
-Notable: the embeddings are normed before the first block, also where the blocks norm before their branches; and the
-head is more than a table, a map with an activation and a norm stand before it (Devlin et al. 2019, and its code). The
-pooled sentence and the guess whether one sentence follows another are left out: nothing here learns from them.
+The embeddings are normalised before the first block, also with pre-LN blocks; the head has a map with an activation and
+a norm before the table (Devlin et al. 2019, and their code). The pooled output and next-sentence prediction are left
+out: nothing here trains on them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from txlab.engine.transformer.blocks import (
 )
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
 
-NOT_ASKED = -100  # the target of a position that is not asked for: what torch's cross entropy leaves out
+NOT_ASKED = -100  # the target of a position that is not predicted: torch's cross entropy ignores it
 
 
 @dataclass(frozen=True)
 class BertShape:
-    """What a model is before it has weights; letters are MATH.md's.
+    """The configuration of a model; letters are those of MATH.md.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
-    segments    kinds of text that a token may belong to (first or second sentence); 0 = it is not told (DistilBERT)
-    padding     where positions count from padding + 1, as RoBERTa's: the token that has no position of its own
+    segments    number of segments a token may belong to (first or second sentence); 0 = none (DistilBERT)
+    padding     the padding token, which has no position, if positions count from padding + 1, as RoBERTa's do
     norm        "post" (as published) or "pre"
-    tied        W_U = W_Eᵀ; the bias of the head is its own either way
+    tied        W_U = W_Eᵀ; the head has its own bias either way
     """
 
     layers: int
@@ -56,7 +56,7 @@ class BertShape:
 
     @property
     def skipped(self) -> int:
-        """Rows of the table of positions before the first one."""
+        """Unused rows at the start of the position table."""
         return 0 if self.padding is None else self.padding + 1
 
     @property
@@ -114,8 +114,8 @@ class Bert(nn.Module):
         hooks: Hooks = NO_HOOKS,
         places: Tensor | None = None,
     ) -> Tensor:
-        """`segments` (B, T), 0 where not given; `mask` is padding, if anything; `places` (B, T), the positions' numbers
-        where a token's is not simply its place in the row. ValueError past T positions."""
+        """`segments` (B, T), 0 if not given; `mask`, the padding, if any; `places` (B, T), the position of each token
+        where it is not simply its index in the row. ValueError past T positions."""
         length = ids.shape[-1]
         if length > self.shape.context:
             raise ValueError(f"{length} positions do not fit a context of {self.shape.context}")
@@ -128,7 +128,7 @@ class Bert(nn.Module):
         return hooks("logits", self.unembedded(x))
 
     def _counted(self, ids: Tensor) -> Tensor | slice:
-        """Rows of the table of positions: 0, 1, …; or p + 1, p + 2, … over all tokens but padding, whose row is p."""
+        """Return rows of the position table: 0, 1, …; or p + 1, p + 2, … for all tokens but padding, whose row is p."""
         p = self.shape.padding
         if p is None:
             return slice(0, ids.shape[-1])
@@ -136,22 +136,22 @@ class Bert(nn.Module):
         return real.cumsum(-1) * real + p  # (B, T)
 
     def unembedded(self, x: Tensor) -> Tensor:
-        """The head, on what the encoder gave: LN(f(W x + b)) W_Uᵀ + b_U: (…, D) → (…, V)."""
+        """Apply the head to the encoder's output: LN(f(W x + b)) W_Uᵀ + b_U: (…, D) → (…, V)."""
         x = self.transform_norm(ACTIVATIONS[self.shape.activation](self.transform(x)))
         return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
-        """The head on a residual stream, (…, D) → (…, V): what a layer "would say" (the logit lens)."""
+        """Apply the head to a residual stream, (…, D) → (…, V), as the logit lens does after any layer."""
         return self.unembedded(x if self.encoder.final_norm is None else self.encoder.final_norm(x))
 
     def set_dropout(self, share: float) -> None:
-        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        """Set the dropout probability of embeddings, weights α and branch outputs."""
         set_dropout(self, share)
 
 
 @torch.no_grad()
 def initialise(model: Bert, generator: torch.Generator | None) -> None:
-    """Weights N(0, .02²), biases 0, γ 1. Devlin et al. 2019 (their code cuts the normal off at 2σ; this does not)."""
+    """Weights N(0, .02²), biases 0, γ 1. Devlin et al. 2019 (their code truncates the normal at 2σ; this does not)."""
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()
@@ -168,12 +168,12 @@ def mask_tokens(
     vocabulary: int,
     never: Sequence[int] = (),
 ) -> tuple[Tensor, Tensor]:
-    """Hide tokens to be guessed: ids (…) → inputs (…), targets (…), both a function of the ids and the generator alone.
+    """Mask tokens for prediction: ids (…) → inputs (…), targets (…), determined by the ids and the generator alone.
 
-    Each token is asked for with probability `share`; of those asked for 80 % become `mask_id`, 10 % an id drawn from
-    all V (perhaps the same again) and 10 % stay, so that a model must also mind tokens that look right. Targets are the
-    ids where asked and -100 elsewhere. Ids in `never` (padding, begin, end) are not asked for, and `mask_id`, which
-    would give itself away, neither. The generator lives where the ids do. MATH T10; Devlin et al. 2019, §3.1.
+    Each token is selected with probability `share`; 80 % of the selected become `mask_id`, 10 % an id drawn from all V
+    (possibly the same) and 10 % stay, so that a model cannot trust unmasked tokens either. Targets are the ids of
+    selected tokens and -100 elsewhere. Ids in `never` (padding, begin, end) and `mask_id` itself are not selected. The
+    generator is on the device of the ids. MATH T10; Devlin et al. 2019, §3.1.
     """
     ask, how = torch.rand((2, *ids.shape), generator=generator, device=ids.device)  # (…) each
     drawn = torch.randint(vocabulary, ids.shape, generator=generator, device=ids.device)

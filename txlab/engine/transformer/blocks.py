@@ -1,8 +1,8 @@
-"""What a transformer is stacked from: norms, feed-forward, the block, the stack of blocks (MATH T5, T6, T8–T11).
+"""The building blocks of a transformer: norms, feed-forward, the block, the stack of blocks (MATH T5, T6, T8–T11).
 
-Notable: LayerNorm divides by √(σ²+ε), as everybody does (one lecture text writes σ+ε), and γ, β are vectors. Modules
-hold parameters; masks, caches and hooks are arguments, so that data flow stays in sight. An encoder's attention is not
-causal (erratum T10: a lecture text calls it so); its only mask is padding.
+LayerNorm divides by √(σ²+ε), as is standard (one lecture text writes σ+ε), and γ, β are vectors. Modules hold
+parameters; masks, caches and hooks are arguments, so that the data flow is visible. An encoder's attention is not
+causal (erratum T10: a lecture text says it is); its only mask is padding.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
 
     def scale(self, x: Tensor) -> Tensor:
-        """√(σ² + ε), what each position is divided by: (…, D) → (…, 1)."""
+        """Return √(σ² + ε), the divisor of each position: (…, D) → (…, 1)."""
         return (x.var(-1, correction=0, keepdim=True) + self.epsilon).sqrt()
 
     def before(self, w: Tensor) -> Tensor:
-        """What reads the norm's input as w reads its output, but for the scale: w Γ C, where C takes out the mean."""
+        """Return w Γ C, which reads the norm's input as w reads its output, up to the scale; C subtracts the mean."""
         read = w * self.weight.to(w.dtype)
         return read - read.mean(-1, keepdim=True)
 
@@ -66,11 +66,11 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
 
     def scale(self, x: Tensor) -> Tensor:
-        """√(mean x² + ε), what each position is divided by: (…, D) → (…, 1)."""
+        """Return √(mean x² + ε), the divisor of each position: (…, D) → (…, 1)."""
         return (x.square().mean(-1, keepdim=True) + self.epsilon).sqrt()
 
     def before(self, w: Tensor) -> Tensor:
-        """What reads the norm's input as w reads its output, but for the scale: w Γ."""
+        """Return w Γ, which reads the norm's input as w reads its output, up to the scale."""
         return w * self.weight.to(w.dtype)
 
 
@@ -84,12 +84,12 @@ def norm_of(normalisation: Normalisation, width: int, bias: Biased, epsilon: flo
 class FeedForward(nn.Module):
     """W₂ f(W₁ x + b₁) + b₂: (…, D) → (…, D). MATH T5. Gated: W₂ (f(W₃ x + b₃) ⊙ (W₁ x + b₁)) + b₂. MATH T11.
 
-    f = "relu", max(0, x); "gelu", x Φ(x) (Hendrycks & Gimpel 2016); "gelu_tanh", the approximation that GPT-2's
-    weights were trained with; "swish", x σ(x), which Marian's were. The exact gelu is the default: on a CPU torch
-    vectorises erf and not tanh, 174 against 748 µs for 768 × 512 numbers forward. Gated with swish it is SwiGLU, which
-    Llama has (Shazeer 2020, eq. 6).
+    f = "relu", max(0, x); "gelu", x Φ(x) (Hendrycks & Gimpel 2016); "gelu_tanh", the approximation that GPT-2 was
+    trained with; "swish", x σ(x), used by Marian. The exact gelu is the default: on a CPU torch vectorises erf but not
+    tanh, 174 against 748 µs for 768 × 512 numbers forward. Gated with swish it is SwiGLU, used by Llama (Shazeer 2020,
+    eq. 6).
 
-    Places: neurons (…, F), what W₂ reads · out (…, D).
+    Places: neurons (…, F), the input of W₂ · out (…, D).
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class Block(nn.Module):
     parallel, pre     x ← x + Attn(LN₁ x) + FF(LN₂ x)                  MATH T9; Becker-Kahn §4
     parallel, post    x ← LN₁(x + Attn x + FF x)
 
-    A decoder's block that also reads an encoder (`crosses`) has a third branch between the two, placed as they are
-    (MATH T8); it is sequential. Places: enter, middle (after attention, sequential only), crossed (after
+    A decoder block that also reads an encoder (`crosses`) has a third branch between the two, with its norm placed like
+    theirs (MATH T8); it must be sequential. Places: enter, middle (after attention, sequential only), crossed (after
     cross-attention), leave, each (B, T, D); inside: attention.…, cross.…, feed_forward.….
     """
 
@@ -147,7 +147,7 @@ class Block(nn.Module):
         self.attention = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width)
         self.cross_norm = norm_of(normalisation, width, bias, epsilon) if crosses else None
         self.cross = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width) if crosses else None
-        # One sum, one norm: the parallel post-LN block has no second one.
+        # The parallel post-LN block has a single sum and so a single norm.
         alone = norm == "post" and order == "parallel"
         self.feed_forward_norm = None if alone else norm_of(normalisation, width, bias, epsilon)
         self.feed_forward = FeedForward(width, feed_forward, activation, biased(bias, "feed_forward"), dropout, gated)
@@ -163,7 +163,7 @@ class Block(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Mask = NO_MASK,
     ) -> Tensor:
-        """`memory` (B, S, D), the encoder's output, of which `memory_mask` says what may be looked at."""
+        """`memory` (B, S, D) is the encoder's output, masked by `memory_mask`."""
         attention = partial(
             self.attention, mask=mask, kernel=kernel, angles=angles, cache=cache, hooks=hooks.within("attention")
         )
@@ -182,8 +182,8 @@ class Block(nn.Module):
         return hooks("leave", self.residual(x, self.feed_forward_norm, feed_forward))
 
     def residual(self, x: Tensor, norm: Norm | None, f: Callable[[Tensor], Tensor]) -> Tensor:
-        """x + f(LN x) with norms before the branches, LN(x + f x) with norms after them. MATH T6."""
-        assert norm is not None  # only the parallel post-LN block lacks its second norm, and it does not come here
+        """Return x + f(LN x) for pre-LN, LN(x + f x) for post-LN. MATH T6."""
+        assert norm is not None  # only the parallel post-LN block lacks its second norm, and it does not call this
         return x + f(norm(x)) if self.norm == "pre" else norm(x + f(x))
 
 
@@ -208,9 +208,9 @@ class Stack(nn.ModuleList):
 
 
 class NormedStack(nn.Module):
-    """A stack that ends, with norms before the branches, in a norm of its own: the encoder and the decoder of a pair.
+    """A stack that ends in a final norm if its blocks are pre-LN: the encoder or decoder of an encoder–decoder.
 
-    The sum that leaves the last pre-LN block was never normed; a post-LN block ends in a norm anyway. MATH T8, T10.
+    The output of the last pre-LN block is not normalised; a post-LN block ends in a norm anyway. MATH T8, T10.
     """
 
     def __init__(self, blocks: Iterable[Block], final_norm: Norm | None) -> None:
@@ -229,13 +229,13 @@ class NormedStack(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Mask = NO_MASK,
     ) -> Tensor:
-        """Residual stream → residual stream; with a `memory` each block reads it after its own stream."""
+        """Residual stream → residual stream; each block attends to its own stream, then to `memory` if given."""
         x = self.blocks(x, mask, kernel, angles, caches, hooks, memory, memory_mask)
         return x if self.final_norm is None else self.final_norm(x)
 
 
 def set_dropout(model: nn.Module, share: float) -> None:
-    """Drop this share of embeddings, weights α and branch outputs of a model from now on."""
+    """Set the dropout probability of a model's embeddings, weights α and branch outputs."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = share
@@ -243,7 +243,7 @@ def set_dropout(model: nn.Module, share: float) -> None:
             module.weight_dropout = share
 
 
-# What the parameters of a checkpoint from before a renaming are called today: (old part of a name, today's).
+# Current names of parameters in checkpoints saved before a renaming: old part of a name → current part.
 FORMER_NAMES = {
     "norm_attention": "attention_norm",
     "norm_cross": "cross_norm",
@@ -260,7 +260,7 @@ FORMER_NAMES = {
 
 
 def current_name(parameter: str) -> str:
-    """The name that a parameter has today, whatever it was called when it was saved.
+    """Return the current name of a parameter, whatever it was called when it was saved.
 
     >>> current_name("blocks.0.feed_forward.rise.weight"), current_name("blocks.0.attention.out_proj.bias")
     ('blocks.0.feed_forward.up_proj.weight', 'blocks.0.attention.out_proj.bias')

@@ -1,8 +1,7 @@
-"""What a transformer costs, counted on paper: parameters, and floating-point operations of a training step.
+"""The cost of a transformer, computed from its shape: parameters, and floating-point operations of a training step.
 
-MATH T8–T11, T14. Notable: a look-up in a table is no arithmetic, so embeddings and positions count as parameters and
-not as FLOPs, while the unembedding counts also where it is tied. Norms, softmax and activations are left out, as
-everybody leaves them out.
+MATH T8–T11, T14. A table look-up is not arithmetic, so embeddings and positions count as parameters but not as FLOPs,
+while the unembedding counts even where it is tied. Norms, softmax and activations are left out, as is customary.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ AnyShape = GPTShape | BertShape | EncoderDecoderShape | VisionShape
 @dataclass(frozen=True)
 class Costs:
     """parameters     all of them, a tied matrix once
-    matmul_weights    entries of the matrices that a token is multiplied with
+    matmul_weights    entries of the matrices that a token is multiplied by
     flops_per_token   forward and backward, at full context
 
-    "Token" is a position of the text; of an encoder–decoder a position of the target together with one of the source;
-    of a vision transformer a patch (or its class token).
+    A "token" is a position of the text; for an encoder–decoder a position of the target together with one of the
+    source; for a vision transformer a patch (or its class token).
     """
 
     parameters: int
@@ -42,11 +41,11 @@ class Costs:
 
 @singledispatch
 def costs(shape: AnyShape) -> Costs:
-    """Parameters and FLOPs of a shape, without allocating it.
+    """Return the parameters and FLOPs of a shape, without allocating the model.
 
-    FLOPs a token = 6 · matmul_weights + 12 · N · T · D. A weight costs a multiplication and an addition forward and
-    twice that backward (gradients by input and by weight): 6. In attention QKᵀ and αV cost 2·T·D each a token and
-    layer forward, three times that in all: 12·T·D; what lies above the diagonal is computed, and counted.
+    FLOPs per token = 6 · matmul_weights + 12 · N · T · D. A weight costs a multiplication and an addition forward and
+    twice that backward (gradients of input and weight): 6. In attention QKᵀ and αV cost 2·T·D each per token and layer
+    forward, three times that in all: 12·T·D; entries above the diagonal are computed, and so counted.
     Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B.
     """
     raise TypeError(f"{type(shape).__name__} is not the shape of a transformer")
@@ -54,7 +53,7 @@ def costs(shape: AnyShape) -> Costs:
 
 @costs.register
 def _(shape: GPTShape) -> Costs:
-    """Where the context is not published (T = 0), what attention adds with it is left out."""
+    """Where the context is not published (T = 0), the attention term is left out."""
     N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
     across, grouped = shape.across, shape.groups * shape.head_width  # H·K, G·K
     matrices = 3 if shape.gated else 2
@@ -83,8 +82,8 @@ def _(shape: BertShape) -> Costs:
 
 @costs.register
 def _(shape: EncoderDecoderShape) -> Costs:
-    """A source and a target of the full context each; a source position passes the encoder, and its keys and values
-    of every cross-attention."""
+    """Source and target have the full context each; a source position passes through the encoder and the key and value
+    maps of every cross-attention."""
     E, N, D, F, T = shape.encoder_layers, shape.decoder_layers, shape.width, shape.inner, shape.context
     S, V, bias = shape.source_vocabulary, shape.target_vocabulary, shape.bias
     cross = 4 * D * D + (4 * D if bias else 0)
@@ -101,7 +100,7 @@ def _(shape: EncoderDecoderShape) -> Costs:
 
 @costs.register
 def _(shape: VisionShape) -> Costs:
-    """The head is read once an image, so its classes are spread over the image's T positions, rounded down."""
+    """The head is applied once per image, so its cost is spread over the image's T positions, rounded down."""
     N, D, F, T = shape.layers, shape.width, shape.inner, shape.context
     embedding = shape.patch_numbers * D
     head = D * shape.classes
@@ -113,28 +112,28 @@ def _(shape: VisionShape) -> Costs:
 
 
 def in_block(D: int, F: int) -> int:
-    """Entries of the matrices of a block: W_Q, W_K, W_V, W_O; W₁, W₂."""
+    """Return the number of matrix entries in a block: W_Q, W_K, W_V, W_O; W₁, W₂."""
     return 4 * D * D + 2 * D * F
 
 
 def block(D: int, F: int, *, bias: bool = True, norms: int = 2) -> int:
-    """Parameters of a block: its matrices, their biases, and its norms."""
+    """Return the number of parameters of a block: its matrices, their biases, and its norms."""
     return in_block(D, F) + (4 * D + F + D if bias else 0) + norms * (2 * D if bias else D)
 
 
 def _counted(parameters: int, matmul_weights: int, looked: int) -> Costs:
-    """`looked`: N · T · D, positions looked at in all layers times the width."""
+    """`looked` is N · T · D, the positions attended to in all layers times the width."""
     return Costs(parameters, matmul_weights, 6 * matmul_weights + 12 * looked)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes.
+    """Memory in bytes.
 
     weights      in float32; half of it in bfloat16
-    training     float32 weights, gradients and the two moments of AdamW: 16 bytes a parameter
+    training     float32 weights, gradients and the two moments of AdamW: 16 bytes per parameter
     activations  kept for the backward pass of one sequence of T positions, estimated; 0 = the context is not published
-    cache        keys and values of 1000 positions in float32; 0 for a model that writes nothing
+    cache        keys and values of 1000 positions in float32; 0 for a model that does not generate
     """
 
     weights: int
@@ -144,24 +143,24 @@ class Memory:
 
 
 def memory(shape: AnyShape) -> Memory:
-    """What a shape needs, without allocating it.
+    """Return the memory that a shape needs, without allocating the model.
 
-    Activations are those of float32, without recomputation, and of an attention that keeps no T × T pattern. A position
-    keeps in each block 4 D (what two norms and two branches read; 8 D where torch takes RMSNorm apart, as it does on a
-    CPU), 4 H·K (queries, keys and values as each head has them, what the heads said) and 2 F (neurons before and after
-    f; gated 4 F) numbers, and D + V at the end, for the last norm and the logits: Korthikanti et al. 2022, eq. 2,
-    without its dropout masks. What is made and dropped again on the way is not in it.
+    Activations are in float32, without recomputation, for an attention that stores no T × T pattern. A position keeps
+    in each block 4 D numbers (inputs of two norms and two branches; 8 D where torch decomposes RMSNorm, as it does on a
+    CPU), 4 H·K (queries, keys and values of each head, and the heads' outputs) and 2 F (neurons before and after f;
+    gated 4 F), and D + V at the end, for the last norm and the logits: Korthikanti et al. 2022, eq. 2, without its
+    dropout masks. Temporaries are not included.
     """
     weights = 4 * costs(shape).parameters
     D, F, T = shape.width, shape.inner, shape.context
     across = shape.heads * shape.head_width
     neurons = 4 * F if isinstance(shape, GPTShape) and shape.gated else 2 * F
     norms = 8 * D if isinstance(shape, GPTShape) and shape.normalisation == "rms" else 4 * D
-    kept = 4 * (norms + 4 * across + neurons)  # bytes a position and block
+    kept = 4 * (norms + 4 * across + neurons)  # bytes per position and block
     if isinstance(shape, EncoderDecoderShape):
         crossing = 4 * (2 * D + 4 * across)
         blocks = shape.encoder_layers * kept + shape.decoder_layers * (kept + crossing)
-        V, cache = shape.target_vocabulary, 2 * shape.decoder_layers * 2 * across  # of a target and a source position
+        V, cache = shape.target_vocabulary, 2 * shape.decoder_layers * 2 * across  # for a target and a source position
     else:
         blocks = shape.layers * kept
         V = 0 if isinstance(shape, VisionShape) else shape.vocabulary
