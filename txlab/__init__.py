@@ -1,7 +1,6 @@
 """txlab: a lab bench for the mathematics of language models, in a terminal.
 
-Notable: importing this costs nothing. `record` brings the recording in when it is first used, torch only when a
-command needs it.
+Importing the package is cheap: `record` is imported on first use, and torch only when a command needs it.
 """
 
 from typing import TYPE_CHECKING

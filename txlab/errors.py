@@ -1,7 +1,7 @@
-"""What a person can mend. Everything else is a bug and keeps its traceback.
+"""Errors that the user can fix. Everything else is a bug and keeps its traceback.
 
-Notable: the message is one sentence that names the place, what was given, what is allowed and the nearest valid name;
-the shell prints it on stderr and exits with `exit_status`, a screen shows the same sentence.
+The message is one sentence that names the place, the value given, the values allowed and the nearest valid name. The
+command line prints it on stderr and exits with `exit_status`; a screen shows the same sentence.
 """
 
 import difflib
@@ -15,17 +15,17 @@ class LabError(Exception):
 
 
 class RunFailed(LabError):
-    """A run began and could not go on (a NaN, a full disk, out of memory); its directory says why."""
+    """A run started and could not continue (a NaN, a full disk, out of memory); its directory says why."""
 
     exit_status = 1
 
 
 class Guess(UserWarning):
-    """What the input does not say was guessed; the message is one sentence. A command prints it on stderr."""
+    """Something that the input does not say was guessed; the message is one sentence. A command prints it on stderr."""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
-    """' (nearest: X)' for the closest of the allowed names, or ''.
+    """Return ' (nearest: X)' for the closest of the allowed names, or '' if none is close.
 
     >>> nearest("learning_rat", ["learning_rate", "warmup"])
     ' (nearest: learning_rate)'
@@ -35,5 +35,5 @@ def nearest(given: str, allowed: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an exception on one line of at most 300 characters; its type's name if it has none."""
+    """The message of an exception on one line of at most 300 characters, or its type's name if it has no message."""
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,11 +1,12 @@
-"""Files in places that somebody else may have prepared: regular ones of a bounded size, no link followed; and files
-that are complete or absent.
+"""Reading files from untrusted directories (only regular files, of bounded size, never through a link), and writing
+files that are either complete or absent.
 
-Notable: a FIFO would keep a reader waiting for ever and a device may never end, so a file is opened without waiting
-and examined through its descriptor before a byte is read. What is refused is an OSError whose `strerror` reads as
-"… cannot be read: it is a FIFO". A run may come from somebody else, who may have put a link wherever a file of ours is
-expected: everything in a run is therefore named by one part, looked up in the descriptor of its directory. A file that
-is no log is written aside and renamed, so a reader on another machine sees the old or the new one and never half.
+Notable: a FIFO would block a reader for ever and a device may never end, so a file is opened without blocking and
+examined through its descriptor before a byte is read. A refusal is an OSError whose `strerror` completes the sentence
+"… cannot be read: it is a FIFO". A run may come from somebody else, who may have put a link wherever a file is
+expected, so every entry of a run is a single name, looked up through the descriptor of its directory. Every file but
+the log is written under a temporary name and renamed, so a reader on another machine sees the old or the new file,
+never half of one.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _KINDS = (
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, folder: int | None = None, mode: int = 0o666
 ) -> int:
-    """The descriptor of a regular file; never waits.
+    """Open a regular file without blocking and return its descriptor.
 
-    follow  whether `path` may be a symbolic link (only its last part is meant)
-    folder  the descriptor of the directory that a relative `path` is in, else the current one
+    follow  whether the last part of `path` may be a symbolic link
+    folder  the descriptor of the directory that a relative `path` starts from; None = the current directory
 
-    Raises OSError, also where it is not a regular file.
+    Raises OSError, also if it is not a regular file.
     """
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -58,14 +59,14 @@ def open_regular(
 
 
 def kind_of(mode: int) -> str:
-    """What a mode of os.stat says that something is: "a file", "a folder", "a symbolic link", "a FIFO" …"""
+    """The kind of file that a mode of os.stat stands for: "a file", "a folder", "a symbolic link", "a FIFO" …"""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "not a regular file")
 
 
 def read_regular(path: str | Path, largest: int, *, follow: bool = True, folder: int | None = None) -> bytes:
-    """All bytes of a regular file of at most `largest` bytes; raises OSError, also where it is larger or no such file.
+    """Return all bytes of a regular file; raises OSError, also if it is larger than `largest` bytes or not regular.
 
-    The size is checked before memory is taken, and again while reading, since a file may grow.
+    The size is checked before memory is allocated, and again while reading, since the file may grow.
     """
     descriptor = open_regular(path, follow=follow, folder=folder)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
@@ -85,26 +86,26 @@ def _readable(size: int) -> str:
 
 
 def write_whole(descriptor: int, data: bytes | memoryview) -> None:
-    """os.write until all of it is written: one call but for huge data and disks that fill up."""
+    """Call os.write until all data is written; one call is enough except for huge data or a disk that fills up."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def atomic_write(path: Path, data: bytes | Iterable[bytes], durable: bool = False) -> None:
-    """Write bytes, or pieces of them, beside `path` and rename onto it; after an OSError the old file is as it was.
+    """Write the data to a temporary file and rename it to `path`; after an OSError the old file is unchanged.
 
-    `durable` also waits until file and directory are on the disk.
+    `durable` also waits until the file and its directory are on disk.
     """
     with OpenFolder.at(path.parent, follow=True) as folder:
         folder.write(path.name, data, durable)
 
 
 class OpenFolder:
-    """A directory held open: every name is looked up in its descriptor, and no link is followed out of it.
+    """A directory held open: every name is looked up through its descriptor, and no link is followed out of it.
 
-    Closed by `with`, by close() or with the object. Raises OSError as the system calls do. `path` says where it was
-    found, for messages; nothing is looked up by it again.
+    It is closed by `with`, by close() or when the object is deleted. Raises OSError as the system calls do. `path` is
+    only for messages; it is never looked up again.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -112,18 +113,18 @@ class OpenFolder:
 
     @classmethod
     def at(cls, path: Path, *, follow: bool = False) -> OpenFolder:
-        """The directory of that path, of which only the last part may not be a link (unless `follow`)."""
+        """Open the directory at `path`; its last part must not be a link unless `follow`."""
         return cls(path, _open_directory(path, None, follow))
 
     def folder(self, name: str, *, make: bool = False) -> OpenFolder:
-        """A directory in this one; `make` makes it if it is not there."""
+        """Open a directory inside this one; `make` creates it if it is missing."""
         if make:
             with contextlib.suppress(FileExistsError):
                 self.mkdir(name)
         return OpenFolder(self.path / name, _open_directory(name, self.descriptor, False))
 
     def again(self) -> OpenFolder:
-        """The same directory under a descriptor of its own."""
+        """The same directory with its own descriptor."""
         return OpenFolder(self.path, os.dup(self.descriptor))
 
     # Looking
@@ -136,18 +137,18 @@ class OpenFolder:
         return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
 
     def kind(self, name: str) -> str:
-        """ "a file", "a folder", "a symbolic link" …; "" if there is nothing of that name."""
+        """ "a file", "a folder", "a symbolic link" …; "" if there is no entry of that name."""
         try:
             return kind_of(self.stat(name).st_mode)
         except FileNotFoundError:
             return ""
 
     def read(self, name: str, largest: int) -> bytes:
-        """All bytes of a regular file of at most `largest` bytes."""
+        """Return all bytes of a regular file of at most `largest` bytes."""
         return read_regular(name, largest, follow=False, folder=self.descriptor)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """The descriptor of a regular file; one to be written in place must not be a file elsewhere as well."""
+        """Open a regular file and return its descriptor; a file opened for writing must not have other hard links."""
         descriptor = open_regular(name, flags, follow=False, folder=self.descriptor)
         if flags & (os.O_WRONLY | os.O_RDWR) and os.fstat(descriptor).st_nlink > 1:
             os.close(descriptor)
@@ -157,7 +158,7 @@ class OpenFolder:
     # Changing
 
     def write(self, name: str, data: bytes | Iterable[bytes], durable: bool = False) -> None:
-        """Put a file there, complete or not at all, in place of one of that name; a link there is replaced."""
+        """Write a file atomically, replacing any file or link of that name."""
         aside = f".{name}.{os.getpid()}.{time.monotonic_ns()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -181,18 +182,18 @@ class OpenFolder:
         os.mkdir(name, dir_fd=self.descriptor)
 
     def rename(self, old: str, new: str, to: OpenFolder | None = None) -> None:
-        """Rename an entry, within this directory or into another; a link is moved, not what it points to."""
+        """Rename an entry, within this directory or into another; a link is moved, not its target."""
         os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=(to or self).descriptor)
 
     def unlink(self, name: str) -> None:
-        """Remove a file, or a link; never a directory."""
+        """Remove a file or a link, never a directory."""
         os.unlink(name, dir_fd=self.descriptor)
 
     def rmdir(self, name: str) -> None:
         os.rmdir(name, dir_fd=self.descriptor)
 
     def sync(self) -> None:
-        """Make what was renamed in it survive a power cut."""
+        """Make renames in this directory survive a power cut."""
         os.fsync(self.descriptor)
 
     def close(self) -> None:
@@ -217,6 +218,6 @@ def _open_directory(name: str | Path, folder: int | None, follow: bool) -> int:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        if stat.S_ISDIR(kind):  # a part before it
+        if stat.S_ISDIR(kind):  # the error is about an earlier part of the path
             raise
         raise OSError(errno.ENOTDIR, f"it is {kind_of(kind)}", str(name)) from None

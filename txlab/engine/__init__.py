@@ -1,1 +1,1 @@
-"""The mathematics on tensors. Knows no terminal, no run directory; reads no files but weights and tokenizers."""
+"""The mathematics, on tensors. Independent of terminal and run directories; only weights and tokenizers are read."""

@@ -1,7 +1,7 @@
-"""Which processor, how fast it can be at best, and how to make it repeat itself.
+"""Choosing a device, measuring its peak speed, and making its results reproducible.
 
-Notable: "peak" is measured, not read off a data sheet: one large matrix product in the dtype and with the threads
-in use. A share of it says how much of *this* machine a run gets, also on a shared one.
+Notable: "peak" is measured, not taken from a data sheet: one large matrix product in the dtype and with the threads
+in use. The share of peak thus says how much of *this* machine a run gets, even if the machine is shared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device of that name; "auto" is the first GPU if CUDA works here, else the CPU. LabError if it is not here."""
+    """The device of that name; "auto" is the first GPU if CUDA works, else the CPU. LabError if it is not available."""
     if wanted == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     device = torch.device(wanted)
@@ -32,14 +32,14 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def describe(device: torch.device) -> str:
-    """The name of a GPU, or of the processor's instruction set."""
+    """The name of the GPU, or of the CPU's instruction set."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until all that was asked of the device is done; nothing to wait for on a CPU."""
+    """Wait until all work queued on the device is done; does nothing on a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -47,7 +47,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def measure_peak(device: torch.device, dtype: torch.dtype, seconds: float = 0.15) -> float:
-    """FLOP/s of the best of several square matrix products, 2n³ operations each, within about `seconds`."""
+    """The best FLOP/s among several square matrix products, 2n³ operations each, run for about `seconds`."""
     n = 8192 if device.type == "cuda" else 1024
     a, b = torch.randn(2, n, n, device=device).to(dtype)
     best = float("inf")
@@ -64,14 +64,14 @@ def measure_peak(device: torch.device, dtype: torch.dtype, seconds: float = 0.15
 
 
 def repeat_exactly(device: torch.device) -> None:
-    """Ask for kernels that give the same bits each time; a CPU's do for a fixed number of threads.
+    """Select deterministic kernels; on a CPU they are deterministic for a fixed number of threads.
 
-    On a GPU the backward of attention and of look-ups adds in whatever order threads arrive unless told otherwise.
-    cuBLAS reads its variable when its handle is made, so this comes before the first product.
+    On a GPU the backward passes of attention and embeddings otherwise add in whatever order the threads arrive.
+    cuBLAS reads its variable when its handle is created, so call this before the first matrix product.
     """
     if device.type != "cuda":
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
-    # Filling fresh memory with NaN is a debugging aid that would cost bandwidth in every allocation.
+    # Filling fresh memory with NaN is a debugging aid that costs bandwidth at every allocation.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

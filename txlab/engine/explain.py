@@ -1,7 +1,7 @@
-"""The answer to "why this number?": an equation with the very numbers that made it.
+"""The answer to "why this number?": an equation with the numbers that produced it.
 
-Notable: this file imports no torch, so that a screen can show an Explanation without it; the code that computes a
-quantity builds the Explanation from its own intermediate values (never a second derivation that could disagree).
+Notable: this file does not import torch, so a screen can show an Explanation without it. The code that computes a
+quantity builds the Explanation from its own intermediate values, never from a second derivation that could disagree.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Value = Number | Sequence[Number] | Sequence[Sequence[Number]] | str
 
 @dataclass(frozen=True)
 class Operand:
-    """One named thing that enters the equation: `name` as in the equation, its value, and what it is in words."""
+    """One input of the equation: its name there, its value, and what it is in words."""
 
     name: str
     value: Value
@@ -22,7 +22,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Step:
-    """One line of the computation: `name = expression`, with numbers put in, and its result."""
+    """One line of the computation: `name = expression` with the numbers substituted, and its result."""
 
     name: str
     expression: str
@@ -37,12 +37,12 @@ class Explanation:
     question   what was asked, e.g. "why does 'mice' look at 'cat' with .62?"
     equation   the formula in letters, e.g. "αᵢⱼ = exp(sᵢⱼ) / Σⱼ′ exp(sᵢⱼ′)"
     math       the item of MATH.md, e.g. "T1"
-    source     where the formula is from, e.g. "Vaswani et al. 2017, eq. 1"
-    operands   what goes in, in the order of the equation
-    steps      the way from the operands to the result
+    source     where the formula comes from, e.g. "Vaswani et al. 2017, eq. 1"
+    operands   the inputs, in the order of the equation
+    steps      the computation from the operands to the result
     result     the number asked about, exactly as computed
     labels     names for the entries of row-shaped values (tokens, actions), if they have any
-    asked      the place among the labels that was asked about; None where no entry of a row was
+    asked      the index of the label that was asked about; None if the question is not about one entry of a row
     """
 
     question: str

@@ -1,1 +1,1 @@
-"""Scenario → process → run directory → frames. The run directory is all that a viewer and a computation share."""
+"""Scenario → process → run directory → frames. A viewer and a computation share only the run directory."""

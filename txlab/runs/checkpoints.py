@@ -1,10 +1,10 @@
 """Checkpoints: a State as state.safetensors + state.json, in a directory that is complete or absent.
 
-Notable: nothing is pickled, so nothing read can run code. The nested structure is JSON in which a tensor is a
-reference; a tensor that stands in two places (tied weights) is stored once and is one tensor again after loading. The
-directory is written under another name, flushed to the disk and renamed; a checksum finds what a rename cannot. Nothing
-is removed but real directories with a name that is given here and nothing else in them. A state of NumPy arrays alone,
-as a learner with a table has, is written and read without torch, whose import takes longer than some such runs.
+Notable: nothing is pickled, so reading a checkpoint cannot run code. The nested structure is JSON in which a tensor is
+a reference; a tensor used in two places (tied weights) is stored once and is one tensor again after loading. The
+directory is written under a temporary name, flushed to disk and renamed; a checksum detects what renaming cannot. Only
+real directories with a name from this file and nothing foreign in them are ever removed. A state of NumPy arrays only,
+such as that of a tabular learner, is handled without torch, whose import takes longer than some of those runs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     Named: TypeAlias = dict[str, "torch.Tensor | np.ndarray[Any, Any]"]
 
 FORMAT = 1
-# Bytes of state.json: of all, which may be a tokenizer's texts, and of what is not within a text, since parsing that
-# may take 25 times as much memory.
+# Bytes of state.json: in all, including long strings such as a tokenizer's, and outside strings, where parsing may take
+# 25 times as much memory.
 LARGEST_STATE, LARGEST_STRUCTURE = 64 << 20, 16 << 20
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 STATE, TENSORS = "state.json", "state.safetensors"
-# Names that are given here: a checkpoint, one that is being written, replaced or removed, and the files in it.
+# Names used here: a checkpoint; one that is being written, replaced or removed; and the files in it.
 _NAME = re.compile(r"[0-9]{8,18}")
 _LEFTOVER = re.compile(r"\.([0-9]{8,18})\.([0-9]+|old|gone)")
 _PART = re.compile(r"state\.(json|safetensors)|\.state\.json\.[0-9]+\.[0-9]+")
@@ -46,11 +46,11 @@ _PART = re.compile(r"state\.(json|safetensors)|\.state\.json\.[0-9]+\.[0-9]+")
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What a checkpoint says beside the state.
+    """What a checkpoint holds besides the state.
 
-    log_bytes  size of events.jsonl when it was taken: rows behind it are not in the state
+    log_bytes  size of events.jsonl when the checkpoint was taken: later rows are not in the state
     val_loss   the last validation loss known then; None = never evaluated
-    pending    changes made by a person at later steps of an earlier life of this run, still to be repeated
+    pending    changes that a person made at later steps, before this run was last resumed, still to be repeated
     """
 
     step: int
@@ -68,15 +68,15 @@ class Checkpoint:
 
 
 def take_apart(state: Any) -> tuple[Any, Named]:
-    """A nested State as (JSON value, named tensors); raises TypeError for what an exact restart cannot hold."""
+    """Split a nested State into (JSON value, named tensors); raises TypeError for a type that cannot be stored."""
     import numpy as np
 
     by_name: Named = {}
-    met: dict[object, str] = {}  # each tensor is stored once, however often it is met
-    held: list[torch.Tensor] = []  # while they live, no other tensor has their memory
+    met: dict[object, str] = {}  # each tensor is stored once, however often it occurs
+    held: list[torch.Tensor] = []  # kept alive so that no other tensor reuses their memory
 
     def name_of(tensor: torch.Tensor, path: str) -> str:
-        # Views of exactly the same numbers are one tensor: a tied weight is often met as two different objects.
+        # Views of exactly the same numbers are one tensor: a tied weight is often two different objects.
         same: object = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         if tensor.numel() == 0:
             same = id(tensor)
@@ -94,7 +94,7 @@ def take_apart(state: Any) -> tuple[Any, Named]:
         if isinstance(value, dict):
             if all(isinstance(key, str) and not key.startswith("$") for key in value):
                 return {key: apart(entry, f"{path}.{key}") for key, entry in value.items()}
-            # Optimizers number their parameters: keys that are not strings keep their type in a list of pairs.
+            # Optimizers number their parameters: a list of pairs preserves the type of keys that are not strings.
             return {"$dict": [[apart(key, path), apart(entry, f"{path}.{key}")] for key, entry in value.items()]}
         if isinstance(value, (list, tuple)):
             entries = [apart(entry, f"{path}.{place}") for place, entry in enumerate(value)]
@@ -114,7 +114,7 @@ def take_apart(state: Any) -> tuple[Any, Named]:
 
 
 def put_together(value: Any, tensors: Named) -> Any:
-    """The inverse of take_apart; ValueError or KeyError if the two do not belong together."""
+    """The inverse of take_apart; ValueError or KeyError if the arguments do not belong together."""
     if isinstance(value, list):
         return [put_together(entry, tensors) for entry in value]
     if not isinstance(value, dict):
@@ -139,9 +139,9 @@ def put_together(value: Any, tensors: Named) -> Any:
 
 
 def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | None = None) -> int:
-    """Write checkpoints/<step>/ and wait until it is on the disk; returns its size in bytes.
+    """Write checkpoints/<step>/, wait until it is on disk, and return its size in bytes.
 
-    One of the same step is replaced. Raises OSError (a full disk); nothing half-written is left then.
+    An existing checkpoint of the same step is replaced. On OSError (a full disk), nothing half-written is left.
     """
     from txlab.runs.tensor_files import save_tensors
 
@@ -168,7 +168,7 @@ def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | Non
                 data = json.dumps(said, allow_nan=False).encode()
                 require_readable(data)
                 folder.write(STATE, data, durable=True)
-            if there.kind(name):  # directories cannot be exchanged: the old one steps aside, and tidy() can put it back
+            if there.kind(name):  # directories cannot be swapped: the old one is renamed, and tidy() can restore it
                 _set_off(there, name, "old")
             there.rename(aside, name)
             _discard(there, f".{name}.old")
@@ -180,13 +180,13 @@ def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | Non
 
 
 def require_readable(data: bytes) -> None:
-    """Raise ValueError where the description of a state would take too much memory to read."""
+    """Raise ValueError if the JSON of a state would take too much memory to parse."""
     if len(data) > LARGEST_STATE or (len(data) > LARGEST_STRUCTURE and len(_TEXT.sub(b'""', data)) > LARGEST_STRUCTURE):
         raise ValueError(f"the state has {len(data) >> 20} MiB beside its tensors; numbers belong into tensors")
 
 
 def _is_ours(there: OpenFolder, name: str) -> bool:
-    """Whether a directory holds nothing but what is written into a checkpoint."""
+    """Whether a directory contains only the files of a checkpoint."""
     try:
         with there.folder(name) as folder:
             return all(map(_PART.fullmatch, folder.names()))
@@ -195,7 +195,7 @@ def _is_ours(there: OpenFolder, name: str) -> bool:
 
 
 def _discard(there: OpenFolder, name: str) -> None:
-    """Remove a directory with the files of a checkpoint; whatever else it is, or holds, stays."""
+    """Remove a directory that contains only the files of a checkpoint; anything else is left alone."""
     with contextlib.suppress(OSError):
         if _is_ours(there, name):
             with there.folder(name) as folder:
@@ -205,7 +205,7 @@ def _discard(there: OpenFolder, name: str) -> None:
 
 
 def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")  # where it is not imported nothing is a tensor of it
+    torch = sys.modules.get("torch")  # if torch has not been imported, nothing is a tensor
     return torch is not None and isinstance(value, torch.Tensor)
 
 
@@ -216,7 +216,7 @@ def _has_tensor(state: Any) -> bool:
 
 
 def _set_off(there: OpenFolder, name: str, to: str) -> None:
-    """Rename a checkpoint that is to be removed. OSError if that would remove something else."""
+    """Rename a checkpoint that is to be removed. OSError if the directory contains anything else."""
     if not _is_ours(there, name):
         raise OSError(errno.EEXIST, f"checkpoints/{name} holds something else than a checkpoint")
     _discard(there, f".{name}.{to}")
@@ -224,9 +224,9 @@ def _set_off(there: OpenFolder, name: str, to: str) -> None:
 
 
 def tidy(run: RunDirectory) -> None:
-    """Remove what a kill left half-written; put back a checkpoint that was being replaced. For the writer only.
+    """Remove half-written checkpoints after a kill and restore one that was being replaced. For the writer only.
 
-    Raises LabError where something that is no directory has the name of a checkpoint, or of the folder for them.
+    Raises LabError if something other than a directory has the name of a checkpoint or of the checkpoints folder.
     """
     try:
         there = run.folder("checkpoints")
@@ -247,7 +247,7 @@ def tidy(run: RunDirectory) -> None:
 
 
 def steps(run: RunDirectory) -> list[int]:
-    """The steps that have a checkpoint directory, ascending; whether each is sound is found when it is read."""
+    """The steps that have a checkpoint directory, ascending; damage is only detected when a checkpoint is read."""
     try:
         with run.folder("checkpoints") as there:
             names = [name for name in there.names() if _NAME.fullmatch(name) and f"{int(name):08d}" == name]
@@ -257,7 +257,7 @@ def steps(run: RunDirectory) -> list[int]:
 
 
 def look(run: RunDirectory, step: int) -> CheckpointInfo:
-    """What a checkpoint says of itself, without reading its tensors; LabError if it is damaged."""
+    """The CheckpointInfo of a step, without reading the tensors; LabError if the checkpoint is damaged."""
     return _look(run, step)[0]
 
 
@@ -284,12 +284,12 @@ def _look(run: RunDirectory, step: int) -> tuple[CheckpointInfo, dict[str, Any]]
 
 
 def newest(run: RunDirectory) -> int | None:
-    """The step of the newest checkpoint whose files are there and as long as they should be; None if there is none."""
+    """The step of the newest checkpoint whose files exist and have the right size; None if there is none."""
     return next(reversed(sound(run)), None)
 
 
 def sound(run: RunDirectory) -> list[int]:
-    """The steps whose checkpoints are there and as long as they should be, ascending."""
+    """The steps whose checkpoint files exist and have the right size, ascending."""
     found = []
     for step in steps(run):
         with contextlib.suppress(LabError):
@@ -298,12 +298,12 @@ def sound(run: RunDirectory) -> list[int]:
 
 
 def load(run: RunDirectory, step: int) -> State:
-    """The state of one checkpoint."""
+    """Return the state of one checkpoint."""
     return read(run, step).state
 
 
 def read(run: RunDirectory, step: int) -> Checkpoint:
-    """A checkpoint, tensors on the CPU; LabError if there is none at that step or it is damaged."""
+    """Read a checkpoint, tensors on the CPU; LabError if there is none at that step or it is damaged."""
     if step not in steps(run):
         held = ", ".join(map(str, steps(run))) or "none"
         raise LabError(f"{run.path} has no checkpoint of step {step}; there are: {held}")
@@ -318,13 +318,13 @@ def read(run: RunDirectory, step: int) -> Checkpoint:
         finally:
             os.close(descriptor)
         state = put_together(said["state"], tensors)
-    except Exception as error:  # damage can look like anything
+    except Exception as error:  # damage may raise anything
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None
     return Checkpoint(about, state)
 
 
 def read_newest(run: RunDirectory, at_most: int | None = None) -> tuple[Checkpoint | None, dict[int, str]]:
-    """The newest sound checkpoint (not later than `at_most`), and a note for each damaged step that was passed over."""
+    """The newest sound checkpoint (not later than `at_most`), and a note for each damaged step that was skipped."""
     damaged: dict[int, str] = {}
     for step in reversed(steps(run)):
         if at_most is None or step <= at_most:
@@ -355,7 +355,7 @@ def prune(run: RunDirectory, keep: int) -> list[int]:
 
 
 def set_aside(run: RunDirectory, step: int) -> None:
-    """Rename a damaged checkpoint so that it is not used again; its files stay for inspection."""
+    """Rename a damaged checkpoint so that it is not used again; its files remain for inspection."""
     with run.folder("checkpoints") as there:
         name = aside = f"{step:08d}"
         number = 1
@@ -366,9 +366,9 @@ def set_aside(run: RunDirectory, step: int) -> None:
 
 
 def remove(run: RunDirectory, removed: list[int]) -> None:
-    """Remove checkpoints: each is renamed first, so that a kill in between leaves none that looks complete.
+    """Remove checkpoints. Each is renamed first, so a kill in between leaves none that looks complete.
 
-    A directory that holds anything else stays.
+    A directory that contains anything else is left alone.
     """
     if not removed:
         return

@@ -1,9 +1,9 @@
-"""Requests from a person to a run: files in its inbox, written aside and renamed, answered by rows of its log.
+"""Requests from a person to a run: files written atomically to its inbox and answered by rows of its log.
 
-Notable: an inbox is open to whoever may write to the directory, so what lies in it is bounded in size, never followed
-through a link, and checked; what is no request is moved to inbox/rejected and answered with applied = false. A request
-is removed before it is done: after a kill in between it is lost, not applied twice, and the asker sees no answer. One
-that can be neither removed nor moved is passed over from then on.
+Notable: anybody with write access to the directory can use the inbox, so its files are bounded in size, never read
+through a link, and validated; an invalid one is moved to inbox/rejected and answered with applied = false. A request is
+removed before it is carried out: after a kill in between it is lost, not applied twice, and the sender sees no answer.
+A file that can be neither removed nor moved is ignored from then on.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, user_name
 
 REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
-BYTES = 64 * 1024  # of one request
+BYTES = 64 * 1024  # largest size of a request
 TAKEN_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for; `error` says why it cannot be done.
+    """One request; `error` says why it cannot be carried out.
 
-    set    `key` becomes `value`        scale  `key` becomes `value` times what it is when the run reads this: two
-    step   `count` updates              people who press + at once both count, and nobody needs to know the old value
+    set    `key` becomes `value`        scale  `key` is multiplied by `value` when the run reads this: two people who
+    step   `count` updates              press + at the same time both count, and nobody needs to know the old value
     """
 
     request: str
@@ -48,14 +48,14 @@ class Request:
 
 
 def asker() -> str:
-    """Who asks, as it will stand in the log: ann@box."""
+    """The sender as written to the log: ann@box."""
     return f"{user_name()}@{socket.gethostname()}"
 
 
 def send(run: RunDirectory | str | Path, request: Request) -> str:
-    """Leave a request in the run's inbox; returns the id that its control row will carry.
+    """Put a request into the run's inbox and return the id that its control row will carry.
 
-    Raises LabError if it is no valid request, or the inbox cannot be written to.
+    Raises LabError if the request is invalid or the inbox cannot be written to.
     """
     run = RunDirectory.of(run)
     row = asdict(request)
@@ -75,7 +75,7 @@ def send(run: RunDirectory | str | Path, request: Request) -> str:
 
 
 def check(row: Any) -> Request:
-    """The Request that a parsed JSON value means; where it means none, its `error` is one sentence."""
+    """The Request for a parsed JSON value; if the value is not a valid request, its `error` is one sentence."""
     if not isinstance(row, dict):
         return Request("unreadable", error="the request is not a JSON object")
     name, key, value, count = row.get("request"), row.get("key"), row.get("value"), row.get("count", 1)
@@ -105,19 +105,19 @@ def check(row: Any) -> Request:
 def _is_number(value: Any) -> TypeGuard[float]:
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # an integer beyond every float
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 class Inbox:
-    """The reading end of a run's inbox. take() is a directory listing (about 20 µs) when it is empty."""
+    """The reading end of a run's inbox. take() costs a directory listing (about 20 µs) when the inbox is empty."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.stuck: set[str] = set()  # names of files that could be neither removed nor moved
 
     def take(self) -> list[Request]:
-        """Requests since the last call, in the order in which they were asked; invalid ones carry an `error`."""
+        """Return the requests since the last call, in the order they were sent; invalid ones carry an `error`."""
         requests = []
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
             for name in self._names(inbox)[:TAKEN_AT_ONCE]:
@@ -128,7 +128,7 @@ class Inbox:
         return requests
 
     def clear(self) -> int:
-        """Move away requests meant for an earlier process; returns how many there were."""
+        """Move requests meant for an earlier process out of the way and return how many there were."""
         count = 0
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
             for name in self._names(inbox):
@@ -152,7 +152,7 @@ class Inbox:
 
 
 def _read(inbox: OpenFolder, name: str) -> tuple[Any, str | None]:
-    """The JSON in a file of the inbox, or why there is none."""
+    """The JSON value of a file in the inbox, or the reason why it has none."""
     shown = repr(name[:60])
     if not name.endswith(".json"):
         return None, f"the inbox takes .json files, not {shown}"

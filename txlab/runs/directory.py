@@ -1,9 +1,9 @@
-"""One run on disk: the places in its directory, what its run.json says, and whether somebody computes it.
+"""One run on disk: the layout of its directory, its run.json, and whether a process is computing it.
 
-Notable: whether a run is alive is a reader's conclusion (pid, age of the heartbeat), not a file. Whoever writes a run
-holds its directory open and never leaves it (OpenFolder); paths are for reading and for people. run.json is a summary:
-nothing that a run needs to go on is in it alone, so one that was garbled is put together again from scenario.toml,
-which says what runs, and the log, which says how far it came and how it ended.
+Notable: whether a run is alive is a reader's conclusion (pid, age of the heartbeat), not a file. The process that
+writes a run holds its directory open and never leaves it (OpenFolder); paths are for reading and for people. run.json
+is a summary: nothing that a run needs to continue is only there, so a garbled one is rebuilt from scenario.toml, which
+says what runs, and the log, which says how far it got and how it ended.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
 ALIVE = ("running", "paused")
 LOST_AFTER = 30.0  # seconds; fifteen missed heartbeats, longer than a network file system keeps a stale attribute
-AHEAD = 5.0  # seconds that clocks of hosts may differ by; a heartbeat further in the future is not believed
-LARGEST_INFO = 4 << 20  # bytes of run.json that are read: parsing may take 25 times as much memory
+AHEAD = 5.0  # seconds that the clocks of hosts may differ; a heartbeat further in the future is not trusted
+LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much memory
 LARGEST_HEARTBEAT = 4096
 
-# What a run consists of, and what nothing else may take the place of.
+# The entries of a run directory; nothing else may have these names.
 FILES = ("run.json", "scenario.toml", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
 FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
 FOLDERS = ("checkpoints", "frames", "inbox")
 
 
 class RunDirectory:
-    """The places inside one run. Making this object touches nothing.
+    """The paths inside one run. Creating this object does not touch the disk.
 
-    top      its directory, where it is held open: by the process that writes the run
-    reserve  a little disk kept back, so that a run on a full disk can still say how it ended
+    top      its directory, if held open: by the process that writes the run
+    reserve  a little disk space set aside, so that a run on a full disk can still record how it ended
     """
 
     def __init__(self, path: str | Path, top: OpenFolder | None = None) -> None:
@@ -57,9 +57,9 @@ class RunDirectory:
         return run if isinstance(run, RunDirectory) else cls(run)
 
     def held(self) -> RunDirectory:
-        """The same run with its directory held open: whatever happens to its name, no other place is written to.
+        """The same run with its directory held open: even if it is renamed, nothing is written anywhere else.
 
-        Raises LabError if there is no such directory.
+        Raises LabError if the directory does not exist.
         """
         path = self.path.resolve()
         try:
@@ -68,7 +68,7 @@ class RunDirectory:
             raise LabError(f"{path} is not a run: {error.strerror}") from None
 
     def folder(self, *names: str, make: bool = False) -> OpenFolder:
-        """The directory, or one in it, to be closed by the caller; `make` makes what is not there. Raises OSError."""
+        """Open the directory, or one inside it; the caller closes it. `make` creates it if missing. Raises OSError."""
         place = self.top.again() if self.top is not None else OpenFolder.at(self.path, follow=True)
         for name in names:
             with place as outer:
@@ -76,24 +76,24 @@ class RunDirectory:
         return place
 
     def read(self, name: str, largest: int) -> bytes:
-        """A file directly in the run, of at most `largest` bytes. Raises OSError."""
+        """Read a file directly in the run, of at most `largest` bytes. Raises OSError."""
         with self.folder() as top:
             return top.read(name, largest)
 
     def write(self, name: str, data: bytes, durable: bool = False) -> None:
-        """Put a file into the run, complete or not at all. Raises OSError."""
+        """Write a file into the run atomically. Raises OSError."""
         with self.folder() as top:
             top.write(name, data, durable)
 
     def log_file(self) -> BinaryIO:
-        """log.txt, to be written to at its end. Raises OSError."""
+        """Open log.txt for appending. Raises OSError."""
         with self.folder() as top:
             return os.fdopen(top.open("log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
 
     def misplaced(self) -> str:
-        """The first entry that is not what a run has there: "checkpoints is a symbolic link"; "" if there is none.
+        """The first entry of the wrong kind, as in "checkpoints is a symbolic link"; "" if there is none.
 
-        What is absent is not misplaced.
+        An absent entry is not misplaced.
         """
         with contextlib.suppress(OSError), self.folder() as top:
             for names, right in (((*FILES, *FILES_OF_START), "a file"), (FOLDERS, "a folder")):
@@ -103,7 +103,7 @@ class RunDirectory:
         return ""
 
     def require_own(self) -> None:
-        """Raise LabError unless everything in it that a run has is what a run has there; before anything is written."""
+        """Raise LabError if any entry of the run is of the wrong kind; call this before anything is written."""
         if wrong := self.misplaced():
             raise LabError(f"{self.path} is not written to: {wrong}, which no run of txlab has")
 
@@ -113,12 +113,12 @@ class RunDirectory:
 
 
 class Unreadable(LabError):
-    """run.json is absent or garbled; what else lies in the directory may still tell of the run."""
+    """run.json is absent or garbled; other files in the directory may still describe the run."""
 
 
 @dataclass
 class RunInfo:
-    """run.json: what the run is, who computes it, and how it ended. Times are Unix seconds; None = not yet."""
+    """run.json: what the run is, which process computes it, how it ended. Times are Unix seconds; None = not yet."""
 
     name: str
     scenario: str = ""
@@ -143,10 +143,9 @@ class RunInfo:
 
     @classmethod
     def load(cls, run: RunDirectory | str | Path) -> RunInfo:
-        """Read run.json; keys that this version does not know are ignored, values of a wrong type fall to defaults.
+        """Read run.json; unknown keys are ignored, and values of the wrong type fall back to their defaults.
 
-        Raises Unreadable when there is none, or it is not a JSON object; LabError when its format is newer than this
-        program's.
+        Raises Unreadable if it is missing or not a JSON object, LabError if its format is newer than this program's.
         """
         run = RunDirectory.of(run)
         try:
@@ -167,7 +166,7 @@ class RunInfo:
 
     @property
     def recorded(self) -> bool:
-        """Whether another program's loop wrote it: what its metrics are called is then all that is known of them."""
+        """Whether another program's loop wrote the run; then only the names of its metrics are known."""
         return self.kind == "recorded"
 
     def save(self, run: RunDirectory) -> None:
@@ -189,7 +188,7 @@ _OPTIONAL = {"pid": int, "started": float, "ended": float}
 
 
 def _fits(name: str, value: object, default: object) -> bool:
-    """Whether a value read from run.json has the type that the field promises."""
+    """Whether a value read from run.json has the type declared for the field."""
     kind = _OPTIONAL.get(name, type(default))
     if name in _OPTIONAL and value is None:
         return True
@@ -202,10 +201,10 @@ def _fits(name: str, value: object, default: object) -> bool:
 class RunState:
     """What a reader concludes about a run.
 
-    status         run.json's, or "lost" where it claims to be alive and is not
+    status         that of run.json, or "lost" if it claims to be alive and is not
     heartbeat_age  seconds since the last heartbeat; None = there never was one, or a clock is wrong
-    step           the newest step known from heartbeat or run.json
-    reason         why it ended, or why it is taken for lost
+    step           the latest step known from the heartbeat or run.json
+    reason         why it ended, or why it is considered lost
     """
 
     status: str
@@ -218,10 +217,10 @@ class RunState:
 
 
 def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> RunState:
-    """Derive the state from run.json, the heartbeat and, on the same host, the process. Raises LabError: not a run.
+    """Derive the state from run.json, the heartbeat and, on the same host, the process. LabError if it is not a run.
 
-    Lost = status running or paused, and (the process is gone, on this host, or there has been no heartbeat for 30 s, or
-    the last one is from the future, which tells nothing).
+    Lost = status running or paused, and either the process is gone (on this host), or there has been no heartbeat for
+    30 s, or the last one is from the future, which says nothing.
     """
     run = RunDirectory.of(run)
     info = info or RunInfo.load(run)
@@ -247,12 +246,12 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Run
 
 def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
     """The last heartbeat {"time", "step", "status", "pid", "host"} and when it was "written", by the clock of the file
-    system; None if there is none or it cannot be understood."""
+    system; None if there is none or it cannot be parsed."""
     try:
         with run.folder() as top:
             written = top.stat("heartbeat").st_mtime
             beat = orjson.loads(top.read("heartbeat", LARGEST_HEARTBEAT))
-        if abs(int(beat["step"])) > 2**62:  # no array of steps holds it
+        if abs(int(beat["step"])) > 2**62:  # would not fit into an array of steps
             return None
         return {
             "time": float(beat["time"]),
@@ -268,11 +267,11 @@ def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
 
 @dataclass
 class _Watched:
-    """A heartbeat as this process knows it; times of its own clock, which nobody sets.
+    """A heartbeat as this process has seen it; times are by its monotonic clock.
 
     since   when it was first seen
     looked  when it was last seen
-    fresh   whether it came while this process was watching, so that its age is known
+    fresh   whether it arrived while this process was watching, so that its age is known
     """
 
     mark: tuple[float, float]
@@ -285,8 +284,8 @@ _watched: dict[Path, _Watched] = {}
 
 
 def _age_of(run: RunDirectory, beat: Mapping[str, Any]) -> float | None:
-    """Seconds since a heartbeat: as long as it has been watched, if it was seen to come; else by the clocks of whoever
-    wrote it and of the file system, the older counts, but for one that is ahead; None where both are."""
+    """Seconds since a heartbeat: since it was first seen, if this process saw it arrive; otherwise the greater age by
+    the clocks of its writer and of the file system, ignoring a clock that is ahead; None if both are ahead."""
     now, mark = time.monotonic(), (beat["time"], beat["written"])
     known = _watched.get(run.path)
     if known is None or known.mark != mark:
@@ -300,7 +299,7 @@ def _age_of(run: RunDirectory, beat: Mapping[str, Any]) -> float | None:
 
 
 def process_is_alive(pid: int) -> bool:
-    """Whether this host has a process of that number that still runs (a zombie does not)."""
+    """Whether a process with this id is running on this host (a zombie is not)."""
     import psutil
 
     try:
@@ -312,7 +311,7 @@ def process_is_alive(pid: int) -> bool:
 
 
 def new_info(run: RunDirectory, scenario: str, kind: str, title: str = "", steps: int = 0) -> RunInfo:
-    """The run.json of a run that nobody has started yet."""
+    """The run.json of a run that has not been started yet."""
     return RunInfo(
         name=run.name,
         scenario=scenario,
@@ -326,7 +325,7 @@ def new_info(run: RunDirectory, scenario: str, kind: str, title: str = "", steps
 
 
 def user_name() -> str:
-    """Who runs this; a number where the system has no name for it (containers)."""
+    """The name of the current user, or the user id if the system has no name for it (containers)."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -334,9 +333,9 @@ def user_name() -> str:
 
 
 def info_of(run: RunDirectory) -> RunInfo:
-    """run.json, or where that is lost what scenario.toml and the log say of the run; nothing is written.
+    """Read run.json or, if that is lost, rebuild it from scenario.toml and the log; nothing is written.
 
-    Raises LabError if there is nothing to put it together from, or its format is newer than this program's.
+    Raises LabError if there is nothing to rebuild it from, or its format is newer than this program's.
     """
     try:
         return RunInfo.load(run)
@@ -362,13 +361,13 @@ def info_of(run: RunDirectory) -> RunInfo:
 
 
 def tables_of(run: RunDirectory) -> dict[str, Any]:
-    """scenario.toml as plain tables. Raises LabError if it is absent or not TOML."""
+    """Read scenario.toml as plain tables. Raises LabError if it is absent or not TOML."""
     from txlab.runs.scenario import parse, read_text
 
     return parse(read_text(run.scenario_file, follow=False), run.scenario_file)
 
 
 def _text(table: Any, key: str) -> str:
-    """A text in a table that anybody may have written, or ""."""
+    """The string under `key` in an untrusted table, or ""."""
     value = table.get(key) if isinstance(table, dict) else None
     return value if isinstance(value, str) else ""

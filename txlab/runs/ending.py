@@ -1,9 +1,9 @@
-"""How a program that records comes to its end: a signal, `sys.exit`, an exception, a fork, or nothing at all.
+"""How a program that records ends: by a signal, `sys.exit`, an exception, a fork, or normally.
 
-Notable: all runs that are open in this process share one set of hooks, which are there only while one of them is open.
-A handler that the program installed itself is called as before, and then decides what happens. Python calls a handler
-between two of its own instructions, so a process that hangs in a library ends with SIGKILL only. At interpreter exit
-Python no longer knows the status given to `sys.exit`, hence the exception class that is told when it is read.
+Notable: all open runs of this process share one set of hooks, installed only while at least one run is open. A handler
+that the program installed itself is still called, and then decides what happens. Python runs handlers between bytecode
+instructions, so a process that hangs in a library only ends with SIGKILL. At interpreter exit Python no longer knows
+the status given to `sys.exit`, hence an exception class that notices when its status is read.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ WATCHED = (signal.SIGTERM, signal.SIGHUP)
 
 _open: list[Recording] = []
 _handlers: dict[int, Handler] = {}
-_late: list[tuple[Handler, FrameType | None]] = []  # signals that came while a run was being written
+_late: list[tuple[Handler, FrameType | None]] = []  # signals that arrived while a run was being written
 _exit_before: Callable[..., NoReturn] | None = None
-_error_before: BaseException | None = None  # one that was shown at a prompt before the first run began
+_error_before: BaseException | None = None  # an error shown at a prompt before the first run began
 _statuses: list[Any] = []  # what the interpreter read from the SystemExit that ends it
 
 
 def watch(run: Recording) -> None:
-    """From now on the end of the program is the end of `run`."""
+    """End `run` when the program ends."""
     global _exit_before, _error_before
     if not _open:
         _error_before = getattr(sys, "last_value", None)
         _exit_before, sys.exit = sys.exit, _exit
         atexit.register(_at_exit)
-    if not _handlers and threading.current_thread() is threading.main_thread():  # elsewhere Python allows none
+    if not _handlers and threading.current_thread() is threading.main_thread():  # other threads cannot set handlers
         _take_signals()
     _open.append(run)
 
 
 def forget(run: Recording) -> None:
-    """The run has ended by itself; with the last one the hooks go."""
+    """Stop watching a run that has ended; the hooks are removed with the last one."""
     if run in _open:
         _open.remove(run)
         if not _open:
@@ -70,7 +70,7 @@ def _unhook() -> None:
 
 
 class Handler:
-    """Of one signal; `before` is what stood there: the default, or a handler of the program's own."""
+    """The handler of one signal; `before` is the previous one: the default, or the program's own."""
 
     def __init__(self, number: int, before: Any) -> None:
         self.number, self.before = number, before
@@ -88,20 +88,20 @@ class Handler:
         for run in list(_open):
             run.end("interrupted", name)
         signal.signal(self.number, signal.SIG_DFL)
-        os.kill(os.getpid(), self.number)  # the program dies of it, as it would have without us
+        os.kill(os.getpid(), self.number)  # the program is killed by it, as it would have been without us
 
 
 def _take_signals() -> None:
     for number in WATCHED:
         before = signal.getsignal(number)
-        if before is signal.SIG_DFL or callable(before):  # what is ignored (nohup) stays ignored
+        if before is signal.SIG_DFL or callable(before):  # an ignored signal (nohup) stays ignored
             with contextlib.suppress(ValueError):  # not in the main interpreter
                 _handlers[number] = Handler(number, before)
                 signal.signal(number, _handlers[number])
 
 
 def deliver() -> None:
-    """Handle the signals that came while a run was being written; cheap where there are none."""
+    """Handle the signals that arrived while a run was being written; cheap if there are none."""
     while _late and threading.current_thread() is threading.main_thread() and not any(run.busy for run in _open):
         handler, frame = _late.pop(0)
         handler(handler.number, frame)
@@ -114,14 +114,14 @@ _CODE: Any = SystemExit.code  # the descriptor
 
 
 class _Leaving(SystemExit):
-    """What `sys.exit` raises while a run is open: it notes that the interpreter, and no `except`, reads its status."""
+    """What `sys.exit` raises while a run is open: it detects that the interpreter, no `except`, reads its status."""
 
     @property
     def code(self) -> Any:  # type: ignore[override]
         status = _CODE.__get__(self)
         try:
             sys._getframe(1)
-        except ValueError:  # no frame of Python's is left: nothing caught it
+        except ValueError:  # no Python frame is left: nothing caught it
             _statuses.append(status)
         return status
 
@@ -145,7 +145,7 @@ _plain_exit = sys.exit
 
 def _at_exit() -> None:
     error = getattr(sys, "last_value", None)
-    if error is _error_before or hasattr(sys, "ps1"):  # at a prompt an error ends nothing
+    if error is _error_before or hasattr(sys, "ps1"):  # at a prompt an error does not end the program
         error = None
     if error is None and _statuses:
         error = SystemExit(_statuses[-1])
@@ -154,8 +154,8 @@ def _at_exit() -> None:
 
 
 def end_with(run: Recording, error: BaseException | None) -> None:
-    """End a run as what the program ended with says; `error` None = nothing went wrong."""
-    # What ends a task of asyncio from outside: ctrl-c, to which a task is cancelled, or the program.
+    """End a run with the status that the program's end implies; `error` None = nothing went wrong."""
+    # A CancelledError ends an asyncio task from outside: on ctrl-c, or because the program cancels it.
     cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", KeyboardInterrupt)
     if run.signal and (error is None or not isinstance(error, Exception)):  # whichever way the handler chose to end
         run.end("interrupted", run.signal)
@@ -170,7 +170,7 @@ def end_with(run: Recording, error: BaseException | None) -> None:
 
 
 def _meaning(status: object) -> tuple[str, str]:
-    """What a status given to `sys.exit` says of a run.
+    """The status and reason of a run for a status given to `sys.exit`.
 
     >>> _meaning(None), _meaning("no data")
     (('done', ''), ('failed', 'the program ended with exit status 1: no data'))
