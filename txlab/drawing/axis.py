@@ -1,7 +1,7 @@
-"""Axes: the window of numbers that a drawing shows, and where its ticks stand.
+"""Axes: the range of numbers that a drawing shows, and the positions of its ticks.
 
-Notable: labels are plain numbers with a thin space between thousands ("1 000", never "1k"), because a person compares
-them with the numbers in the log; only below 0.0001 and from 10¹⁵ on are they written with an exponent.
+Labels are plain numbers with a thin space between thousands ("1 000", never "1k"), so that they can be compared with
+the numbers in the log; only below 0.0001 and from 10¹⁵ on are they written with an exponent.
 """
 
 import math
@@ -16,7 +16,7 @@ THIN_SPACE = "\u2009"
 
 @dataclass(frozen=True)
 class Window:
-    """What is shown: `left` < `right` and `low` < `high`, in data units; a logarithmic axis has them positive."""
+    """The visible range: `left` < `right` and `low` < `high`, in data units, positive on a logarithmic axis."""
 
     left: float
     right: float
@@ -26,22 +26,22 @@ class Window:
     log_y: bool = False
 
     def across(self, x: npt.ArrayLike) -> Floats:
-        """Data to 0 … 1 from left to right; beyond it outside."""
+        """Map data to 0 … 1 from left to right; outside the window, to values outside 0 … 1."""
         return fraction(np.asarray(x, np.float64), self.left, self.right, self.log_x)
 
     def up(self, y: npt.ArrayLike) -> Floats:
-        """Data to 0 … 1 from low to high."""
+        """Map data to 0 … 1 from low to high."""
         return fraction(np.asarray(y, np.float64), self.low, self.high, self.log_y)
 
     def x_at(self, place: float) -> float:
-        """The other way: 0 … 1 to data."""
+        """Map 0 … 1 back to data."""
         return between(place, self.left, self.right, self.log_x)
 
     def y_at(self, place: float) -> float:
         return between(place, self.low, self.high, self.log_y)
 
     def zoomed(self, factor: float, centre: float = 0.5) -> "Window":
-        """A window `factor` times as wide, in which the place `centre` (0 … 1 across) stays where it is.
+        """Return a window `factor` times as wide, in which the position `centre` (0 … 1 across) stays where it is.
 
         >>> Window(0, 100, 0, 1).zoomed(0.5, centre=1.0)
         Window(left=50.0, right=100.0, low=0, high=1, log_x=False, log_y=False)
@@ -50,7 +50,7 @@ class Window:
         return replace(self, left=left, right=right) if left < right else self
 
     def moved(self, part: float) -> "Window":
-        """The window moved by a part of its width; to the right if positive."""
+        """Return the window moved by a fraction of its width; to the right if positive."""
         return replace(self, left=self.x_at(part), right=self.x_at(1 + part))
 
 
@@ -60,7 +60,7 @@ def fraction(values: Floats, low: float, high: float, log: bool) -> Floats:
         if log:
             values = np.log(np.where(values > 0, values, np.nan))
             low, high = math.log(low), math.log(high)
-        return (values / 2 - low / 2) / (high / 2 - low / 2)  # halves: ±1e308 is a width, not an overflow
+        return (values / 2 - low / 2) / (high / 2 - low / 2)  # halved, so that a width of ±1e308 does not overflow
 
 
 def between(place: float, low: float, high: float, log: bool) -> float:
@@ -72,7 +72,7 @@ def between(place: float, low: float, high: float, log: bool) -> float:
 
 @dataclass(frozen=True)
 class Tick:
-    """A labelled place on an axis; `place` is 0 … 1 along it."""
+    """A labelled position on an axis; `place` is 0 … 1 along it."""
 
     value: float
     label: str
@@ -80,7 +80,7 @@ class Tick:
 
 
 def ticks(low: float, high: float, count: int, log: bool = False, ascii: bool = False) -> list[Tick]:
-    """At most about `count` ticks between low and high, at 1, 2 or 5 times a power of ten; decades on a log axis.
+    """Return about `count` ticks at most between low and high, at 1, 2, 5 times a power of ten; decades on a log axis.
 
     >>> [tick.label for tick in ticks(0, 1240, 6)]
     ['0', '200', '400', '600', '800', '1\\u2009000', '1\\u2009200']
@@ -103,14 +103,14 @@ def ticks(low: float, high: float, count: int, log: bool = False, ascii: bool = 
 
 
 def spacing(values: list[float], index: int, log: bool) -> float:
-    """The precision a tick's label needs: the distance to its neighbours, or the value itself on a log axis."""
+    """Return the precision a tick label needs: the distance to its neighbours, or the value itself on a log axis."""
     if log or len(values) < 2:
         return abs(values[index]) or 1.0
     return values[1] - values[0]
 
 
 def nice_step(width: float, count: int) -> float:
-    """The smallest of 1, 2, 5 × 10ᵏ that is at least width / count."""
+    """Return the smallest of 1, 2, 5 × 10ᵏ that is at least width / count."""
     raw = max(width / count, 5e-324)
     power = 10.0 ** math.floor(math.log10(raw))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
@@ -126,7 +126,7 @@ def linear_values(low: float, high: float, count: int) -> list[float]:
 
 
 def log_values(low: float, high: float, count: int) -> list[float]:
-    """Powers of ten, thinned to `count`; with 2 and 5 between them if there is room."""
+    """Return powers of ten, thinned to `count`; with 2 and 5 between them if they fit."""
     first, last = math.floor(math.log10(low) + 1e-9), min(math.ceil(math.log10(high) - 1e-9), 308)
     if (math.log10(high) - math.log10(low)) * 3 <= count + 1:
         candidates = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
@@ -137,12 +137,12 @@ def log_values(low: float, high: float, count: int) -> list[float]:
 
 
 def decimals_of(step: float) -> int:
-    """Decimals needed to write multiples of `step`, which is 1, 2 or 5 × 10ᵏ."""
+    """Return the decimals needed to write multiples of `step`, which is 1, 2 or 5 × 10ᵏ."""
     return max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def number(value: float, precision: float = 0.0, ascii: bool = False) -> str:
-    """A plain number; `precision` is the smallest difference that its digits must show (0: four significant digits).
+    """Format a plain number; `precision` is the smallest difference its digits must show (0: four significant digits).
 
     >>> number(0.00025, 0.00005), number(2.11349), number(54300.0, 100)
     ('0.00025', '2.113', '54\\u2009300')

@@ -1,7 +1,7 @@
-"""An engine Explanation laid out as lines: question, equation, what goes in, the way, the row, the result.
+"""An engine Explanation laid out as lines: question, equation, inputs, steps, row, result.
 
-Notable: the numbers are written as they came, long rows elided in the middle; rows that have an entry for each label
-are also shown side by side as one table, with the entry that was asked about marked by a sign, not by colour alone.
+Long rows are elided in the middle; rows that have an entry for each label are also shown side by side as one table, in
+which the entry that was asked about is marked by a sign, not by colour alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def elided(entries: Sequence[str], cells: int, ellipsis: str = "…") -> str:
 
 
 def written(value: Value, cells: int, ascii: bool = False) -> list[str]:
-    """A value as lines of text no wider than `cells` where that can be."""
+    """Return a value as lines of text, no wider than `cells` where possible."""
 
     def one(entry: float | int) -> str:
         return plain(number(entry)) if ascii else number(entry)
@@ -68,7 +68,7 @@ def written(value: Value, cells: int, ascii: bool = False) -> list[str]:
 def explanation_lines(
     explanation: Explanation, cells: int, style: Mapping[str, str | Style], ascii: bool = False
 ) -> list[Text]:
-    """The explanation laid out for `cells` columns; `style` has a rich style for each of PARTS."""
+    """Lay out an explanation for `cells` columns; `style` has a rich style for each of PARTS."""
     room = max(8, cells - MARGIN)
     lines: list[Text] = []
 
@@ -92,7 +92,7 @@ def explanation_lines(
     def entry(name: str, value: Value, expression: str, note: str) -> None:
         beside = max(12, room - left - 2)
         said = formula(note, ascii)
-        shown = written(value, beside - 2 * bool(expression), ascii)  # behind an expression stands "= "
+        shown = written(value, beside - 2 * bool(expression), ascii)  # after an expression comes "= "
         title = fit(formula(name, ascii), left, ellipsis="~" if ascii else "…")
         if expression:
             pieces = folded(f"= {formula(expression, ascii)}", beside)
@@ -145,7 +145,7 @@ def explanation_lines(
 
 
 def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | Style], ascii: bool) -> list[Text]:
-    """Rows that have an entry for each label, side by side: one line a label, the asked one marked."""
+    """Lay out rows that have an entry for each label side by side: one line per label, the asked one marked."""
     count = len(explanation.labels)
     things = [(step.name, step.result) for step in explanation.steps]
     things = [(operand.name, operand.value) for operand in explanation.operands] + things
@@ -179,7 +179,7 @@ def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | St
 
 
 def folded(text: str, cells: int) -> list[str]:
-    """The text in lines of at most `cells`, broken at spaces where there are any."""
+    """Wrap a text to lines of at most `cells`, at spaces where there are any."""
     lines: list[str] = []
     line = ""
     for word in text.split(" "):

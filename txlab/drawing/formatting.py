@@ -1,7 +1,7 @@
-"""Numbers, times, sizes and states as people read them: 1 240, 2.113, 3.0e-4, .62; 3m12s, 61 MB, "starting…".
+"""Numbers, times, sizes and states formatted for people: 1 240, 2.113, 3.0e-4, .62; 3m12s, 61 MB, "starting…".
 
-Notable: a number is never shorter than it may be told apart at three significant digits, however small it is, and never
-has digits that are not there; the thin gap of thousands is a space, which every terminal and font has.
+A number keeps three significant digits, however small it is, and no digits it does not have; thousands are separated by
+an ordinary space, which every terminal and font has.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def count(number: float) -> str:
-    """A whole number with its thousands apart.
+    """Format a whole number with spaces between thousands.
 
     >>> count(1240), count(-20000)
     ('1 240', '−20 000')
@@ -19,7 +19,7 @@ def count(number: float) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """`digits` significant digits, one fewer below 1 (never fewer than three); a power of ten where that is shorter.
+    """Format with `digits` significant digits, one fewer below 1 (at least three); an exponent where that is shorter.
 
     >>> number(2.11304), number(0.00029), number(-12345.6), number(3)
     ('2.113', '2.9e-4', '−12 346', '3')
@@ -37,14 +37,14 @@ def number(value: float, digits: int = 4) -> str:
         return count(value)
     if size >= 1 or not size:
         return minus(f"{value:.{digits - 1 - (math.floor(math.log10(size)) if size else 0)}f}")
-    # 0.0032, not 0.003: as many decimals as three digits need, without the zeros that come after those of 0.620.
+    # 0.0032, not 0.003: as many decimals as three significant digits need, without trailing zeros beyond 0.620's.
     text = f"{value:.{digits - 2 - math.floor(math.log10(size))}f}"
     least = text.index(".") + digits
     return minus(text[:least] + text[least:].rstrip("0"))
 
 
 def aligned(entries: Sequence[str]) -> list[str]:
-    """Numbers one below the other: their points in one column, all of one width.
+    """Pad numbers to one width with their decimal points in one column.
 
     >>> aligned(["0.620", "12.50", "2.9e-4", "3"])
     [' 0.620 ', '12.50  ', ' 2.9e-4', ' 3     ']
@@ -59,7 +59,7 @@ def aligned(entries: Sequence[str]) -> list[str]:
 
 
 def share(value: float, digits: int = 2) -> str:
-    """A weight in [0, 1] without the leading zero.
+    """Format a weight in [0, 1] without the leading zero.
 
     >>> share(0.6231), share(1.0), share(0.0004)
     ('.62', '1.00', '.00')
@@ -71,7 +71,7 @@ def share(value: float, digits: int = 2) -> str:
 
 
 def complex_number(value: complex, digits: int = 3) -> str:
-    """An eigenvalue; one that is not real stands for its pair.
+    """Format an eigenvalue; a complex one stands for its conjugate pair.
 
     >>> complex_number(1.5 + 0j), complex_number(-0.62 - 0.31j)
     ('1.50', '−0.62 ± 0.31i')
@@ -82,7 +82,7 @@ def complex_number(value: complex, digits: int = 3) -> str:
 
 
 def minus(text: str) -> str:
-    """A leading hyphen as a minus sign."""
+    """Replace a leading hyphen with a minus sign."""
     return "−" + text[1:] if text.startswith("-") else text
 
 
@@ -91,12 +91,12 @@ def special(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """A number as written here, in ASCII."""
+    """Convert a number formatted here to ASCII."""
     return text.replace("−", "-").replace("∞", "inf").replace("–", "-")
 
 
 def duration(seconds: float) -> str:
-    """Two units at most: "4s", "3m12s", "2h05m", "3d04h".
+    """Format a duration in at most two units: "4s", "3m12s", "2h05m", "3d04h".
 
     >>> duration(4.2), duration(192), duration(7500), duration(273600)
     ('4s', '3m12s', '2h05m', '3d04h')
@@ -114,7 +114,7 @@ def duration(seconds: float) -> str:
 
 
 def about(minutes: float) -> str:
-    """How long a scenario takes: "5 s", "4 min", "2 h"; "" if unknown.
+    """Format how long a scenario takes: "5 s", "4 min", "2 h"; "" if unknown.
 
     >>> about(4), about(0.08), about(0), about(150)
     ('4 min', '5 s', '', '2.5 h')
@@ -127,14 +127,14 @@ def about(minutes: float) -> str:
 
 
 def megabytes(size: float) -> str:
-    """Bytes: "412 kB", "61 MB", "1.2 GB"."""
+    """Format a number of bytes: "412 kB", "61 MB", "1.2 GB"."""
     if size < 1e6:
         return f"{size / 1e3:.0f} kB"
     return f"{size / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
 
 
 def significant(value: float) -> str:
-    """A number of which three digits matter however small it is, as learning rates are: "3.2e-3", "0.05", "2.113".
+    """Format a number whose digits matter however small it is, such as a learning rate: "3.2e-3", "0.05", "2.113".
 
     >>> significant(0.0032), significant(0.0003), significant(0.05), significant(2.113)
     ('3.2e-3', '3e-4', '0.050', '2.113')
@@ -159,7 +159,7 @@ STATES = {
 
 
 def clock(seconds: float) -> str:
-    """A Unix time as the wall shows it here: "14:33:02"."""
+    """Format a Unix time as local time: "14:33:02"."""
     try:
         return time.strftime("%H:%M:%S", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -167,7 +167,7 @@ def clock(seconds: float) -> str:
 
 
 def calendar(seconds: float) -> str:
-    """A Unix time with its day: "2026-11-20 14:33"."""
+    """Format a Unix time with its date: "2026-11-20 14:33"."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):

@@ -1,8 +1,8 @@
 """Pictures for papers and chats: curves and attention patterns as PNG or SVG, light or dark.
 
-Notable: matplotlib is imported only inside, starts from its own defaults (a user's matplotlibrc could ask for LaTeX,
-and run it on our texts), and takes every text literally: a token "$x^2$" is four signs and not a formula, a character
-that no font has is an empty box and not an error. Pictures of the same numbers are the same bytes.
+Notable: matplotlib is imported lazily, starts from its own defaults (a user's matplotlibrc could turn on LaTeX and run
+it on our texts), and takes every text literally: a token "$x^2$" is plain text and not a formula, a character that no
+font has is an empty box and not an error. Pictures of the same numbers are identical byte for byte.
 """
 
 import io
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 Role = Literal["train", "validation", "dead"]
 Theme = Literal["light", "dark"]
 
-# Okabe & Ito's colours, told apart by colour-blind eyes too; on a dark ground black and blue are lightened.
+# Okabe & Ito's colour-blind-safe colours; on a dark background black and blue are lightened.
 COLOURS = {
     "light": ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B", "#8A6D00"],
     "dark": ["#56B4E9", "#F28E2B", "#3CCB9C", "#E39BC4", "#F0C419", "#9AD0F5", "#C8C8C8", "#F0E442"],
 }
-GROUNDS = {"light": ("#FFFFFF", "#22262B", "#D9DDE2"), "dark": ("#14171B", "#E4E7EB", "#343A42")}  # ground, ink, lines
+GROUNDS = {"light": ("#FFFFFF", "#22262B", "#D9DDE2"), "dark": ("#14171B", "#E4E7EB", "#343A42")}  # paper, ink, lines
 FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans", "Noto Emoji", "Symbola", "Unifont"]
-THIN_TO = 4000  # columns: more than any picture has pixels across
+THIN_TO = 4000  # columns: more than any picture is wide in pixels
 DRAWING = threading.Lock()  # matplotlib's settings are global
 
 
 @dataclass(frozen=True)
 class Stroke:
-    """One curve of a picture: train is drawn faintly with its average on top, validation dashed with markers, dead dim.
+    """One curve of a picture: train is faint with its average on top, validation dashed with markers, dead dim.
 
     `colour` is an index; curves that belong together share it. An empty `name` keeps it out of the legend.
     """
@@ -59,9 +59,9 @@ class Stroke:
 
 
 def strokes_of(reader: RunReader, names: Sequence[str], run: str = "", colour: int | None = None) -> list[Stroke]:
-    """The curves of a run, its dead branches first. `run` goes before each name; `colour` is one for all of them.
+    """Return the curves of a run, its dead branches first. `run` prefixes each name; `colour` is shared by all of them.
 
-    Raises LabError for a name that the run does not have.
+    Raises LabError for a metric that the run does not have.
     """
     strokes = []
     for index, name in enumerate(names):
@@ -90,9 +90,9 @@ def draw_curves(
     theme: Theme = "light",
     size: tuple[float, float] = (9.0, 5.0),
 ) -> Path:
-    """Draw curves into a PNG or SVG file, as its suffix says, and return the path. `smoothing` is a span in steps.
+    """Draw curves to a PNG or SVG file, by its suffix, and return the path. `smoothing` is a span in steps.
 
-    Raises LabError for another suffix, or a place that cannot be written.
+    Raises LabError for another suffix or a path that cannot be written.
     """
     out = checked(out)
     colours = COLOURS[theme]
@@ -141,8 +141,8 @@ def draw_attention(
 ) -> Path:
     """Draw one head's pattern (T, S) with its tokens: queries down, keys across; weights 0 … 1, printed if few.
 
-    `causal` leaves out what the mask forbids, so that a zero that was learnt looks other than one that was imposed.
-    Raises LabError for labels that do not fit the pattern, a suffix other than .png and .svg, or an unwritable place.
+    `causal` leaves masked cells blank, so that a learnt zero looks different from an imposed one.
+    Raises LabError for labels that do not fit the pattern, a suffix other than .png and .svg, or an unwritable path.
     """
     out = checked(out)
     keys = queries if keys is None else keys
@@ -183,7 +183,7 @@ def draw_attention(
 def shown(
     steps: npt.NDArray[Any], values: npt.NDArray[Any], log_x: bool, log_y: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Thinned to what a picture can show; what a logarithmic axis has no place for is left out."""
+    """Thin a curve to the resolution of a picture, without points that a logarithmic axis cannot show."""
     keep = np.asarray(steps) > 0 if log_x else slice(None)
     steps, values = np.asarray(steps)[keep], np.asarray(values, np.float64)[keep]
     if log_y:
@@ -192,14 +192,14 @@ def shown(
 
 
 def drawable(stroke: Stroke, log_x: bool, log_y: bool) -> bool:
-    """Whether any point of a curve has a place on these axes."""
+    """Whether any point of a curve can be shown on these axes."""
     steps, values = np.asarray(stroke.steps), np.asarray(stroke.values, np.float64)
     fits = np.isfinite(values) & ((steps > 0) | (not log_x)) & ((values > 0) | (not log_y))
     return bool(fits.any())
 
 
 def plain_numbers(axes: "Axes", log_x: bool, log_y: bool) -> None:
-    """The same labels as on the screen: plain numbers with thin spaces."""
+    """Label the axes as on the screen: plain numbers with thin spaces."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     from txlab.drawing.axis import number
@@ -208,7 +208,7 @@ def plain_numbers(axes: "Axes", log_x: bool, log_y: bool) -> None:
         low, high = sorted(axis.get_view_interval())
         if log:
             axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, leading(value))))
-            few = low > 0 and high / low < 30  # hardly a decade or two: the ticks between them need names
+            few = low > 0 and high / low < 30  # less than two decades: minor ticks need labels
             axis.set_minor_formatter(NullFormatter())
             if few:
                 axis.set_minor_formatter(FuncFormatter(lambda value, _: number(value, leading(value))))
@@ -220,13 +220,13 @@ def plain_numbers(axes: "Axes", log_x: bool, log_y: bool) -> None:
 
 
 def leading(value: float) -> float:
-    """The power of ten of a number's first digit."""
+    """Return the largest power of ten that is at most `value`; 0 if it is not positive."""
     return float(10.0 ** np.floor(np.log10(value))) if value > 0 else 0.0
 
 
 @contextmanager
 def drawing(theme: Theme, size: tuple[float, float]) -> Iterator[tuple["Figure", "Axes"]]:
-    """A figure under settings of our own, whatever the user's are; nothing is said about missing letters."""
+    """Yield a figure under our own settings, whatever the user's are, without warnings about missing glyphs."""
     import matplotlib
     from matplotlib import font_manager
     from matplotlib.figure import Figure
@@ -281,7 +281,7 @@ def checked(out: str | Path) -> Path:
 
 
 def save(figure: "Figure", out: Path) -> None:
-    """The figure as a file that appears whole. Raises LabError."""
+    """Write the figure to a file atomically. Raises LabError."""
     data, kind = io.BytesIO(), out.suffix.lower()[1:]
     figure.savefig(data, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
     try:

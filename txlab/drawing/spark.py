@@ -1,7 +1,6 @@
-"""Drawn in one row: a curve ▂▃▅▇, from the least value to the greatest, and a bar ██▌ as long as a share.
+"""One-row drawings: a curve ▂▃▅▇ from the smallest value to the largest, and a bar ██▌ whose length is a fraction.
 
-Notable: a curve is binned before it is drawn, so its cost does not depend on the length of the run; the bins' means are
-drawn, since at this size a minimum or maximum would be all noise.
+Notable: a curve is binned first and the bins' means are drawn, since at this size minima or maxima would be only noise.
 """
 
 import math
@@ -14,9 +13,9 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None = None) -> str:
-    """The last value is at the right; NaN and infinite ones are left blank; `low` fixes the foot (0 for a rate).
+    """Draw a series with the last value at the right; NaN and ±∞ are blank; `low` fixes the baseline (0 for a rate).
 
-    A constant series is drawn at the foot. Fewer values than cells take one cell each, at the right.
+    A constant series is drawn at the baseline. Fewer values than cells take one cell each, at the right.
 
     >>> spark(np.arange(8.0), 8)
     '▁▂▃▄▅▆▇█'
@@ -47,7 +46,7 @@ def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None
 
 
 def bar(share: float, cells: int, ascii: bool = False) -> str:
-    """A bar of share · cells, in eighths of a cell (in ASCII whole ones); more than zero is never drawn as nothing.
+    """Draw a bar of share · cells, in eighths of a cell (ASCII: whole cells); a positive share is never empty.
 
     >>> bar(0.5, 5), bar(0.5, 5, ascii=True), bar(1e-9, 5)
     ('██▌', '###', '▏')

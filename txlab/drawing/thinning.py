@@ -1,8 +1,8 @@
-"""A curve made lighter before it is drawn: thinned to what can be seen, or smoothed.
+"""Reduce a curve before drawing: thin it to the resolution of the picture, or smooth it.
 
-Notable: thinning keeps the least and the greatest value of every column, so that no spike is ever lost (random thinning
-distorts, and hides the one step that mattered). Smoothing counts steps and not points, so a curve logged every tenth
-step is smoothed as much as one that was logged at each.
+Notable: thinning keeps the minimum and maximum of every column, so that no spike is ever lost (random thinning distorts
+the curve and can hide the one step that mattered). Smoothing is over steps, not points, so a curve logged every tenth
+step is smoothed as much as one logged at every step.
 """
 
 import math
@@ -23,10 +23,10 @@ def decimate(
     right: float | None = None,
     log_x: bool = False,
 ) -> tuple[Floats, Floats]:
-    """At most 2 · `columns` points: the least and the greatest finite value of each column, in their order.
+    """Return at most 2 · `columns` points: the smallest and largest finite value of each column, in their order.
 
-    A column of nothing but gaps (NaN, ±∞) becomes one NaN, so the gap stays. `left` … `right` is the part to be divided
-    into columns, by default all; points outside it are left out. O(n); steps ascending.
+    A column of only gaps (NaN, ±∞) becomes one NaN, so the gap stays. `left` … `right` is the range to divide into
+    columns, by default all; points outside it are left out. O(n); steps must be ascending.
     """
     steps, values = np.asarray(steps), np.asarray(values, np.float64)
     if left is not None or right is not None:
@@ -56,7 +56,7 @@ def smooth(steps: npt.NDArray[Any], values: npt.NDArray[Any], span: float) -> Fl
 
     `span` is in steps, so the same span means the same whether every step was logged or every tenth. The division
     makes it unbiased from the first point on; for t = 0, 1, 2 … it is the corrected average of weight e^{−1/span}
-    (Kingma & Ba 2015, §3). Gaps stay gaps and weigh nothing. span ≤ 0 leaves the values as they are.
+    (Kingma & Ba 2015, §3). Gaps stay gaps and have no weight. span ≤ 0 leaves the values unchanged.
     """
     values = np.asarray(values, np.float64)
     if span <= 0 or len(values) == 0:
@@ -64,13 +64,13 @@ def smooth(steps: npt.NDArray[Any], values: npt.NDArray[Any], span: float) -> Fl
     finite = np.isfinite(values)
     weights = finite.astype(np.float64)
     clean = np.where(finite, values, 0.0)
-    # Sums of numbers near the largest double would overflow; a power of two changes no digit of the average.
+    # Sums of numbers near the largest double would overflow; scaling by a power of two is exact.
     scale = 2.0 ** max(0, math.frexp(float(np.abs(clean).max()))[1] - 400)
     clean = clean / scale
     ages = (np.asarray(steps, np.float64) - float(steps[0])) / span
     smoothed = np.empty_like(clean)
     begin, total, weight, reached = 0, 0.0, 0.0, 0.0
-    while begin < len(ages):  # in blocks over which e^age stays a number: prefix sums instead of a loop over points
+    while begin < len(ages):  # in blocks over which e^age stays finite: prefix sums instead of a loop over points
         end = max(int(np.searchsorted(ages, ages[begin] + 300.0, "right")), begin + 1)
         fade = math.exp(-min(float(ages[begin]) - reached, 700.0))
         growth = np.exp(ages[begin:end] - ages[begin])

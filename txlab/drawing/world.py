@@ -1,9 +1,8 @@
-"""A world of states as character cells: values as colour and number, arrows, traces, the agent, what stands there.
+"""A world of states as character cells: values as colour and number, arrows, traces, the agent, walls and goals.
 
-Notable: nothing here knows Textual. A picture is rows of characters with a role each (what it is, for its style) and a
-level each (the colour behind it). What a cell shows depends on how large it can be: an arrow alone, an arrow beside or
-above a number, arrows at the sides they point to, or a number for each of the four directions; a world of one long row
-is drawn as bars.
+Nothing here depends on Textual. A picture is rows of characters, each with a role (which decides its style) and a level
+(the colour behind it). What a cell shows depends on its size: an arrow alone, an arrow beside or above a number, arrows
+at the sides they point to, or a number for each of the four directions; a world of one long row is drawn as bars.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ class Canvas:
 
 
 def states_of(world: World, layer: int) -> dict[tuple[int, int], int]:
-    """The state of each (row, column) of a layer."""
+    """Return the state at each (row, column) of a layer."""
     place = world.layout.place
     here = np.flatnonzero(place[:, 0] == layer)
     return {(row, column): s for s, (row, column) in zip(here.tolist(), place[here, 1:].tolist(), strict=True)}
 
 
 def levels_of(scene: Scene, view: WorldAspect) -> list[int]:
-    """The level of each state: of its value, or of how often it was visited, on a logarithmic scale."""
+    """Return the level of each state: of its value, or of its number of visits on a logarithmic scale."""
     if view.show == "visits" and scene.visits is not None:
         visits = np.asarray(scene.visits, np.float64)
         most = max(1.0, float(np.nanmax(visits, initial=1.0)))
@@ -74,7 +73,7 @@ def levels_of(scene: Scene, view: WorldAspect) -> list[int]:
 
 
 def draw(world: World, scene: Scene, view: WorldAspect, states: Mapping[tuple[int, int], int]) -> Canvas:
-    """The picture of the cells that the view looks at."""
+    """Return the picture of the cells in the view."""
     size, (top, left), (tall, wide) = view.size, view.first, view.cells
     canvas = Canvas(wide * size.wide, tall * size.tall)
     brush = Brush(world, scene, view, canvas)
@@ -98,7 +97,7 @@ def draw(world: World, scene: Scene, view: WorldAspect, states: Mapping[tuple[in
 
 
 def profile(world: World, scene: Scene, view: WorldAspect, rows: int) -> Canvas:
-    """A world of one long row: its values as bars, so that a hundred states are seen at once (the gambler's)."""
+    """Draw a world of one long row as bars, so that a hundred states fit at once (the gambler's)."""
     first, columns = view.first[1], view.cells[1]
     canvas = Canvas(columns * view.size.wide, rows)
     states = {column: state for (_, column), state in states_of(world, view.layer).items()}
@@ -137,10 +136,10 @@ class Brush:
         self.values = np.asarray(scene.value, np.float64).tolist()
         self.path = frozenset(scene.path)
         self.ways = [direction(action) for action in self.actions]
-        self.bare = view.ramp.fill[0] is None  # no colour behind the signs: shades stand for it
+        self.bare = view.ramp.fill[0] is None  # no background colours: shades replace them
 
     def thing(self, x: int, y: int, mark: str, state: int | None) -> None:
-        """A wall, a hole, a goal: what is no state that one acts in."""
+        """Draw a wall, a hole or a goal: a cell in which the agent cannot act."""
         size, ascii = self.view.size, self.view.ascii
         sign = mark_sign(mark, ascii, size.wide) if mark else " "
         middle = x + (size.wide - len(sign)) // 2, y + (size.tall - 1) // 2
@@ -158,7 +157,7 @@ class Brush:
             self.agent(x, y)
 
     def hazard(self, mark: str, state: int | None) -> bool:
-        """Whether whoever gets there would rather not have: a hole, a cliff, an end that costs."""
+        """Whether a cell is bad to enter: a hole, a cliff, or a terminal state that costs."""
         if mark in ("H", "C"):
             return True
         tile = self.world.map.tiles.get(mark) if self.world.map is not None and mark else None
@@ -188,7 +187,7 @@ class Brush:
             self.agent(x, y)
 
     def number(self, state: int, value: float, cells: int) -> str:
-        """What the cell says: its value, its visits, or how likely its likeliest action is."""
+        """Return the text of a cell: its value, its visits, or the probability of its most likely action."""
         view = self.view
         if view.show == "visits" and self.scene.visits is not None:
             return whole(float(self.scene.visits[state]), cells)
@@ -201,7 +200,7 @@ class Brush:
         return "strong" if state == self.scene.updated else "plain"
 
     def compass(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
-        """The number in the middle, an arrow at every side that a best action goes to."""
+        """Draw the number in the middle, and an arrow at each side that a best action points to."""
         size, middle = self.view.size, y + (self.view.size.tall - 1) // 2
         text = self.number(state, value, size.wide - 4)
         begin = x + (size.wide - len(text)) // 2
@@ -209,7 +208,7 @@ class Brush:
             self.canvas.write(x + 1, middle, " " * (size.wide - 2), "plain")
         self.canvas.write(begin, middle, text, self.number_role(state))
         if len(best) == len(self.actions) > 1 and len(best) > 2 and self.world.process.allowed[state].all():
-            return  # nothing is better than anything else yet
+            return  # no action is better than another yet
         others: list[str] = []
         centre = x + (size.wide - 1) // 2
         for action in best:
@@ -225,13 +224,13 @@ class Brush:
             self.canvas.write(x + (size.wide - len(words)) // 2, y, words, role)
 
     def stacked(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
-        """The arrows above the number."""
+        """Draw the arrows above the number."""
         size = self.view.size
         words = actions_sign([self.actions[a] for a in best], size.wide - 1, self.view.ascii)
         if len(best) > 2 and len(best) == len(self.actions):
             words = ""
         begin = x + (size.wide - len(words)) // 2
-        if state == self.scene.agent and begin < x + 2:  # its sign stands there
+        if state == self.scene.agent and begin < x + 2:  # the agent's sign is there
             begin, words = x + 2, words[: size.wide - 2]
         self.canvas.write(begin, y, words, role)
         text = self.number(state, value, size.wide - 1)
@@ -241,7 +240,7 @@ class Brush:
         self.canvas.write(x + (size.wide - len(text) + 1) // 2, below, text, self.number_role(state))
 
     def line(self, x: int, y: int, state: int, value: float, best: list[int], role: Role, shade: str) -> None:
-        """An arrow, and what else there is room for beside it: the number, or the shade of its level."""
+        """Draw an arrow and, where it fits beside it, the number or the shade of its level."""
         size = self.view.size
         room = 1 if size.wide < 4 else 2
         words = actions_sign([self.actions[a] for a in best], room, self.view.ascii)
@@ -257,7 +256,7 @@ class Brush:
         self.canvas.write(x + room, y, fit(text, size.wide - room - 1, "right", ""), self.number_role(state))
 
     def quad(self, x: int, y: int, state: int, best: list[int], role: Role) -> bool:
-        """A number at each side for the action that goes there; False where the actions are no four directions."""
+        """Draw at each side the number of the action pointing there; False if the actions are not four directions."""
         view, size = self.view, self.view.size
         table = self.scene.q if view.show == "actions" else self.scene.policy
         if table is None or any(way is None or 0 not in way or way == (0, 0) for way in self.ways):
@@ -285,14 +284,14 @@ class Brush:
         return True
 
     def trace(self, x: int, y: int, share: float) -> None:
-        """How much of every error goes here: a bar at the left side, as high as the trace is large."""
+        """Draw the eligibility trace (the share of each error that this state receives) as a bar at the left side."""
         view, tall = self.view, self.view.size.tall
         bars = ASCII_TRACES if view.ascii else BARS
         eighths = max(1, min(8 * tall, round(share * 8 * tall)))
         at = x if tall > 1 else x + view.size.wide - 1
         for row in range(tall):
             part, line = min(8, eighths - 8 * row), y + tall - 1 - row
-            if part > 0 and self.canvas.role[line][at] not in ("strong", "path"):  # an arrow says more
+            if part > 0 and self.canvas.role[line][at] not in ("strong", "path"):  # arrows take precedence
                 self.canvas.write(at, line, bars[part - 1], "trace")
 
     def agent(self, x: int, y: int) -> None:
@@ -310,9 +309,9 @@ class Brush:
             self.canvas.write(x + 1, y, f" {sign} ", "agent")
 
     def cursor(self, x: int, y: int) -> None:
-        """The chosen cell: its whole ground, so that it is seen at any size."""
+        """Mark the chosen cell by its whole background, so that it is visible at any size."""
         size = self.view.size
-        solid = "█▓▒░"  # would hide the ground that is to be seen
+        solid = "█▓▒░"  # would hide the background
         for row in range(y, y + size.tall):
             line = self.canvas.text[row]
             line[x : x + size.wide] = [" " if sign in solid else sign for sign in line[x : x + size.wide]]

@@ -1,1 +1,1 @@
-"""The widgets of the screens: each works in every colour depth, without colour, in ASCII, and at 1 × 1."""
+"""The widgets of the screens: each works at every colour depth, without colour, in ASCII, and at 1 × 1."""

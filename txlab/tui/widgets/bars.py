@@ -1,7 +1,7 @@
-"""Labelled bars: what may come next, and how likely each is.
+"""Labelled bars: the candidates for the next token and their probabilities.
 
-Notable: a bar's length is its share of one, not of the longest, so that a flat distribution looks flat; eighths of a
-cell keep small differences visible.
+The length of a bar is proportional to its value, not relative to the longest bar, so that a flat distribution looks
+flat; eighths of a cell keep small differences visible.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from txlab.drawing.spark import bar
 from txlab.drawing.text import fit, label, width
 from txlab.tui.widgets.painted import Painted
 
-MOVED = 0.02  # a probability that changed by more stands out
+MOVED = 0.02  # a probability that changed by more than this stands out
 
 
 class Bars(Painted, can_focus=True):
-    """A title, then a line for each (label, value in [0, 1]); with the focus, up and down choose one (`cursor`)."""
+    """A title, then a line for each (label, value in [0, 1]); when focused, up and down choose one (`cursor`)."""
 
     COMPONENT_CLASSES = {"bars--title", "bars--label", "bars--value", "bars--bar", "bars--here"}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,8 +47,8 @@ class Bars(Painted, can_focus=True):
         self.cursor = 0
 
     def set_bars(self, title: str, bars: Sequence[tuple[str, float]], before: Sequence[float] = ()) -> None:
-        """Labels are tokens as they are, made visible here; the title is text to be read. `before`: what each was
-        before something was changed, shown in front of what it is."""
+        """Show these bars. Labels are raw tokens, made visible here; the title is shown as it is. `before` holds the
+        values before a change, shown in front of the new ones."""
         found = tuple((text, float(value)) for text, value in bars)
         was = tuple(before) if len(before) == len(found) else ()
         if (title, found, was) == (self.heading, self.bars, self.before):
@@ -107,7 +107,7 @@ class Bars(Painted, can_focus=True):
             Segment(" ", surface),
             Segment(drawn, style["bar"]),
         ]
-        if self.before and cells:  # as far as it reached before
+        if self.before and cells:  # the length of the bar before the change
             reach = round(max(0.0, min(1.0, self.before[y - 1])) * cells)
             segments.append(Segment(("." if ascii else "·") * max(0, reach - width(drawn)), style["title"]))
         return Strip(segments).adjust_cell_length(size, surface)

@@ -1,7 +1,7 @@
-"""The board one plays on: nine squares as large as there is room, a cursor, values as colour and number.
+"""The game board: nine squares as large as fit, a cursor, values as colour and number.
 
-Notable: the widget knows no rules. It shows what it is given and says which square was meant (`SquareChosen`); whether
-something may be done there is the screen's business.
+The widget knows no rules. It shows what it is given and reports the chosen square (`SquareChosen`); the screen decides
+whether that move is legal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CENTRE = 4
 
 
 class Board(Painted, can_focus=False):
-    """`set_squares(nine)`; `step` moves the cursor, `choose` or a click means a square. Keys are the screen's."""
+    """`set_squares(nine)`; `step` moves the cursor, `choose` or a click chooses a square. The screen binds the keys."""
 
     COMPONENT_CLASSES = {
         "board--wall", "board--x", "board--o", "board--won", "board--quiet", "board--here", "board--value",
@@ -41,7 +41,7 @@ class Board(Painted, can_focus=False):
     """
 
     class SquareChosen(Message):
-        """A square was meant, by enter or by a click."""
+        """A square was chosen, with enter or by a click."""
 
         def __init__(self, square: int) -> None:
             super().__init__()
@@ -55,12 +55,12 @@ class Board(Painted, can_focus=False):
         self.known: dict[tuple[object, ...], Style] = {}
 
     def set_squares(self, squares: Sequence[Square]) -> None:
-        """Show these; the cursor is the widget's own."""
+        """Show these squares; the cursor stays where it is."""
         self.squares = tuple(squares)
         self.compose_lines()
 
     def compose_lines(self) -> None:
-        """The lines of now; only those that differ from what is on the screen are drawn again."""
+        """Compose the current lines and redraw only those that differ from what is on the screen."""
         if not self.size.width or not self.size.height:
             return
         shown = [replace(square, here=place == self.cursor) for place, square in enumerate(self.squares)]
@@ -83,7 +83,7 @@ class Board(Painted, can_focus=False):
 
     @property
     def corner(self) -> tuple[int, int]:
-        """(column, row) where the board begins: it stands in the middle."""
+        """(column, row) of the top left corner of the board, which is centred."""
         columns, rows = board_size(self.cell)
         return max(0, (self.size.width - columns) // 2), max(0, (self.size.height - rows) // 2)
 
@@ -108,7 +108,7 @@ class Board(Painted, can_focus=False):
         self.post_message(self.SquareChosen(self.cursor))
 
     def square_at(self, column: int, row: int) -> int | None:
-        """Which square a place of the widget belongs to; None for a wall or what lies outside."""
+        """Return the square at a position in the widget; None for a grid line or outside the board."""
         left, top = self.corner
         wide, high = self.cell
         across, along = divmod(column - left, wide + 1)
@@ -125,7 +125,7 @@ class Board(Painted, can_focus=False):
             self.post_message(self.SquareChosen(square))
 
     def style_of(self, piece: BoardPiece) -> Style:
-        """The style of a piece: by its kind, and by what its square is."""
+        """Return the style of a piece, which depends on its kind and its square."""
         if piece.square < 0:
             return self.part("wall")
         square = self.squares[piece.square]

@@ -1,8 +1,8 @@
-"""Curves over steps: axes, legend, smoothing, logarithms, zoom, a cursor that reads values, the time line's step.
+"""Curves over steps: axes, legend, smoothing, log scales, zoom, a cursor that reads values, the time line's step.
 
 Notable: a chart is drawn to characters once per change (txlab/drawing/curve.py) and only lines that differ are sent. A
-long series is drawn in a thread, and new data are drawn so seldom that drawing takes a twentieth of the time at most;
-what a key asks for is drawn at once. Without colours the curves have marks and dashes of their own.
+long series is drawn in a thread, and redrawing for new data is throttled to at most a twentieth of the time; key
+presses are drawn at once. Without colours, curves are told apart by marks and dashes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.plot import Furniture, Pieces, Role, as_curve, margin, plot_lines, value_at
 from txlab.tui.widgets.terminal import ink
 
-AT_ONCE = 50_000  # points that are drawn on the event loop: about 2 ms for 100 × 25 cells
-SHARE = 20  # drawing may take one part in so many of the time while data come in
+AT_ONCE = 50_000  # up to this many points are drawn on the event loop: about 2 ms for 100 × 25 cells
+SHARE = 20  # drawing may take 1 / SHARE of the time while data come in
 
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """A curve: `colour` is its place in the palette (None: by its place in the list); `dim` is for dead branches and
-    for what is only there to compare; `smoothed` says whether the chart's smoothing is meant for it; without a label it
-    is not in the legend."""
+    """A curve: `colour` is its index in the palette (None: its index in the list); `dim` is for dead branches and for
+    curves shown only for comparison; `smoothed` says whether the chart's smoothing applies to it; a curve without a
+    label is left out of the legend."""
 
     label: str
     steps: np.ndarray
@@ -51,9 +51,9 @@ class ChartSeries:
 
 
 class Chart(Painted, can_focus=True):
-    """See `set_series`. With the focus: left and right move the cursor, z and Z zoom, < and > pan, escape ends both.
+    """See `set_series`. When focused, left and right move the cursor, z and Z zoom, < and > pan, escape resets both.
 
-    The mouse wheel zooms at the pointer, a drag zooms into a stretch, a click puts the cursor there.
+    The mouse wheel zooms at the pointer, a drag zooms into a range, a click places the cursor.
     """
 
     COMPONENT_CLASSES = {"chart--axis", "chart--unit", "chart--cursor", "chart--marker", "chart--dim"}
@@ -87,7 +87,7 @@ class Chart(Painted, can_focus=True):
     """The step whose values the legend reads."""
 
     class CursorMoved(Message):
-        """The cursor is at another step, or gone (None)."""
+        """The cursor moved to another step, or was removed (None)."""
 
         def __init__(self, chart: Chart, step: int | None) -> None:
             super().__init__()
@@ -105,13 +105,13 @@ class Chart(Painted, can_focus=True):
         self.zoomed: tuple[float, float] | None = None
         self.chart: curve.Chart | None = None
         self.pieces: list[Pieces] = []
-        self.roles: list[Role] = []  # of the curves that were drawn: the number of a series, or "dim"
+        self.roles: list[Role] = []  # of the drawn curves: the index of a series, or "dim"
         self.drag: tuple[int, int] | None = None
         self.drawing = self.again = self.postponed = False
         self.cost, self.drawn_at = 0.0, 0.0
 
     def set_series(self, series: Sequence[ChartSeries], unit: str = "", waiting: str | None = None) -> None:
-        """Show these curves; `unit` is written over the y axis, `waiting` is said where there is nothing to show."""
+        """Show these curves; `unit` is written above the y axis, `waiting` is shown while there is no data."""
         self.series, self.unit = tuple(series), unit
         self.waiting = self.waiting if waiting is None else waiting
         wait = self.drawn_at + SHARE * self.cost - time.monotonic()
@@ -125,7 +125,7 @@ class Chart(Painted, can_focus=True):
         self.postponed = False
         self.redraw()
 
-    # Drawing: curves to characters, here or in a thread; characters to lines, always here.
+    # Drawing: curves to characters, here or in a thread; characters to lines, always on the event loop.
 
     def redraw(self) -> None:
         if not self.is_mounted or not self.size.width or not self.size.height:
@@ -149,7 +149,7 @@ class Chart(Painted, can_focus=True):
             self.app.call_from_thread(self.redraw)
 
     def draw(self) -> tuple[curve.Chart | None, list[Role], float]:
-        """The chart for the size, series and settings of now; who owns each curve; the seconds it took."""
+        """Return the chart for the current size, series and settings, the curves' roles, and the seconds it took."""
         begun = time.monotonic()
         bare = self.colours == "none" or self.ascii
         faint: list[tuple[curve.Curve, Role]] = []
@@ -164,8 +164,8 @@ class Chart(Painted, can_focus=True):
                 strong.append((replace(drawn, values=smooth(drawn.steps, drawn.values, self.smoothing)), index))
             else:
                 strong.append((drawn, index))
-        # The first series is the one that one came for: it lies on top of the other lines. Dashes let through what
-        # they cover, so they lie on top of all. Without colours the order turns: then the others are marks on it.
+        # The first series is the main one and lies on top of the other lines. Dashed lines hide little, so they lie on
+        # top of all. Without colours the order is reversed: the others are then marks on the first.
         solid = [each for each in strong if each[0].style != "dashed"]
         dashed = [each for each in strong if each[0].style == "dashed"]
         strong = strong if bare else [*solid[::-1], *dashed]
@@ -173,7 +173,7 @@ class Chart(Painted, can_focus=True):
         chart = None
         if window is not None:
             columns, rows = self.size.width - 2, max(1, self.size.height - 3)
-            for _ in range(2):  # the labels of the y axis decide how many columns are left
+            for _ in range(2):  # the width of the y labels determines how many columns are left
                 size = (max(1, columns), rows)
                 chart = curve.draw([each for each, _ in strong], *size, window=window, ascii=self.ascii, marks=bare)
                 if chart is None or margin(chart) + columns == self.size.width:
@@ -185,7 +185,7 @@ class Chart(Painted, can_focus=True):
         return chart, [role for _, role in [*strong, *faint]], time.monotonic() - begun
 
     def window(self, curves: Sequence[curve.Curve]) -> Window | None:
-        """What is shown: everything, or the stretch that was zoomed into, in the height of what lies in it."""
+        """Return the visible window: everything, or the zoomed range, as high as the curves in it."""
         left, right = self.zoomed or (None, None)
         found = curve.window_of(curves, self.log_x, self.log_y, left, right)
         if found is None and self.zoomed is not None:
@@ -198,7 +198,7 @@ class Chart(Painted, can_focus=True):
         self.compose_lines()
 
     def compose_lines(self) -> None:
-        """The lines of now; only those that differ from what is on the screen are drawn again."""
+        """Compose the current lines and redraw only those that differ from what is on the screen."""
         old, ascii = self.pieces, self.ascii
         if self.chart is None:
             middle = max(0, self.size.height // 2 - 1)
@@ -229,7 +229,7 @@ class Chart(Painted, can_focus=True):
         return found
 
     def role_style(self, role: Role) -> Style:
-        """The style of a piece: of a curve that was drawn (a place in `roles`), or of a series in the legend."""
+        """Return the style of a piece: a drawn curve (an index into `roles`) or a series in the legend."""
         if isinstance(role, int):
             each = self.series[role] if role < len(self.series) else None
             place = role if each is None or each.colour is None else each.colour
@@ -290,7 +290,7 @@ class Chart(Painted, can_focus=True):
         self.cursor = round(self.chart.step_at(column))
 
     def action_zoom(self, factor: float) -> None:
-        """Keep so large a part of what is shown, around the cursor if there is one; out no further than everything."""
+        """Zoom to `factor` of the visible range, around the cursor if there is one; never beyond the whole curve."""
         centre = 0.5
         if self.chart is not None and self.cursor is not None:
             place = float(self.chart.window.across(self.cursor))
@@ -302,7 +302,7 @@ class Chart(Painted, can_focus=True):
             self.show_stretch(self.chart.window.zoomed(factor, centre))
 
     def action_pan(self, part: float) -> None:
-        """Move by a part of what is shown, no further than to the ends of the curve."""
+        """Pan by a fraction of the visible range, no further than the ends of the curve."""
         whole = self.whole()
         if self.chart is None or self.zoomed is None or whole is None:
             return
@@ -312,11 +312,11 @@ class Chart(Painted, can_focus=True):
             self.show_stretch(window.moved(min(max(part, least), most)))
 
     def whole(self) -> Window | None:
-        """The window of everything there is."""
+        """Return the window that holds all curves."""
         return curve.window_of([as_curve("", s.steps, s.values, s.style) for s in self.series], self.log_x, self.log_y)
 
     def show_stretch(self, window: Window) -> None:
-        """Zoom to the stretch of a window, kept inside what there is and at least two steps wide."""
+        """Zoom to the range of a window, clipped to the data and at least two steps wide."""
         whole = self.whole()
         if whole is None:
             return
@@ -328,12 +328,12 @@ class Chart(Painted, can_focus=True):
         self.redraw()
 
     def action_reset(self) -> None:
-        """The cursor goes; the whole curve is shown."""
+        """Remove the cursor and show the whole curve."""
         self.cursor, self.zoomed = None, None
         self.redraw()
 
     def column_at(self, event: events.MouseEvent) -> int | None:
-        """The column of the plot under the mouse."""
+        """Return the column of the plot under the mouse."""
         if self.chart is None:
             return None
         column: int = event.x - self.gutter.left - margin(self.chart)
@@ -381,8 +381,8 @@ class Chart(Painted, can_focus=True):
 
 
 def laid_over(chart: curve.Chart, below: curve.Chart, first: int) -> curve.Chart:
-    """`below` where `chart` has nothing; its curves are numbered from `first` on. So a smooth curve stays a thin line
-    over its own noise: the dots of both in one cell would all have the colour of one."""
+    """Return `chart` with `below` in its empty cells; the curves of `below` are numbered from `first` on. So a smooth
+    curve stays a thin line over its own noise: dots of both in one cell would share one colour."""
     empty = chart.series == -1
     return replace(
         chart,

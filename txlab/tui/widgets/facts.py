@@ -1,7 +1,7 @@
-"""A table of facts: a name, a right-aligned value, its unit or a word beside it, and the curve it comes from.
+"""A table of facts: a name, a right-aligned value, its unit or a note beside it, and a sparkline of its history.
 
-Notable: values are aligned at their right edge whatever they are, so that a column of numbers can be compared at a
-glance; everything but the values is quiet. It is drawn row by row, and only rows that changed are drawn again.
+All values are right-aligned, so that a column of numbers can be compared at a glance; everything else is in a quiet
+colour. Only rows that changed are redrawn.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PARTS = ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
 
 @dataclass(frozen=True)
 class Fact:
-    """`value` and `note` are text as they are to be read; `key` names the fact for `w`; `level` is how loud it is:
-    "plain", "quiet", "accent", "good" or "bad"."""
+    """`value` and `note` are formatted text; `key` names the fact for `w`; `level` is its emphasis: "plain", "quiet",
+    "accent", "good" or "bad"."""
 
     name: str
     value: str
@@ -39,7 +39,7 @@ class Fact:
 
 
 class FactTable(Painted, can_focus=True):
-    """Facts one below the other; with the focus, up and down choose one (`chosen`), which `w` may ask about."""
+    """Facts, one per line; when focused, up and down choose one (`chosen`), which `w` may explain."""
 
     COMPONENT_CLASSES = {
         f"facts--{part}" for part in ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
@@ -61,7 +61,7 @@ class FactTable(Painted, can_focus=True):
     """
 
     class Chosen(Message):
-        """The cursor is on another fact."""
+        """The cursor moved to another fact."""
 
         def __init__(self, table: FactTable, fact: Fact) -> None:
             super().__init__()
@@ -77,7 +77,7 @@ class FactTable(Painted, can_focus=True):
         self.cursor = 0
 
     def set_facts(self, facts: Sequence[Fact]) -> None:
-        """Show these; only the rows that differ are drawn again."""
+        """Show these facts, redrawing only the rows that differ."""
         old, self.facts = self.facts, tuple(facts)
         if old == self.facts:
             return
@@ -161,7 +161,7 @@ class FactTable(Painted, can_focus=True):
 
 
 def columns(facts: Sequence[Fact], ascii: bool = False) -> tuple[int, int]:
-    """Widths of the names and of the values."""
+    """Return the widths of the name and value columns."""
     return (
         max((width(formula(fact.name, ascii)) for fact in facts), default=0),
         max((width(formula(fact.value, ascii)) for fact in facts), default=0),

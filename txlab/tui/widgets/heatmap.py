@@ -1,9 +1,9 @@
-"""A heatmap with labels on both axes and a cursor: who looks at whom, and how much.
+"""A heatmap with labels on both axes and a cursor: which position attends to which, and how strongly.
 
-Notable: it follows the measured shape for dynamic pixels: levels as uint8, a style a level made once, equal neighbours
-as one Segment, lines kept until something in them differs, and only the rows that differ drawn again. Over the colour
-lies a glyph, so that the picture can be read without colours. Where the cells lie, and which window of a large matrix
-is in hand, is in matrix.py; the next window is asked for with `Wanted` before its edge is seen.
+Notable: it is built for speed, as measured: levels are uint8, each level's style is made once, equal neighbours form
+one Segment, lines are cached and only the rows that differ are redrawn. A glyph on top of the colour keeps the heatmap
+readable without colours. matrix.py defines where the cells lie and which window of a large matrix is loaded; the next
+window is requested with `Wanted` before its edge comes into view.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from txlab.tui.widgets.terminal import ink
 
 
 class Heatmap(Painted, can_focus=True):
-    """Shows `values` (rows, columns) in [0, 1]; NaN and `masked` cells are blank. Row r, column c is `cursor`; what is
-    seen begins at row and column `origin`."""
+    """Shows `values` (rows, columns) in [0, 1]; NaN and `masked` cells are blank. `cursor` is (row, column); `origin`
+    is the first visible row and column."""
 
     numbers: reactive[bool] = reactive(False)
     """Print hundredths into the cells."""
@@ -67,7 +67,7 @@ class Heatmap(Painted, can_focus=True):
     """
 
     class CellMoved(Message):
-        """The cursor is on another cell."""
+        """The cursor moved to another cell."""
 
         def __init__(self, heatmap: Heatmap, row: int, column: int) -> None:
             super().__init__()
@@ -78,7 +78,7 @@ class Heatmap(Painted, can_focus=True):
             return self.heatmap
 
     class Wanted(Message):
-        """The edge of the window in hand comes near: rows and columns (from, to) that are worth having."""
+        """The view comes near the edge of the loaded window: a request for rows and columns (from, to)."""
 
         def __init__(self, heatmap: Heatmap, rows: tuple[int, int], columns: tuple[int, int]) -> None:
             super().__init__()
@@ -89,7 +89,7 @@ class Heatmap(Painted, can_focus=True):
             return self.heatmap
 
     class CellAsked(CellMoved):
-        """The cell was clicked twice: why is it so?"""
+        """The cell was double-clicked: a request for its explanation."""
 
     def __init__(self, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -101,11 +101,11 @@ class Heatmap(Painted, can_focus=True):
         self.asked: tuple[tuple[int, int], tuple[int, int]] | None = None
         self.planned = layout_of(1, 1, 0, 0, 1, 1)
         self.planned_for: tuple[object, ...] = ()
-        self.strips: dict[int, Strip] = {}  # of the lines of the widget that are up to date
+        self.strips: dict[int, Strip] = {}  # up-to-date lines of the widget
         self.inks: list[Style] = []
         self.inks_for: tuple[object, ...] = ()
 
-    # What is shown.
+    # Contents.
 
     def set_values(
         self,
@@ -119,9 +119,9 @@ class Heatmap(Painted, can_focus=True):
         marks: Mapping[tuple[int, int], str] | None = None,
         signed: bool = False,
     ) -> None:
-        """`rows` and `columns` are all labels as they are (made visible here); `values` is the window from `at` on, by
-        itself the whole; `sums` (window's rows,) stand at the right if given; `marks` are signs on single cells.
-        `signed`: differences in [−1, 1], drawn by their size with a sign.
+        """Show a matrix. `rows` and `columns` are all labels, raw (made visible here); `values` is the window from `at`
+        on, by default the whole; `sums` (window's rows,) are shown at the right; `marks` are signs on single cells.
+        `signed`: differences in [−1, 1], drawn by magnitude with a sign.
 
         The cursor stays where it is if that cell still exists.
         """
@@ -142,12 +142,12 @@ class Heatmap(Painted, can_focus=True):
         self.redraw(None)
 
     def expect(self, rows: Sequence[str], columns: Sequence[str]) -> None:
-        """Another matrix will come, with these labels: nothing of it is known yet, but what of it will be seen."""
+        """Prepare for another matrix with these labels: its layout is known, its values are not."""
         if (tuple(rows), tuple(columns)) != (self.rows, self.columns):
             self.set_values(np.zeros((0, 0), np.float32), rows, columns)
 
     def seen(self) -> dict[int, tuple[object, ...]]:
-        """All that the picture of each row depends on, for the rows that are seen."""
+        """Return everything that the drawing of each visible row depends on."""
         shape, (top, left), now = self.plan(), self.origin, self.window
         found: dict[int, tuple[object, ...]] = {}
         for row in range(top, top + shape.rows):
@@ -163,21 +163,21 @@ class Heatmap(Painted, can_focus=True):
 
     @property
     def values(self) -> np.ndarray:
-        """Of the window in hand."""
+        """The values of the loaded window."""
         return self.window.values
 
     @property
     def wanted(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The rows and columns (from, to) that are worth having for what is seen now."""
+        """The rows and columns (from, to) worth loading for the current view."""
         shape, (top, left) = self.plan(), self.origin
         return around(top, shape.rows, shape.all_rows), around(left, shape.columns, shape.all_columns)
 
     def strongest(self, row: int) -> int:
-        """The column with the largest value of a row, of those that are not masked; 0 where all are."""
+        """Return the column with the largest value of a row, among those not masked; 0 if all are."""
         return self.window.strongest(row)
 
     def redraw(self, rows: Sequence[int] | np.ndarray | None) -> None:
-        """Draw these rows of the matrix again, or everything."""
+        """Redraw these rows of the matrix, or everything for None."""
         if rows is None:
             self.strips.clear()
             self.refresh()
@@ -191,12 +191,12 @@ class Heatmap(Painted, can_focus=True):
                     self.strips.pop(line, None)
                 self.refresh(Region(self.gutter.left, self.gutter.top + first, self.size.width, tall))
 
-    # How it is laid out.
+    # Layout.
 
     def plan(self) -> MatrixLayout:
-        """For the labels and the size of now.
+        """Return the layout for the current labels and size.
 
-        What is seen of the matrix is settled here and nowhere else: a part chosen for another size, which may come
+        The visible part of the matrix is decided here and nowhere else: a part chosen for another size, which may come
         and go without a single line being drawn, would lie beyond the last row.
         """
         made_for = (self.rows, self.columns, self.window.sums is None, self.size, self.ascii)
@@ -214,14 +214,14 @@ class Heatmap(Painted, can_focus=True):
         return self.planned
 
     def follow_cursor(self) -> bool:
-        """Move the view so far that the cursor is in it; whether it moved."""
+        """Move the view just far enough to contain the cursor; return whether it moved."""
         before = self.origin
         self.origin = self.plan().follow(self.origin, self.cursor)
         self.ask()
         return self.origin != before
 
     def ask(self) -> None:
-        """For another window, if what is seen and half of what lies around it is not in hand."""
+        """Request another window unless the view and half of its surroundings are loaded."""
         if not self.rows or not self.columns:
             return
         shape, (top, left) = self.planned, self.origin
@@ -282,7 +282,7 @@ class Heatmap(Painted, can_focus=True):
         event.stop()
         self.action_move(*((0, -1) if event.shift else (-1, 0)))
 
-    # How it is drawn.
+    # Drawing.
 
     @property
     def weight(self) -> float:
@@ -300,7 +300,7 @@ class Heatmap(Painted, can_focus=True):
             self.strips.clear()
             ramp = self.ramp()
             self.inks = [ink(i, surface, f) for i, f in zip(ramp.ink, ramp.fill, strict=True)]
-            self.window = self.window.again(ramp)  # another ramp has another number of levels
+            self.window = self.window.again(ramp)  # the number of levels depends on the ramp
         strip = self.strips.get(y)
         if strip is None:
             segments = self.draw_line(y) if self.size.width and self.size.height else []
@@ -317,8 +317,8 @@ class Heatmap(Painted, can_focus=True):
         return self.draw_row(self.origin[0] + row, line, shape) if row < shape.rows else []
 
     def draw_header(self, y: int, shape: MatrixLayout) -> list[Segment]:
-        """The labels of the columns, along the line or downwards; which of them are seen, if not all, in the corner,
-        or at the right where the corner is too narrow."""
+        """Return a header line: column labels, horizontal or vertical; if not all are visible, their range is in the
+        corner, or at the right where the corner is too narrow."""
         ascii = self.ascii
         plain = self.part("label")
         here = self.part("here")
@@ -345,7 +345,7 @@ class Heatmap(Painted, can_focus=True):
         return [*segments, Segment(f" {beside}", plain)] if beside else segments
 
     def draw_row(self, row: int, line: int, shape: MatrixLayout) -> list[Segment]:
-        """A line of a row; the middle one has its label, its numbers and what stands at the right."""
+        """Return one line of a row; the middle one has its label, its numbers and the text at the right."""
         ascii = self.ascii
         on_cursor, middle = row == self.cursor[0], line == shape.middle
         label_style = self.part("here" if on_cursor else "label")
@@ -373,10 +373,10 @@ class Heatmap(Painted, can_focus=True):
         return segments
 
     def cells(self, code: int, wide: int, count: int, middle: bool) -> Segment:
-        """`count` cells of one level.
+        """Return `count` cells of one level.
 
-        One quiet dot a cell where there is almost nothing; a texture where there is something, but for numbers, which
-        say it themselves; the sign of a difference in the middle of its cell.
+        A cell with almost no weight has one quiet dot; others have a texture, except where numbers are shown; the sign
+        of a difference is in the middle of its cell.
         """
         if code >= PENDING:
             return Segment(" " * wide * count, self.surface)
@@ -395,7 +395,7 @@ class Heatmap(Painted, can_focus=True):
         return Segment(text * count, ink(contrast(fill), self.surface, fill) if readable and fill else self.inks[level])
 
     def number_cell(self, row: int, column: int, code: int, wide: int) -> Segment:
-        """Hundredths in a cell; a dot for what is less than half of one."""
+        """Return a cell with its value in hundredths; a dot for less than half a hundredth."""
         if code >= PENDING:
             return Segment(" " * wide, self.surface)
         level = code % NEGATIVE
@@ -411,7 +411,7 @@ class Heatmap(Painted, can_focus=True):
         return Segment(fit(text, room, "right") + " " * (wide - room), style)
 
     def cursor_cell(self, wide: int) -> Segment:
-        """`[]`, with the weight in it where there is room."""
+        """Return `[]`, with the weight in it where it fits."""
         weight = self.weight
         inside = " " * (wide - 2)
         if wide >= UPRIGHT and np.isfinite(weight):
@@ -428,7 +428,7 @@ class Heatmap(Painted, can_focus=True):
         return Segment(cut(f"[{inside}]", wide), style)
 
     def draw_trailer(self, row: int, on_cursor: bool) -> list[Segment]:
-        """At the right of a row: the weight under the cursor, or the sum of what is shown."""
+        """Return the text at the right of a row: the weight under the cursor, or the sum of the row."""
         ascii = self.ascii
         if self.window.sums is not None and not on_cursor:
             text = f"{'sum' if ascii else 'Σ'} {share(self.window.total(row))}"
@@ -443,15 +443,15 @@ class Heatmap(Painted, can_focus=True):
 
 
 def replaced(segments: list[Segment], begin: int, cell: Segment) -> list[Segment]:
-    """A line with `cell` in the place of what stands at column `begin`."""
+    """Return the line with `cell` replacing what is at column `begin`."""
     strip = Strip(segments)
     before, _, after = strip.divide([begin, begin + width(cell.text), strip.cell_length])
     return [*before, cell, *after]
 
 
 def downwards(text: str, depth: int) -> list[str]:
-    """The graphemes of a label one below the other, at most `depth` of them; the mark of a leading space is left to
-    the labels of the rows.
+    """Return the graphemes of a label for writing it vertically, at most `depth` of them; the mark of a leading space
+    is left to the row labels.
 
     >>> downwards("·cats", 3)
     ['c', 'a', 't']

@@ -1,9 +1,9 @@
-"""What a heatmap shows of a matrix: where its cells lie on the screen, and the window of it that is in hand.
+"""What a heatmap shows of a matrix: where its cells lie on the screen, and the window of it that has been loaded.
 
-Notable: cells grow with the room (from 2 × 1 characters to 8 × 4), so that a short text fills the screen; where even
-the smallest do not fit, the view follows the cursor. A pattern of a thousand tokens has a million cells and a screen
-shows two thousand, so whoever knows the matrix gives a window, and the heatmap asks for the next one before its edge is
-seen. What lies outside is *not known yet*, which is another thing than masked or zero.
+Notable: cells grow with the space available (from 2 × 1 characters to 8 × 4), so that a short text fills the screen;
+where even the smallest do not fit, the view follows the cursor. A pattern of a thousand tokens has a million cells and
+a screen shows two thousand, so the owner of the matrix provides a window, and the heatmap asks for the next one before
+its edge comes into view. What lies outside is *not known yet*, which is different from masked or zero.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from txlab.drawing.palette import Ramp
 
 # Width and height of a cell, the largest first; about square, since a character is twice as high as wide.
 CELLS = ((8, 4), (6, 3), (5, 2), (4, 2), (5, 1), (4, 1), (3, 1), (2, 1))
-UPRIGHT = 4  # from this width on, the labels of columns are written along the line; below it, downwards
-DEEPEST = 8  # lines that labels written downwards may take
-LONGEST = 14  # cells that the labels of rows may take
-SUM, WEIGHT = 10, 7  # cells at the right of a row: for the row's sum, or only for the weight under the cursor
-MASKED = 255  # may not be looked at
+UPRIGHT = 4  # from this width on, column labels are written horizontally; below it, vertically
+DEEPEST = 8  # lines that vertical labels may take
+LONGEST = 14  # cells that row labels may take
+SUM, WEIGHT = 10, 7  # cells to the right of a row: for its sum, or only for the weight under the cursor
+MASKED = 255  # hidden by the attention mask
 PENDING = 254  # not known yet
-NEGATIVE = 128  # added to the level of a number below zero, in a picture of differences
-LEAST = 32  # cells that a window reaches beyond what is seen
+NEGATIVE = 128  # added to the level of a negative number in a heatmap of differences
+LEAST = 32  # cells by which a window extends beyond the visible part
 
 
 @dataclass(frozen=True)
 class MatrixLayout:
-    """`wide` × `tall` is a cell; `header` lines and `left` cells belong to the labels, `trailer` cells to what stands
-    at the right; `rows` × `columns` of the matrix are seen of the `all_rows` × `all_columns` it has."""
+    """A cell is `wide` × `tall`; `header` lines and `left` cells hold the labels, `trailer` cells the text at the right
+    of a row; `rows` × `columns` of the matrix's `all_rows` × `all_columns` are visible."""
 
     wide: int
     tall: int
@@ -44,7 +44,7 @@ class MatrixLayout:
 
     @property
     def middle(self) -> int:
-        """The line of a cell that has its label and its number."""
+        """The line of a cell that carries its label and its number."""
         return (self.tall - 1) // 2
 
     @property
@@ -53,11 +53,11 @@ class MatrixLayout:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the matrix is seen."""
+        """Whether the whole matrix is visible."""
         return self.rows == self.all_rows and self.columns == self.all_columns
 
     def follow(self, origin: tuple[int, int], cursor: tuple[int, int]) -> tuple[int, int]:
-        """The first row and column to be seen, moved from `origin` only as far as the cursor asks."""
+        """Return the first visible row and column, moved from `origin` only as far as the cursor requires."""
         top, left = origin
         row, column = cursor
         top = max(0, min(max(min(top, row), row - self.rows + 1), self.all_rows - self.rows))
@@ -65,7 +65,7 @@ class MatrixLayout:
         return top, left
 
     def at(self, x: int, y: int, origin: tuple[int, int]) -> tuple[int, int] | None:
-        """The row and column under a place, None for the labels and beyond."""
+        """Return the row and column at a position in the widget; None for the labels and beyond."""
         if y < self.header or x < self.left:
             return None
         row, column = (y - self.header) // self.tall, (x - self.left) // self.wide
@@ -75,9 +75,9 @@ class MatrixLayout:
 def layout_of(
     row_label: int, column_label: int, rows: int, columns: int, width: int, height: int, sums: bool = False
 ) -> MatrixLayout:
-    """The layout with the largest cells that show all of the matrix in `width` × `height`; `row_label` and
-    `column_label` are the widths of the longest labels. A cell with room for its own number needs nothing at the right
-    of the row, unless sums are to stand there."""
+    """Return the layout with the largest cells that fit the whole matrix into `width` × `height`; `row_label` and
+    `column_label` are the widths of the longest labels. Cells that can hold their own number need no space at the right
+    of the row, unless sums are shown there."""
     left = max(1, min(row_label, LONGEST, width // 4)) + 3
     beside = 0 if width < 40 else SUM if sums else WEIGHT
     deep = max(1, min(column_label, DEEPEST, height // 4))
@@ -108,12 +108,12 @@ class MatrixWindow:
     signed: bool = False
 
     def again(self, ramp: Ramp) -> MatrixWindow:
-        """The same in the levels of another ramp."""
+        """Return the same window in the levels of another ramp."""
         levels = levels_of(self.values, self.blank, ramp, self.signed)
         return MatrixWindow(self.values, levels, self.at, self.blank, self.sums, self.marks, self.signed)
 
     def row(self, row: int, first: int, stop: int) -> np.ndarray:
-        """Levels of columns first … stop − 1 of a row, PENDING where they are not in hand."""
+        """Return the levels of columns first … stop − 1 of a row, PENDING outside the window."""
         found = np.full(max(0, stop - first), PENDING, dtype=np.uint8)
         r, c = row - self.at[0], self.at[1]
         begin, end = max(first, c), min(stop, c + self.levels.shape[1])
@@ -125,18 +125,18 @@ class MatrixWindow:
         return int(self.row(row, column, column + 1)[0])
 
     def value(self, row: int, column: int) -> float:
-        """NaN where it is masked or not in hand."""
+        """Return the value of a cell; NaN where it is masked or outside the window."""
         if self.level(row, column) >= PENDING:
             return float("nan")
         return float(self.values[row - self.at[0], column - self.at[1]])
 
     def total(self, row: int) -> float:
-        """The sum of a row as it was given; NaN where it is not in hand."""
+        """Return the given sum of a row; NaN outside the window."""
         r = row - self.at[0]
         return float(self.sums[r]) if self.sums is not None and 0 <= r < len(self.sums) else float("nan")
 
     def strongest(self, row: int) -> int:
-        """The column with the largest value of a row, of those that are in hand and not masked; 0 where none is."""
+        """Return the column with the largest value of a row, among those in the window and not masked; 0 if none is."""
         r = row - self.at[0]
         if not 0 <= r < len(self.levels) or not self.levels.shape[1]:
             return 0
@@ -144,7 +144,7 @@ class MatrixWindow:
         return int(allowed.argmax()) + self.at[1] if np.isfinite(allowed).any() else 0
 
     def holds(self, rows: tuple[int, int], columns: tuple[int, int]) -> bool:
-        """Whether these rows and columns (from, to) are all in hand."""
+        """Whether the window covers all of these rows and columns (from, to)."""
         top, left = self.at
         high, wide = self.levels.shape
         return (top <= rows[0] and rows[1] <= top + high and left <= columns[0] and columns[1] <= left + wide) or (
@@ -153,7 +153,7 @@ class MatrixWindow:
 
 
 def levels_of(values: np.ndarray, blank: np.ndarray | None, ramp: Ramp, signed: bool = False) -> np.ndarray:
-    """Levels of the ramp, MASKED where `blank` or NaN; with `signed` those of the sizes, NEGATIVE added below zero."""
+    """Return levels, MASKED where `blank` or NaN; with `signed`, those of |values|, plus NEGATIVE below zero."""
     levels = ramp.level(np.abs(values) if signed else values)
     if signed:
         levels[(values < 0) & (levels > 0)] += NEGATIVE
@@ -175,8 +175,8 @@ def window(
 
 
 def around(first: int, seen: int, all: int, times: float = 1.0) -> tuple[int, int]:
-    """(from, to) of what is worth having when `seen` cells from `first` on are seen: as much again on both sides, and
-    not less than LEAST cells.
+    """Return the (from, to) worth loading when `seen` cells from `first` on are visible: `times` as much again on both
+    sides, and at least LEAST cells.
 
     >>> around(100, 40, 1024), around(0, 40, 1024), around(1000, 20, 1024, 0.5)
     ((60, 180), (0, 80), (984, 1024))

@@ -1,7 +1,7 @@
-"""A text that scrolls: a page of Content, its own bar in the last column.
+"""A scrolling text: a page of Content with its own scroll bar in the last column.
 
-Notable: a container with a text in it is laid out anew, and the whole screen with it, whenever the text has another
-height (15 ms at 120 × 40); a page that folds and scrolls by itself only draws its own lines.
+Notable: a container with a text in it causes a new layout of the whole screen whenever the height of the text changes
+(15 ms at 120 × 40); a page that wraps and scrolls its text itself only draws its own lines.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from textual.visual import Visual
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.painted import Painted
 
-BESIDE = 2  # columns right of the text: a blank one and the bar
+BESIDE = 2  # columns to the right of the text: a blank one and the scroll bar
 
 
 class Page(Painted, can_focus=False):
-    """`say(content)` shows another text from its beginning on; `scroll_lines(by)` moves through it."""
+    """`say(content)` shows another text; `scroll_lines(by)` moves through it."""
 
     COMPONENT_CLASSES = {"page--bar", "page--rest"}
     DEFAULT_CSS = """
@@ -40,11 +40,11 @@ class Page(Painted, can_focus=False):
 
     @property
     def cells(self) -> int:
-        """How wide a text may be."""
+        """The width available to the text."""
         return max(1, min(self.MOST, (self.size.width or self.MOST + BESIDE) - BESIDE))
 
     def say(self, text: Content | str, home: bool = False) -> None:
-        """Show a text, from its first line on if it is about something else (`home`)."""
+        """Show a text; `home` scrolls to its first line, for a text about something else."""
         content = Content(text) if isinstance(text, str) else text
         if home:
             self.top = 0
@@ -56,7 +56,7 @@ class Page(Painted, can_focus=False):
                 self.refresh(Region(self.gutter.left, self.gutter.top + y, self.size.width, 1))
 
     def lines(self) -> list[Strip]:
-        """The text folded to the width of now."""
+        """The text wrapped to the current width."""
         if self.folded_at != self.cells and self.is_attached:
             self.folded_at = self.cells
             shown = (
@@ -67,7 +67,7 @@ class Page(Painted, can_focus=False):
         return self.strips
 
     def line(self, lines: list[Strip], y: int) -> list[Segment]:
-        """Line `y` of what is seen, with its piece of the bar."""
+        """Return visible line `y` with its piece of the scroll bar."""
         at, height, width, surface = self.top + y, self.size.height, self.size.width, self.surface
         text = lines[at] if at < len(lines) else Strip([])
         segments = list(text.adjust_cell_length(max(0, width - 1), surface))

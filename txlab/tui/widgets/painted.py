@@ -1,7 +1,7 @@
-"""A widget that draws its own lines: what it draws with, looked up once and not for each line.
+"""A widget that draws its own lines, with styles that are looked up once and not for each line.
 
-Notable: Textual works out `rich_style` anew at every call by walking up to the screen (0.1 to 0.5 ms, measured; it was
-half of the time of a frame), so it is kept until Textual says that the styles have changed.
+Notable: Textual recomputes `rich_style` at every call by walking up to the screen (0.1 to 0.5 ms, measured; it was half
+of the time of a frame), so it is cached until Textual reports that the styles have changed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Painted(Widget):
         self.paints.clear()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without the one that turns ANSI colours into RGB ones: what is painted here has none, and the filter costs
-        as much as the painting. That of NO_COLOR and that of dim terminals stay."""
+        """Return the filters without the one that converts ANSI colours to RGB: nothing painted here has ANSI colours,
+        and the filter costs as much as the painting. The filters for NO_COLOR and for dim text stay."""
         return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     @property
@@ -43,7 +43,7 @@ class Painted(Widget):
         return found
 
     def part(self, name: str) -> Style:
-        """The style of a component class, whose first half is the widget's name in small letters."""
+        """Return the style of a component class, whose prefix is the widget's name in lower case."""
         key = f"--{name}"
         found: Style | None = self.paints.get(key)
         if found is None:

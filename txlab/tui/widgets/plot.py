@@ -1,6 +1,6 @@
-"""A chart as lines of roles: what `Chart` colours. Axes with ticks, curves, the cursor, the time line's step.
+"""A chart as lines of text with roles, for `Chart` to colour: axes, curves, the cursor, the time line's step.
 
-Notable: nothing here knows colours or Textual; a line is a list of (text, role), where the role is "axis", "unit",
+Nothing here depends on colours or Textual; a line is a list of (text, role), where the role is "axis", "unit",
 "cursor", "marker", "empty" or the number of a curve.
 """
 
@@ -23,7 +23,7 @@ Pieces = list[tuple[str, Role]]
 
 @dataclass(frozen=True)
 class Furniture:
-    """What stands around and across the curves; steps are None where there is nothing to mark."""
+    """What is drawn around and across the curves; steps are None where there is nothing to mark."""
 
     unit: str = ""
     cursor: int | None = None
@@ -37,12 +37,12 @@ class Furniture:
 
 
 def margin(chart: curve.Chart) -> int:
-    """Cells left of the plot: the longest label of the y axis and a space, then the axis itself."""
+    """Return the number of cells left of the plot: the longest label of the y axis, a space and the axis itself."""
     return max((width(tick.label) for tick in chart.y_ticks), default=0) + 2
 
 
 def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -> Pieces:
-    """The top line: the unit at the left; at the right the legend, with values while there is a cursor."""
+    """Return the top line: the unit at the left, the legend at the right, with values while there is a cursor."""
     entries: list[Pieces] = []
     if furniture.cursor is not None:
         step = f"{furniture.across} {count(furniture.cursor)}"
@@ -57,7 +57,7 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
     unit = visible(furniture.unit, ascii)
     needed = sum(width(text) for entry in entries for text, _ in entry) + 3 * (len(entries) - 1)
     if width(unit) + 2 + needed > cells:
-        unit = unit.split(",")[0]  # what a curve is called matters more than over how much it is smoothed
+        unit = unit.split(",")[0]  # the name of a curve matters more than its smoothing span
     room = cells - width(unit) - 2
     shown: Pieces = []
     for entry in entries:
@@ -71,7 +71,7 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
 
 
 def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pieces]:
-    """Every line of the plot, from the legend to the numbers of the x axis; the plot is as large as the chart."""
+    """Return every line of the plot, from the legend to the tick labels of the x axis; its size is the chart's."""
     rows, columns = chart.characters.shape
     left = margin(chart)
     bar, tee, corner, rule, notch, upright, dotted = "|++-+|:" if ascii else "│┤└─┬│┊"
@@ -100,7 +100,7 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
 
 
 def curve_pieces(chart: curve.Chart, row: int, marks: dict[int, tuple[str, str]]) -> Pieces:
-    """One row of the plot: equal neighbours together, the upright marks where no curve is."""
+    """Return one row of the plot: equal neighbours are merged, vertical marks are drawn where there is no curve."""
     characters, owners = chart.characters[row].copy(), chart.series[row].astype(np.int32)
     roles: dict[int, Role] = {-1: "empty"}
     for code, (column, (glyph, role)) in enumerate(marks.items(), start=2):
@@ -116,7 +116,7 @@ def curve_pieces(chart: curve.Chart, row: int, marks: dict[int, tuple[str, str]]
 
 
 def value_at(steps: np.ndarray, values: np.ndarray, step: int) -> str:
-    """The value logged at `step` or last before it, as a number to read; '' before the first."""
+    """Return the value logged at `step`, or last before it, as formatted text; '' before the first."""
     index = int(np.searchsorted(steps, step, side="right")) - 1
     return number(float(values[index])) if index >= 0 else ""
 

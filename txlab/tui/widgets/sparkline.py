@@ -1,4 +1,4 @@
-"""A curve of one row, for a place beside a number."""
+"""A curve in one row, shown beside a number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txlab.tui.widgets.painted import Painted
 
 
 class Sparkline(Painted, can_focus=False):
-    """Shows the shape of a series; the numbers stand beside it."""
+    """Shows the shape of a series; its numbers are shown elsewhere."""
 
     DEFAULT_CSS = "Sparkline { height: 1; width: 1fr; color: $secondary; }"
 

@@ -1,7 +1,7 @@
-"""A table of text: a heading, rows that may be more than fit, numbers aligned at their right edge.
+"""A table of text: a heading, scrolling rows, right-aligned numbers.
 
-Notable: only rows that are seen are drawn; where there is too little room the columns at the right are left out, the
-first one is shortened, and a number is never cut.
+Only visible rows are drawn; where space is short, the columns at the right are left out, the first one is shortened,
+and a number is never cut.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from txlab.drawing.text import fit, formula, width
 from txlab.tui.widgets.painted import Painted
 
 GAP = 2
-LEAST = 6  # cells that the first column keeps
+LEAST = 6  # minimum width of the first column, in cells
 
 
 @dataclass(frozen=True)
 class Column:
-    """`right`: numbers; `plain`: said in the quiet colour."""
+    """`right` aligns numbers to the right; `plain` uses the quiet colour."""
 
     title: str
     right: bool = True
@@ -35,7 +35,7 @@ class Column:
 class Table(Painted, can_focus=True):
     """`set_table(columns, rows)`: cells are visible text; `marked` rows stand out (the next merge, what is chosen).
 
-    With the focus, up and down choose a row (`cursor`)."""
+    When focused, up and down choose a row (`cursor`)."""
 
     COMPONENT_CLASSES = {"table--title", "table--cell", "table--quiet", "table--here", "table--marked"}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,7 +56,7 @@ class Table(Painted, can_focus=True):
     """
 
     class Chosen(Message):
-        """The cursor is on another row."""
+        """The cursor moved to another row."""
 
         def __init__(self, table: Table, row: int) -> None:
             super().__init__()
@@ -98,7 +98,7 @@ class Table(Painted, can_focus=True):
 
     @property
     def room(self) -> int:
-        """Rows that are seen."""
+        """The number of visible rows."""
         return max(1, self.size.height - 1)
 
     def keep_in_view(self) -> None:
@@ -144,7 +144,7 @@ class Table(Painted, can_focus=True):
         self.refresh()
 
     def shares(self) -> list[int]:
-        """The widths of the columns that there is room for: the widest text is shortened first, no number ever is."""
+        """Return the widths of the columns that fit: the widest text is shortened first, numbers never are."""
         size = self.size.width - 2
         kept = list(self.widths)
         least = [min(cells, LEAST) if not self.columns[at].right else cells for at, cells in enumerate(kept)]

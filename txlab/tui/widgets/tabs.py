@@ -1,4 +1,4 @@
-"""A line of words, one of which is chosen: what stands below it."""
+"""A line of tabs; the chosen one says what is shown below it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from txlab.tui.widgets.painted import Painted
 
 
 class TabLine(Painted, can_focus=False):
-    """`heads  switched 2  lens  direct`: a click chooses; keys are the screen's."""
+    """`heads  switched 2  lens  direct`: a click chooses; the screen binds the keys."""
 
     COMPONENT_CLASSES = {"tabline--word", "tabline--here"}
     DEFAULT_CSS = """
@@ -24,7 +24,7 @@ class TabLine(Painted, can_focus=False):
     """
 
     class Chosen(Message):
-        """Another word was clicked."""
+        """Another tab was clicked."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -37,21 +37,21 @@ class TabLine(Painted, can_focus=False):
         self.places: list[tuple[int, int, str]] = []
 
     def set_tabs(self, tabs: Sequence[tuple[str, str]], chosen: str) -> None:
-        """(name, how it is written) of each."""
+        """Show these tabs, each as (name, text)."""
         now = (tuple(tabs), chosen)
         if now != (self.tabs, self.chosen):
             self.tabs, self.chosen = now
             self.refresh()
 
     def fitting(self) -> tuple[slice, int]:
-        """The tabs that there is room for, the chosen one among them, and the gap between them."""
+        """Return the slice of tabs that fit, the chosen one among them, and the gap between them."""
         size, many = self.size.width, len(self.tabs)
         for gap in (2, 1):
             if sum(width(word) + gap for _, word in self.tabs) - gap <= size:
                 return slice(0, many), gap
         here = next((at for at, (name, _) in enumerate(self.tabs) if name == self.chosen), 0)
         first, last = here, here + 1
-        room = size - width(self.tabs[here][1]) - 4 if self.tabs else 0  # a mark at either side
+        room = size - width(self.tabs[here][1]) - 4 if self.tabs else 0  # for a mark at either side
         while first and (room := room - width(self.tabs[first - 1][1]) - 1) >= 0:
             first -= 1
         while last < many and (room := room - width(self.tabs[last][1]) - 1) >= 0:
@@ -59,7 +59,7 @@ class TabLine(Painted, can_focus=False):
         return slice(first, last), 1
 
     def render_line(self, y: int) -> Strip:
-        """Where not all words fit, a mark at either end stands for the next one there."""
+        """Draw the tabs; where not all fit, a mark at either end stands for those that are hidden."""
         segments: list[Segment] = []
         self.places = []
         column = 0

@@ -1,7 +1,7 @@
-"""What the terminal of a widget can do: how many colours, dark or light, box drawing or ASCII alone.
+"""The capabilities of a widget's terminal: its number of colours, dark or light, box drawing or ASCII only.
 
-Notable: the app may say so itself (`app.ascii`, `app.colours`); else Textual's console is asked, and an app without a
-terminal (a test, a picture for the README) is taken to have all colours.
+The app's own settings (`app.ascii`, `app.colours`) come first, then Textual's console; an app without a terminal (a
+test, a picture for the README) is assumed to have all colours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEPTHS: dict[str | None, Colours] = {"truecolor": "truecolor", "256": "256", "st
 
 
 def is_ascii(widget: Widget) -> bool:
-    """Whether to draw with ASCII alone."""
+    """Whether to draw with ASCII only."""
     return bool(getattr(widget.app, "ascii", False))
 
 
@@ -24,7 +24,7 @@ def is_dark(widget: Widget) -> bool:
 
 
 def colours(widget: Widget) -> Colours:
-    """The colour depth to choose ramps for."""
+    """The colour depth for which to choose ramps."""
     app = widget.app
     asked: Colours | None = getattr(app, "colours", None)
     if asked is not None:
@@ -37,7 +37,7 @@ def colours(widget: Widget) -> Colours:
 
 
 def ink(colour: RGB | None, surface: Style, fill: RGB | None = None) -> Style:
-    """The surface's style with another foreground, and another background where one is given."""
+    """Return the surface's style with another foreground and, where `fill` is given, another background."""
     if colour is None and fill is None:
         return surface
     parts = []

@@ -1,7 +1,7 @@
 """Every attention pattern at once: layers down, heads across, each pooled to a few half-block pixels.
 
-Notable: patterns are pooled by their maximum, so that a single sharp column (what a head looks at) is never averaged
-away. One character carries two pixels where there are colours for both; else one, as a glyph.
+Notable: patterns are max-pooled, so that a single sharp column (what a head attends to) is never averaged away. One
+character shows two pixels where the terminal has colours for both, else one, as a glyph.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from txlab.drawing.text import fit
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
-HEIGHTS = (5, 4, 3, 2, 1)  # lines a thumbnail may have; it is twice as wide, so that it is square
-LEFT = 3  # cells of the layers' numbers
+HEIGHTS = (5, 4, 3, 2, 1)  # lines a thumbnail may have; it has twice as many columns, so that it looks square
+LEFT = 3  # cells for the layer numbers
 
 
 def pooled(patterns: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """The maximum over blocks: (..., T, S) → (..., rows, columns); a small pattern is repeated, not stretched unevenly.
+    """Max-pool over blocks: (..., T, S) → (..., rows, columns); a small pattern is repeated, not stretched unevenly.
 
     >>> pooled(np.eye(4)[None], 2, 2).tolist()
     [[[1.0, 0.0], [0.0, 1.0]]]
@@ -80,10 +80,10 @@ class Thumbnails(Painted, can_focus=True):
         self.levels_for: tuple[object, ...] = ()
         self.inks: dict[tuple[int, int], Style] = {}
         self.ramp = heat()
-        self.strips: dict[int, Strip] = {}  # of the lines of the widget that are up to date
+        self.strips: dict[int, Strip] = {}  # up-to-date lines of the widget
 
     def set_patterns(self, patterns: np.ndarray, notes: Sequence[Sequence[str]] = ()) -> None:
-        """`notes` (L, H): a few characters under each, e.g. its strongest score."""
+        """Show patterns (L, H, T, T); `notes` (L, H) are a few characters under each, e.g. its strongest score."""
         resized = patterns.shape[:2] != self.patterns.shape[:2]
         old_levels, old_for, old_notes = self.levels, self.levels_for, self.notes
         self.patterns = np.asarray(patterns)
@@ -99,7 +99,7 @@ class Thumbnails(Painted, can_focus=True):
         if old_for != self.levels_for or old_levels.shape != self.levels.shape:
             self.redraw(None)
             return
-        # The lines of which a pixel or a note has changed.
+        # Lines in which a pixel or a note has changed.
         tall, pitch, top = self.tall(), self.pitch(self.tall()), self.origin[0]
         a_line = self.levels.shape[2] // tall
         differ = (old_levels != self.levels).any(axis=(1, 3)).reshape(layers, tall, a_line).any(axis=2)  # (L, lines)
@@ -112,7 +112,7 @@ class Thumbnails(Painted, can_focus=True):
         self.redraw([line for line in lines if 0 < line < self.size.height])
 
     def redraw(self, lines: Sequence[int] | None) -> None:
-        """Draw these lines of the widget again, or all."""
+        """Redraw these lines of the widget, or all of them for None."""
         if lines is None:
             self.strips.clear()
             self.refresh()
@@ -124,7 +124,7 @@ class Thumbnails(Painted, can_focus=True):
     # Layout.
 
     def tall(self) -> int:
-        """Lines of a thumbnail: as many as let all be seen, at least one."""
+        """Return the lines of a thumbnail: as many as fit with all thumbnails visible, at least one."""
         layers, heads = self.patterns.shape[:2]
         for tall in HEIGHTS:
             if heads * (2 * tall + 1) + 1 + LEFT <= self.size.width and layers * self.pitch(tall) <= self.size.height:
@@ -132,7 +132,7 @@ class Thumbnails(Painted, can_focus=True):
         return HEIGHTS[-1]
 
     def pitch(self, tall: int) -> int:
-        """Lines from one layer to the next: the notes need one of their own, the smallest need no gap."""
+        """Return the lines from one layer to the next: notes take a line, and the smallest thumbnails have no gap."""
         return tall + (1 if tall > 1 else 0)
 
     def seen(self) -> tuple[int, int]:
@@ -143,7 +143,7 @@ class Thumbnails(Painted, can_focus=True):
         return max(1, min(layers, down)), max(1, min(heads, across))
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        """As wide as the largest thumbnails need that leave most of the room to the pattern."""
+        """Return the width of the largest thumbnails that leave most of the space to the pattern."""
         layers, heads = self.patterns.shape[:2]
         for tall in HEIGHTS[2:]:
             wanted = LEFT + 1 + heads * (2 * tall + 1)
@@ -152,7 +152,7 @@ class Thumbnails(Painted, can_focus=True):
         return min(LEFT + 1 + heads * 3, max(24, container.width * 3 // 10))
 
     def follow(self) -> None:
-        """Let the chosen one be seen."""
+        """Scroll to the chosen head."""
         down, across = self.seen()
         top, left = self.origin
         top = max(0, min(max(min(top, self.chosen[0]), self.chosen[0] - down + 1), self.patterns.shape[0] - down))
@@ -175,7 +175,7 @@ class Thumbnails(Painted, can_focus=True):
             self.post_message(self.HeadChosen(self, layer, head))
 
     def next_head(self, by: int) -> None:
-        """The next head in reading order, over the ends of layers and around."""
+        """Choose the next head in reading order, across layers and wrapping around."""
         layers, heads = self.patterns.shape[:2]
         if layers and heads:
             self.choose(*divmod((self.chosen[0] * heads + self.chosen[1] + by) % (layers * heads), heads))
@@ -193,7 +193,7 @@ class Thumbnails(Painted, can_focus=True):
     # Drawing.
 
     def prepare(self, tall: int) -> None:
-        """Levels of the pixels, for the size and the colours of now."""
+        """Compute the levels of the pixels for the current size and colours."""
         wanted = (tall, self.colours, self.dark, self.ascii, self.surface)
         if wanted != self.levels_for:
             pixels = pooled(self.patterns, tall * 2 if self.paired else tall, tall * 2)
@@ -205,7 +205,7 @@ class Thumbnails(Painted, can_focus=True):
 
     @property
     def paired(self) -> bool:
-        """Whether a character carries two pixels, one above the other."""
+        """Whether a character shows two pixels, one above the other."""
         return self.colours != "none" and not self.ascii
 
     def notify_style_update(self) -> None:
@@ -269,7 +269,7 @@ class Thumbnails(Painted, can_focus=True):
         return Strip(segments).adjust_cell_length(size, surface)
 
     def pixels(self, layer: int, head: int, line: int) -> list[Segment]:
-        """A line of one thumbnail."""
+        """Return one line of a thumbnail."""
         ramp, levels = self.ramp, self.levels[layer, head]
         if not self.paired:
             return [Segment(ramp.glyphs[level], self.ink_of(level, level)) for level in levels[line].tolist()]
@@ -283,7 +283,7 @@ class Thumbnails(Painted, can_focus=True):
             if not self.paired:
                 style = ink(ramp.ink[above], self.surface, ramp.fill[above])
             else:
-                # Sixteen colours have no fill; there the ink is the pixel, and nothing is the surface.
+                # With 16 colours there is no fill: the ink is the pixel, and an empty pixel is the surface.
                 top, bottom = (ramp.fill[level] or (ramp.ink[level] if level else None) for level in (above, below))
                 surface = self.surface.bgcolor
                 if top is None and surface is not None:

@@ -1,9 +1,9 @@
-"""The time line: the recorded frames of a run on a bar, where one is looking, and the live edge.
+"""The time line: the recorded frames of a run on a bar, the current position, and the live edge.
 
 ├──────┼─────────┼────────●┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┤ 1 200 · frame 38 of 96
 
-Notable: it keeps the steps of the frames as one sorted array and draws from it by bisection, so ten thousand frames
-cost what ten cost. Looking at the last frame and following the live edge are two things: following, `at` is None.
+Notable: the steps of the frames are one sorted array that is drawn by bisection, so ten thousand frames cost as much as
+ten. Looking at the last frame and following the live edge are different: when following, `at` is None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlab.tui.widgets.painted import Painted
 
 
 class TimeLine(Painted, can_focus=False):
-    """Says with `Moved(step, live)` where a person wants to look; `at` is that step, None at the live edge."""
+    """Posts `Moved(step, live)` when the user moves; `at` is the step shown, None at the live edge."""
 
     COMPONENT_CLASSES = {"timeline--past", "timeline--future", "timeline--position", "timeline--words"}
     DEFAULT_CSS = """
@@ -32,7 +32,7 @@ class TimeLine(Painted, can_focus=False):
     """
 
     class Moved(Message):
-        """The person looks at `step` now; `live` when it follows the newest frame."""
+        """The user moved to `step`; `live` when following the newest frame."""
 
         def __init__(self, timeline: TimeLine, step: int, live: bool) -> None:
             super().__init__()
@@ -62,11 +62,11 @@ class TimeLine(Painted, can_focus=False):
         ended: bool = False,
         noun: str = "frame",
     ) -> None:
-        """`steps` of the frames, sorted; `edge` the step that the run has reached; `total` the step where it will end;
-        of a run that has `ended` the newest frame is the last one, and nothing is live. `noun`: what the steps are of.
+        """Show these frames: `steps` are theirs, sorted; `edge` is the step that the run has reached, `total` its last
+        step. A run that has `ended` has no live edge. `noun` names the frames in the label.
 
-        A frame that is looked at and vanishes (the run was rewound) gives way to the one before it, without a message:
-        it was not the person who moved.
+        If the current frame disappears (the run was rewound), the one before it is shown, without a message: the user
+        did not move.
         """
         self.steps = np.asarray(steps, dtype=np.int64)
         last = int(self.steps[-1]) if len(self.steps) else 0
@@ -85,14 +85,14 @@ class TimeLine(Painted, can_focus=False):
 
     @property
     def index(self) -> int:
-        """The frame that is shown: the last one at or before `at`; −1 where there is none."""
+        """The index of the current frame, the last one at or before `at`; −1 if there is none."""
         if self.at is None:
             return len(self.steps) - 1
         return max(0, int(np.searchsorted(self.steps, self.at, side="right")) - 1) if len(self.steps) else -1
 
     @property
     def step(self) -> int | None:
-        """The step of the frame that is shown, None where there is none."""
+        """The step of the current frame; None if there is none."""
         return int(self.steps[self.index]) if len(self.steps) else None
 
     def earlier(self) -> None:
@@ -100,7 +100,7 @@ class TimeLine(Painted, can_focus=False):
             self.show_frame(max(0, self.index - 1))
 
     def later(self) -> None:
-        """The next frame; from the last one, the live edge."""
+        """Go to the next frame or, from the last one, to the live edge."""
         if self.at is None or not len(self.steps):
             return
         if self.index >= len(self.steps) - 1:
@@ -119,7 +119,7 @@ class TimeLine(Painted, can_focus=False):
             self.moved()
 
     def go(self, step: int) -> None:
-        """The frame nearest to a step."""
+        """Go to the frame nearest to a step."""
         if not len(self.steps):
             return
         right = int(np.searchsorted(self.steps, step))
@@ -138,7 +138,7 @@ class TimeLine(Painted, can_focus=False):
         if step is not None:
             self.post_message(self.Moved(self, step, self.live))
 
-    # What is drawn.
+    # Drawing.
 
     def label(self) -> str:
         dot = "-" if self.ascii else "·"
@@ -152,7 +152,7 @@ class TimeLine(Painted, can_focus=False):
         return f"{count(self.step or 0)} {dot} {place}"
 
     def bar_width(self) -> int:
-        """Cells of the bar; the label keeps its place whatever step is shown, so that the bar does not jump."""
+        """Return the width of the bar; the label's width does not depend on the step, so that the bar does not jump."""
         longest = f"{count(self.total)} · {self.noun} {count(len(self.steps))} of {count(len(self.steps))}"
         room = self.size.width - max(width(longest), width(self.label())) - 2
         return room if room >= 8 else 0
@@ -165,7 +165,7 @@ class TimeLine(Painted, can_focus=False):
         return self.column(self.step or 0)
 
     def marks(self) -> tuple[int, ...]:
-        """Columns of the checkpoints where there are few, of the frames where there are few of those."""
+        """Return the columns to mark: of the checkpoints if they are few, else of the frames if they are."""
         cells = self.bar_width()
         for steps in (self.checkpoints, self.steps):
             if 0 < len(steps) <= cells // 4:

@@ -1,7 +1,7 @@
-"""Why this number? An engine Explanation on the screen: the equation, what goes in, the way to the result.
+"""Why this number? An engine Explanation on the screen: the equation, its inputs and the steps to the result.
 
-Notable: the widget computes nothing; how an explanation is laid out is in txlab/drawing/explanation.py. The question
-may need torch, whose import takes a second, so WhyScreen asks in a thread and shows that it waits.
+The widget computes nothing; txlab/drawing/explanation.py lays out the explanation. Answering may need torch, whose
+import takes a second, so WhyScreen asks in a thread and says that it is waiting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from txlab.tui.widgets.terminal import is_ascii
 
 
 class WhyPanel(Widget, can_focus=False):
-    """An explanation, or a sentence while there is none."""
+    """Shows an explanation, or a sentence while there is none."""
 
     COMPONENT_CLASSES = {f"why--{part}" for part in PARTS}
     DEFAULT_CSS = """
@@ -50,7 +50,7 @@ class WhyPanel(Widget, can_focus=False):
         self.refresh(layout=True)
 
     def say(self, sentence: str) -> None:
-        """Show a sentence in place of an explanation; it is data, not markup."""
+        """Show a sentence in place of an explanation; it is literal text, not markup."""
         self.explanation, self.sentence = None, sentence
         self.refresh(layout=True)
 
@@ -77,13 +77,13 @@ Ask: TypeAlias = Callable[[], Explanation | str | None]
 
 
 def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> None:
-    """Open the dialog that answers; `waiting` is said until it does."""
+    """Open the dialog that answers, showing `waiting` until it does."""
     put_in_front(app, "why", WhyScreen, lambda screen: screen.begin(ask, waiting))
 
 
 class WhyScreen(Dialog[None]):
-    """Asks `ask()` in a thread and shows the Explanation, or the lines that are the answer; None or a LabError is said
-    in a sentence.
+    """Calls `ask()` in a thread and shows the Explanation or the lines it returns; None or a LabError is shown as a
+    sentence.
 
     ask_why(self.app, lambda: explain(frame, "attention/pattern", (l, h, i, j)))
     """
@@ -139,7 +139,7 @@ class WhyScreen(Dialog[None]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         event.stop()
-        if event.worker is not self.asking or not self.is_active:  # another question since, or closed
+        if event.worker is not self.asking or not self.is_active:  # superseded by another question, or closed
             return
         panel = self.query_one(WhyPanel)
         if event.state is WorkerState.SUCCESS:

@@ -1,7 +1,7 @@
-"""A world on the screen: the cells of one learner, of which only the rows that changed are drawn again.
+"""A world on the screen: the cells of one learner, redrawing only the rows that changed.
 
-Notable: what a cell looks like is in txlab/drawing/world.py; this file knows colours, the cursor and the mouse. A world
-that does not fit is seen in part, with the cursor, else the agent, in view.
+txlab/drawing/world.py defines what a cell looks like; this file handles colours, the cursor and the mouse. A world that
+does not fit is shown in part, with the cursor, or else the agent, in view.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from txlab.tui.widgets.terminal import ink
 
 Row = tuple[tuple[str, ...], tuple[Role, ...], tuple[int, ...]]
 Place = tuple[int, int]
-LONG = 12  # cells: a world of one row longer than that may be drawn as bars
+LONG = 12  # cells: a one-row world longer than this may be drawn as bars
 
 
 class WorldView(Painted, can_focus=False):
-    """`show(world, scene, scale, …)` draws; `Pointed(row, column)` says which cell was clicked."""
+    """`show(world, scene, scale, …)` draws a world; `Pointed(row, column)` reports the cell that was clicked."""
 
     COMPONENT_CLASSES = {
         *("worldview--strong", "worldview--mark", "worldview--goal", "worldview--hazard", "worldview--wall"),
@@ -74,7 +74,7 @@ class WorldView(Painted, can_focus=False):
         self.states_for: tuple[World | None, int] = (None, -1)
         self.cell = CellSize(2, 1)
         self.first: Place = (0, 0)
-        self.counted: Place = (0, 0)  # rows and columns of cells that are seen
+        self.counted: Place = (0, 0)  # visible rows and columns of cells
         self.corner: Place = (0, 0)  # of the picture in the widget: line, column
         self.rows: list[Row] = []
         self.ramp: Ramp | None = None
@@ -89,8 +89,8 @@ class WorldView(Painted, can_focus=False):
         chosen: Place | None = None,
         layer: int | None = None,
     ) -> None:
-        """Draw one learner in its world; `chosen` is the cell of the cursor, `layer` what is seen of a world that has
-        several: by itself that where the learner is, else the first in which something can be done."""
+        """Draw one learner in its world. `chosen` is the cell under the cursor; `layer` selects one of the world's
+        layers: by default the agent's, or else the first in which an action is possible."""
         self.world, self.scene, self.scale, self.showing, self.chosen = world, scene, scale, showing, chosen
         self.depth = self.depth_of(world, scene, layer)
         self.redraw()
@@ -109,7 +109,7 @@ class WorldView(Painted, can_focus=False):
         return int(open_layers.min()) if len(open_layers) else 0
 
     def say(self, waiting: str) -> None:
-        """A sentence in place of a world."""
+        """Show a sentence in place of a world."""
         self.world, self.scene, self.waiting, self.rows = None, None, waiting, []
         self.refresh()
 
@@ -143,7 +143,7 @@ class WorldView(Painted, can_focus=False):
         self.take(canvas)
 
     def keep_in_view(self, height: int, width: int) -> None:
-        """Begin the picture where the cursor, else the agent, is seen."""
+        """Scroll the picture so that the cursor, or else the agent, is visible."""
         assert self.world is not None
         assert self.scene is not None
         target = self.chosen
@@ -158,7 +158,7 @@ class WorldView(Painted, can_focus=False):
         self.first = found[0], found[1]
 
     def take(self, canvas: Canvas) -> None:
-        """Keep the picture; only rows that differ are drawn again."""
+        """Store the picture and redraw only the rows that differ."""
         offset = (max(0, self.size.height - canvas.rows) // 2, max(0, self.size.width - canvas.columns) // 2)
         rows: list[Row] = [
             (tuple(text), tuple(role), tuple(level))
@@ -183,7 +183,7 @@ class WorldView(Painted, can_focus=False):
         self.inks.clear()
 
     def style_of(self, role: Role, level: int) -> Style:
-        """The style of a role on the ground of a level; kept, since there are few of them."""
+        """Return the style of a role on the background of a level; cached, since there are few of them."""
         found = self.inks.get((role, level))
         if found is None:
             found = self.inks[role, level] = self.mixed(role, level)
@@ -206,7 +206,7 @@ class WorldView(Painted, can_focus=False):
             return ink(fill or shade, surface)
         if role == "shade":
             return ink(shade, surface, fill)
-        if fill is None:  # 16 colours and none: the number itself has the level's colour
+        if fill is None:  # with 16 colours or none, the number itself has the level's colour
             style = ink(shade, surface) if role != "mark" else self.part("mark")
         else:
             style = ink(contrast(fill), surface, fill)
