@@ -1,6 +1,6 @@
-"""What every screen of the bench has: the navigation line, the keys at the bottom, and the habits of the house.
+"""What every screen has in common: the navigation line, the keys at the bottom, help and pictures.
 
-A screen that looks at a run has a `RunPanel` (run_panel.py) among its panels.
+A screen that shows a run has a `RunPanel` (run_panel.py) among its panels.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ class NavigationLine(Widget, can_focus=False):
 
 
 class BenchScreen(SteadyScreen[None]):
-    """A screen of the bench. Subclasses yield what is between the first and the last line from `compose_body`."""
+    """A screen of txlab. Subclasses yield the part between the first and the last line from `compose_body`."""
 
     HELP_ABOUT: ClassVar[str] = ""
-    """A paragraph for the help overlay: what one does here."""
+    """A paragraph for the help overlay: what this screen is for."""
 
     PANELS: ClassVar[tuple[type[Panel], ...]] = ()
     """The panels whose keys work on this screen; `compose_body` yields one of each."""
 
     KEY_ORDER: ClassVar[tuple[str, ...]] = ()
-    """Ids of bindings in the order of the bottom line; those not named follow."""
+    """Binding ids in the order of the bottom line; all others follow."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why", id="screen.why"),
@@ -108,13 +108,13 @@ class BenchScreen(SteadyScreen[None]):
         self.panels = Panels(self)
 
     async def action_panel(self, panel: str, action: str) -> None:
-        """Hand an action to the panel of that class."""
+        """Route an action to the panel of that class."""
         found = self.panels.named(panel)
         if found is not None:
             await found.run_action(action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether it can be done now; a screen that overrides this asks here in the end."""
+        """Return whether an action is possible now; overrides fall back to this method."""
         return self.panels.allows(str(parameters[0]), str(parameters[1])) if action == ROUTED else True
 
     def compose(self) -> ComposeResult:
@@ -124,13 +124,13 @@ class BenchScreen(SteadyScreen[None]):
         yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
-        """What is between the navigation and the keys."""
+        """Yield what lies between the navigation line and the keys."""
         yield from ()
 
     @on(events.ScreenResume)
     def tell_panels_they_are_seen(self) -> None:
-        if self in self.app.screen_stack:  # else it is only made ready
-            self.query_one(NavigationLine).refresh()  # other packages may have brought screens meanwhile
+        if self in self.app.screen_stack:  # otherwise it is only being prepared
+            self.query_one(NavigationLine).refresh()  # other packages may have added screens meanwhile
             for panel in self.query(Panel):
                 panel.seen()
 
@@ -144,7 +144,7 @@ class BenchScreen(SteadyScreen[None]):
         return bool(getattr(self.app, "ascii", False))
 
     def word_for(self, binding: Binding) -> str:
-        """What the bottom line says that a key does, now; "" leaves the key out of it."""
+        """Return the current label of a key on the bottom line; "" hides the key."""
         panel = self.panels.of_binding(binding)
         return binding.description if panel is None else panel.word_for(binding)
 
@@ -162,7 +162,7 @@ class BenchScreen(SteadyScreen[None]):
                 report(event.worker.error)
 
     def action_why(self) -> None:
-        """Screens that have numbers override this with the Explanation of the selected one."""
+        """Explain the selected number; screens that have numbers override this."""
         self.tell("Nothing on this screen is computed; ask w on Train or Attention.")
 
     def action_help(self) -> None:
@@ -174,19 +174,19 @@ class BenchScreen(SteadyScreen[None]):
         await self.run_action("app.command_palette")
 
     def action_back(self) -> None:
-        """q goes back to the Lab, and leaves from there."""
+        """Go back to the Lab, or leave if it is the Lab."""
         if self.app.current_mode not in ("lab", "_default"):
             self.app.switch_mode("lab")
         else:
             self.app.exit()
 
     def picture_path(self, suffix: str = ".svg") -> Path:
-        """A new file in the current folder: txlab-train-2026-11-20_143012.svg"""
+        """Return a new path in the current folder: txlab-train-2026-11-20_143012.svg"""
         name = type(self).__name__.removesuffix("Screen").lower()
         return Path.cwd() / f"txlab-{name}-{datetime.now():%Y-%m-%d_%H%M%S}{suffix}"
 
     def action_picture(self) -> None:
-        """The screen as SVG in the current folder."""
+        """Save the screen as SVG in the current folder."""
         path = self.picture_path()
         svg = self.app.export_screenshot(title="txlab")
         self.run_worker(lambda: self._save_picture(path, svg), thread=True, group="picture", exit_on_error=False)

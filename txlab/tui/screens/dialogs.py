@@ -1,6 +1,6 @@
-"""Small questions in front of a screen: are you sure, which one, what value.
+"""Small dialogs: a confirmation, a choice, a value.
 
-Notable: every one of them answers through `dismiss`, closes with Esc, and shows data as data, never as markup.
+Each one answers through `dismiss`, closes with Esc, and shows data as data, never as markup.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
 
 
 class Behind(Visual):
-    """Lines of a screen as they were."""
+    """The lines of a screen as they were painted."""
 
     def __init__(self, strips: list[Strip]) -> None:
         self.strips = strips
@@ -56,16 +56,17 @@ class Behind(Visual):
 
 
 class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
-    """A screen in front of another one that answers once, however quickly keys come.
+    """A screen in front of another one that answers exactly once, however quickly keys come.
 
-    What is behind stays there: dim, and as it was when the question was asked. Textual tints it segment by segment at
+    The screen behind stays visible, dimmed and as it was when the dialog opened. Textual tints it segment by segment at
     every change; here the picture is taken once for each size and theme, with one look-up a style, and a run that goes
-    on behind a question sends nothing to the terminal.
-    An answer that arrives late, when a further screen already lies in front, is dropped: Textual would take away that
-    screen in place of this one (its `is_current` is true behind a modal screen too).
+    on behind the dialog sends nothing to the terminal.
+
+    A late answer, when a further screen is already in front, is dropped: Textual would pop that screen instead of this
+    one (its `is_current` is true behind a modal screen too).
     """
 
-    # A dialog looks the same at every size; one that does not says so.
+    # Dialogs look the same at every size; those that do not override this.
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = []
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = []
     behind: Behind | None = None
@@ -73,7 +74,7 @@ class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
     answered = False
 
     def begin(self) -> None:
-        """Once more, if it is kept (see `dialog_cache`)."""
+        """Reset a cached dialog before it is shown again (see `dialog_cache`)."""
         self.answered = False
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
@@ -96,14 +97,14 @@ class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
         return self.behind
 
     def on_screen_suspend(self) -> None:
-        """Let go of the picture of what was behind and, unless the dialog is kept, of all that was painted."""
+        """Release the picture of the screen behind and, unless the dialog is cached, everything painted."""
         self.behind = None
         if not self.app.is_screen_installed(self):
             forget_painted(self)
 
 
 def dimmed(strip: Strip, tint: Color, known: dict[RichStyle, RichStyle]) -> Strip:
-    """A line with every colour mixed with `tint`; `known` remembers what became of a style."""
+    """Return a line with every colour blended with `tint`; `known` caches the styles."""
 
     def mixed(colour: RichColor | None) -> RichColor | None:
         return (Color.from_rich_color(colour) + tint).rich_color if colour is not None else None
@@ -119,7 +120,7 @@ def dimmed(strip: Strip, tint: Color, known: dict[RichStyle, RichStyle]) -> Stri
 
 
 class Confirm(Dialog[bool]):
-    """A question with consequences: `y` or enter does it, anything that leaves does not."""
+    """A confirmation: `y` or enter confirms, any other way out cancels."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -142,7 +143,7 @@ class Confirm(Dialog[bool]):
 
 
 class AskValue(Dialog[str]):
-    """One line of text. `check(text)` returns a sentence for the person, or raises LabError with what is wrong."""
+    """One line of text. `check(text)` returns a sentence for the user, or raises LabError with what is wrong."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave it", id="ask.leave")]
@@ -184,9 +185,9 @@ class AskValue(Dialog[str]):
 
 
 class Choose(Dialog[str]):
-    """One of several, with a filter; `choices` are (value, what is said about it, chosen already).
+    """A choice with a filter; `choices` are (value, description, already chosen).
 
-    free   what was typed is an answer too, where it is none of them
+    free   text that matches no choice is an answer too
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -244,7 +245,7 @@ class Choose(Dialog[str]):
         )
 
     def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:
-        """Further choices have been found meanwhile."""
+        """Add choices found meanwhile."""
         if self.is_attached:
             self.choices += choices
             self.filter()

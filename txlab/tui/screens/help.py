@@ -1,4 +1,4 @@
-"""The help overlay: the keys of the screen it was asked on, with the ids by which they are remapped."""
+"""The help overlay: the keys of the screen it was opened on, with the ids used to remap them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from txlab.tui.settings import log_file, settings_file
 
 
 class HelpScreen(Dialog[None]):
-    """What can be pressed on `of`, and where to change it."""
+    """Lists the keys that work on the screen `of`, and where to change them."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -28,15 +28,15 @@ class HelpScreen(Dialog[None]):
         self.of = of
 
     def begin(self) -> None:
-        """From the top, with the keys that can be pressed now."""
+        """Start from the top, with the keys that work now."""
         super().begin()
         if self.is_mounted:
             self.query_one("#keys", Words).say(self.text())
             self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """(keys, what it does, id), one row per action, as they stand after remapping: the screen's own first, in the
-        order of its bottom line."""
+        """Return (keys, what they do, id) for each action after remapping: the screen's own first, in the order of its
+        bottom line."""
         keys: dict[tuple[str, str], list[str]] = {}
         for active in self.of.active_bindings.values():
             binding = active.binding

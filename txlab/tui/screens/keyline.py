@@ -1,6 +1,7 @@
 """The bottom line: the keys that work here, as many as fit, `? help` always.
 
-Notable: one widget and one cached line. A footer of one widget a key is rebuilt at every change of focus.
+Notable: it is one widget with one cached line. A footer with a widget for each key is rebuilt at every change of
+focus.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from textual.widget import Widget
 
 
 class KeyLine(Widget, can_focus=False):
-    """Shows the active bindings that want to be shown; a click presses the key."""
+    """Shows the active bindings that have `show`; a click presses the key."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {"keyline--key", "keyline--word"}
@@ -28,13 +29,14 @@ class KeyLine(Widget, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self.places: list[tuple[int, int, str]] = []  # first column, end, key
-        self.rows: list[tuple[str, str, str]] = []  # as they were drawn
+        self.rows: list[tuple[str, str, str]] = []  # as last drawn
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def shown(self) -> list[tuple[str, str, str]]:
-        """(key, how it is written, what it does) for each action: the screen's own first, in its order, help last."""
+        """Return (key, how it is written, what it does) for each action: the screen's own first, in its order, help
+        last."""
         own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
         said = getattr(self.screen, "word_for", None)
         rows: dict[str, tuple[str, str, str]] = {}
@@ -45,7 +47,7 @@ class KeyLine(Widget, can_focus=False):
             if not binding.show or not binding.description or not active.enabled:
                 continue
             word = said(binding) if said else binding.description
-            if not word:  # it works, and would do nothing worth a place here
+            if not word:  # it works, but is not worth a place here
                 continue
             row = (key, binding.key_display or self.app.get_key_display(binding), word)
             if binding.id == "screen.help":

@@ -1,4 +1,4 @@
-"""A text on the screen: data, never markup, and in ASCII mode without the signs that ASCII lacks."""
+"""Text on the screen: data, never markup, and in ASCII mode without the signs that ASCII lacks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Words(Static):
             self.show(layout=True)
 
     def say(self, text: Content | str, layout: bool = True) -> None:
-        """Show another text; the same again sends nothing to the terminal."""
+        """Show another text; an identical one sends nothing to the terminal."""
         content = Content(text) if isinstance(text, str) else text
         if content == self.text and content.spans == self.text.spans:
             return

@@ -1,6 +1,6 @@
 """The catalogue of the Lab: scenarios by chapter, a filter above them, and starting one.
 
-Notable: a run is a process of its own, started by the same code as `txlab run --detach`; leaving the console ends none.
+A run is a process of its own, started by the same code as `txlab run --detach`, so it survives the console.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Filter(Input):
-    """One line above the catalogue; the arrows and enter go on to the list below it."""
+    """One line above the catalogue; the arrows and enter move on to the list below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "clear", "clear the filter", id="filter.clear", show=False),
@@ -45,22 +45,22 @@ class Filter(Input):
 
 
 class CataloguePanel(Panel):
-    """The scenarios that the filter lets through; it filters the runs beside it as well (`Filtered`)."""
+    """The scenarios that match the filter; the runs beside it are filtered too (`Filtered`)."""
 
     KEYS: ClassVar[Sequence[Binding]] = (Binding("e", "change", "change first", id="lab.change"),)
 
     class Loaded(Message):
-        """The scenarios are known."""
+        """The scenarios have been read."""
 
     class Filtered(Message):
-        """`words`, in lower case, are looked for."""
+        """The filter has changed to `words`, in lower case."""
 
         def __init__(self, words: list[str]) -> None:
             super().__init__()
             self.words = words
 
     class Started(Message):
-        """A run was prepared in this folder and goes on in a process of its own."""
+        """A run was prepared in this folder and is running in its own process."""
 
         def __init__(self, path: Path) -> None:
             super().__init__()
@@ -129,7 +129,7 @@ class CataloguePanel(Panel):
     def filtered(self) -> None:
         self.fill()
         written = self.filter.value.strip().lower()
-        if written in self.entries:  # cliff, and not cliff-alpha, which stands before it
+        if written in self.entries:  # an exact match: cliff, not cliff-alpha, which is listed before it
             self.rows.select(written)
         self.post_message(self.Filtered(written.split()))
 
@@ -152,7 +152,7 @@ class CataloguePanel(Panel):
             self.run_worker(lambda: self.start(name, overrides, root), thread=True, group="start", exit_on_error=False)
 
     def start(self, name: str, overrides: Sequence[str], root: Path) -> None:
-        """In a thread."""
+        """Start a run; called in a thread."""
         from txlab.runs.process import prepare, start_detached
         from txlab.runs.scenario import load_scenario
 

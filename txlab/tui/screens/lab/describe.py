@@ -1,4 +1,4 @@
-"""What the Lab says about a scenario or a run, as text."""
+"""What the Lab says about a scenario or a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def paragraph(text: str, ascii: bool = False) -> str:
-    """Text of a file made fit to be shown: its own line breaks are only those of the file."""
+    """Return a file's text made safe to show; its own line breaks are kept."""
     return "\n\n".join(formula(" ".join(part.split()), ascii) for part in text.strip().split("\n\n"))
 
 
 def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
-    """A text folded to `cells`, each line but the first moved in by `indent`; `first` stands before the first one.
+    """Fold a text to `cells` with a hanging indent; `first` stands before the first line.
 
     >>> print(hanging("one two three", 9, 2))
     one two
@@ -37,14 +37,14 @@ def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
     room = max(8, cells - indent)
     lines = folded(text, room)
     if not first and len(lines) > 1 and width(lines[0]) <= room:
-        whole = folded(text, max(8, cells))  # without anything before it the first line has all the room
+        whole = folded(text, max(8, cells))  # without a prefix the first line has the full width
         rest = text[len(whole[0]) :].strip()
         lines = [whole[0], *(folded(rest, room) if rest else [])]
     return first + f"\n{' ' * indent}".join(lines)
 
 
 def formula_lines(equation: str, cells: int) -> list[str]:
-    """A formula, broken between its equations if it does not fit, and only then inside one, moved in.
+    """Break a formula between its equations if it does not fit, and inside one only if it must, indented.
 
     >>> formula_lines("x ← x + Attn(LN x);  x ← x + W₂ h", 24)
     ['x ← x + Attn(LN x);', 'x ← x + W₂ h']
@@ -59,7 +59,7 @@ def formula_lines(equation: str, cells: int) -> list[str]:
 
 
 def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = False) -> Content:
-    """Title, what it shows, the formulas, where they are from, what one will see, how long it takes; `cells` wide."""
+    """Return title, purpose, formulas, sources, what to look for and the duration, `cells` wide."""
     said = entry.scenario.about
     dot = glyphs(ascii).dot
     parts = [Content.styled(formula(said.title or entry.name, ascii), "bold"), Content("\n\n")]
@@ -93,12 +93,12 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
 
 
 def outline(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
-    """What is trained, on what and how, each in a line that can be shown."""
+    """Return (name, value) lines about what is trained, on what data and how."""
     return [(name, formula(visible(text), ascii)) for name, text in scenario.outline()]
 
 
 def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
-    """What a run is, how far it came, why it ended, what one can do about that, and its curve in `lines` lines."""
+    """Return what a run is, its progress, why it ended, what can be done about that, and its curve in `lines` lines."""
     parts = [Content.styled(visible(run.title or run.scenario), "bold"), Content("\n\n")]
     state = STATES.get(run.status, run.status)
     steps = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
@@ -131,14 +131,14 @@ def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool =
 
 
 def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) -> list[Content]:
-    """The curve of the list, with axes; [] if there is none."""
+    """Return the list's small curve with axes; [] if there is none."""
     if len(run.curve) < 3:
         return []
     values = np.array(run.curve)
     steps = np.linspace(run.first, run.step, len(values))
     size = max(2, lines - 3)
     drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - 8), size, ascii=ascii)
-    if drawn is not None:  # the labels of the y axis decide how many columns are left
+    if drawn is not None:  # the labels of the y axis determine how many columns are left
         drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
     if drawn is None:
         return []
@@ -153,7 +153,7 @@ def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) ->
 
 
 def what_to_do(run: RunSummary) -> str:
-    """What one can do about the state of a run, in a sentence; "" if nothing needs doing."""
+    """Return one sentence on what can be done about the state of a run; "" if nothing is needed."""
     if run.recorded:
         return "Its process is gone without a word." if run.status == "lost" else ""
     if run.status == "lost":
@@ -182,6 +182,6 @@ def welcome() -> Content:
 
 
 def place_of(entry: CatalogueEntry) -> tuple[int, bool, float]:
-    """By chapter; what needs a GPU last; the quick ones first, those of unknown length after them."""
+    """Sort key: by chapter; those that need a GPU last; quick ones first, those of unknown duration after them."""
     said = entry.scenario.about
     return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")

@@ -1,4 +1,6 @@
-"""A scenario changed before it starts: lines `key = value`, checked at every key stroke by what will load them."""
+"""Change a scenario before it starts: lines `key = value`, validated at every key stroke as they would be when
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,16 @@ from txlab.tui.screens.words import Words
 
 
 def overrides_in(text: str) -> list[str]:
-    """The `a.b=c` of lines "a.b = c"; empty lines and # comments say nothing."""
+    """Return the `a.b=c` overrides of lines "a.b = c"; empty lines and # comments are skipped."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 class ChangeFirst(Dialog[list[str]]):
-    """Answers with the overrides, or None. What the scenario says now stands below, to be copied from."""
+    """Answers with the overrides, or None. The scenario's present values are listed below, to copy from."""
 
     CSS_PATH = ["../dialogs.tcss", "overrides.tcss"]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = (
-        None  # the app's: what the scenario says now takes the room that there is
-    )
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the listing takes all the room there is
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "start", "start", id="change.start", priority=True),
         Binding("enter", "start", "start", id="change.start-too"),
@@ -59,7 +59,7 @@ class ChangeFirst(Dialog[list[str]]):
         self.judge()
 
     def judge(self) -> None:
-        """Check in a thread; only the newest text counts."""
+        """Validate in a thread; only the newest text counts."""
         overrides = overrides_in(self.query_one(TextArea).text)
         self.run_worker(lambda: self.check(overrides), thread=True, group="check", exclusive=True, exit_on_error=False)
 

@@ -1,7 +1,7 @@
-"""A list that one moves through: rows are drawn only when they are seen, so that a thousand cost what twenty do.
+"""A scrollable list whose rows are drawn only when visible, so that a thousand cost as much as twenty.
 
-Notable: the selected row is marked by a sign and by weight, not by a band of colour; what is drawn is pairs of text and
-the name of a style, and the text has been made visible by whoever drew it.
+Notable: the selected row is marked by a sign and by weight, not by a band of colour. Rows are drawn as pairs of text
+and style name; whoever draws them has made the text safe to show.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Line = Sequence[tuple[str, StyleName]]
 
 @dataclass(frozen=True)
 class Item:
-    """One entry of the list: `key` names it (None = a heading, which cannot be selected), `height` in lines."""
+    """An entry of the list: `key` identifies it (None = a heading, which cannot be selected), `height` is in lines."""
 
     key: str | None
     text: str = ""
@@ -35,7 +35,8 @@ class Item:
 
 
 class Rows(ScrollView, can_focus=True):
-    """`draw(item, width, chosen)` gives the lines of an item; `Highlighted` and `Chosen` say what the person does."""
+    """`draw(item, width, chosen)` returns the lines of an item; `Highlighted` and `Chosen` report what the user
+    does."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -61,7 +62,7 @@ class Rows(ScrollView, can_focus=True):
     ]
 
     class Highlighted(Message):
-        """Another row is under the cursor."""
+        """The cursor is on another row."""
 
         def __init__(self, rows: Rows, key: str | None) -> None:
             super().__init__()
@@ -85,7 +86,7 @@ class Rows(ScrollView, can_focus=True):
         self.lines: dict[int, list[Strip]] = {}
 
     def set_items(self, items: Sequence[Item]) -> None:
-        """Other items; the selection stays on its key, or goes to the first that can be selected."""
+        """Replace the items; the selection stays on its key, or moves to the first selectable item."""
         before = self.key
         self.items = list(items)
         self.tops, top = [], 0
@@ -101,14 +102,14 @@ class Rows(ScrollView, can_focus=True):
             self.post_message(self.Highlighted(self, self.key))
 
     def redraw(self) -> None:
-        """What is drawn has changed."""
+        """Redraw all rows."""
         self.lines.clear()
         self.refresh()
 
     def redraw_items(self, keys: set[str]) -> None:
-        """What is drawn of these has changed: only their lines go to the terminal."""
+        """Redraw these rows only: only their lines go to the terminal."""
         for index, item in enumerate(self.items):
-            if item.key in keys:  # drawn or not: Textual may keep lines on the screen that are forgotten here
+            if item.key in keys:  # cached or not: Textual may keep lines on the screen that are no longer cached here
                 self.lines.pop(index, None)
                 self.refresh(self._region(index))
 
@@ -116,7 +117,7 @@ class Rows(ScrollView, can_focus=True):
         return [item.key for item in self.items if item.key is not None]
 
     def visible_keys(self) -> list[str]:
-        """The keys of the rows that one sees now."""
+        """Return the keys of the rows in view."""
         top = self.scroll_offset.y
         first = max(0, bisect_right(self.tops, top) - 1)
         last = bisect_right(self.tops, top + max(1, self.size.height) - 1)
@@ -137,7 +138,7 @@ class Rows(ScrollView, can_focus=True):
         return Region(0, self.tops[index] - self.scroll_offset.y, self.size.width, self.items[index].height)
 
     def _show(self) -> None:
-        """Scroll so that the selected row is seen, with the headings above it if it is the first."""
+        """Scroll to the selected row, including the headings above it if it is the first."""
         if not self.items:
             return
         index = self._index()

@@ -1,9 +1,9 @@
-"""The runs of the Lab, newest first, and what one does to them: open, resume, stop, delete.
+"""The runs of the Lab, newest first, and what can be done with them: open, resume, stop, delete.
 
 ● gpt-docs         1 240/5 000
   loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s
 
-Notable: every look and every action is a thread's; the list reads only what one sees of it (`txlab.tui.run_summary`).
+Polling and all actions run in threads; the list reads only the runs in view (`txlab.tui.run_summary`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from txlab.tui.theme import Glyphs, glyphs
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
-CURVE_CELLS = 24  # the little curve at its widest
-BESIDE_IT = 24  # cells for the number before it and the time after it
+CURVE_CELLS = 24  # the small curve at its widest
+BESIDE_IT = 24  # cells for the number before it and the duration after it
 STYLES: dict[str, StyleName] = {
     "created": "accent",
     "running": "accent",
@@ -48,7 +48,7 @@ STYLES: dict[str, StyleName] = {
 
 
 class RunsPanel(Panel):
-    """`glances` is what is known of the runs that were looked at."""
+    """`glances` has the summaries of the runs that were read."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         Binding("r", "resume", "resume", id="lab.resume"),
@@ -58,7 +58,7 @@ class RunsPanel(Panel):
     )
 
     class News(Message):
-        """There are other runs, or something new about those that there are."""
+        """The list of runs or a run in it has changed."""
 
     def __init__(self) -> None:
         super().__init__(id="runs-panel")
@@ -69,8 +69,8 @@ class RunsPanel(Panel):
         self.under: RunsUnder | None = None
         self.looking = False
         self.on_screen = True
-        self.in_use = False  # whether the keys work on this list
-        self.awaited = ""  # the run that was started last, to be selected as soon as the list has it
+        self.in_use = False  # whether the keys act on this list
+        self.awaited = ""  # the run started last, to be selected as soon as it is listed
 
     def compose(self) -> ComposeResult:
         yield Words("Runs", classes="panel-title", id="runs-title")
@@ -97,10 +97,10 @@ class RunsPanel(Panel):
         path = Path(key)
         return self.glances.get(path) or RunSummary(path, path.name, path.name, status="created")
 
-    # Looking.
+    # Polling.
 
     def look(self) -> None:
-        """Look at the runs in a thread, unless that is being done."""
+        """Poll the runs in a thread, unless that is already under way."""
         if self.looking or not self.on_screen or self.under is None or not self.is_attached:
             return
         self.looking = True
@@ -110,7 +110,7 @@ class RunsPanel(Panel):
         self.run_worker(lambda: self.look_in_thread(seen), thread=True, group="runs", exit_on_error=False)
 
     def look_in_thread(self, seen: set[str], force: bool = False) -> None:
-        """Look again at the runs named in `seen`, and at which ones there are."""
+        """Poll the list of runs, and the ones named in `seen`."""
         worker = get_current_worker()
         paths: list[Path] = []
         news: dict[Path, RunSummary] = {}
@@ -136,7 +136,7 @@ class RunsPanel(Panel):
             self.post_message(self.News())
 
     def filter(self, words: list[str]) -> None:
-        """Only runs with all of these in their names."""
+        """Show only runs with all of these words in their names."""
         self.words = words
         self.fill()
 
@@ -149,7 +149,7 @@ class RunsPanel(Panel):
             self.awaited = ""
 
     def await_run(self, path: Path) -> None:
-        """Select this run, which was just made, as soon as it is in the list."""
+        """Select this new run as soon as it is listed."""
         self.awaited = str(path)
         self.look_again({path.name})
 
@@ -168,10 +168,10 @@ class RunsPanel(Panel):
         focused, ascii = self.rows.has_focus, bool(getattr(self.app, "ascii", False))
         return run_lines(path, self.glances.get(path), width, chosen, focused, ascii)
 
-    # What one does.
+    # Actions.
 
     def word_for(self, binding: Binding) -> str:
-        """The keys at the bottom are those that do something to what is selected."""
+        """Label only the keys that do something to the selected run."""
         run = self.chosen
         status = run.status if run else ""
         ours = run is not None and not run.recorded
@@ -184,12 +184,12 @@ class RunsPanel(Panel):
         return binding.description if useful.get(binding.id or "") else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Runs are stopped and deleted where the keys work on them; opened from beside, too."""
+        """Runs are stopped and deleted only where the keys act on them; they can be opened from the other list, too."""
         run = self.chosen
         if run is None:
             return False
         if action in ("resume", "stop") and run.recorded:
-            return False  # another program's loop takes no requests
+            return False  # a run recorded by another program takes no requests
         return self.in_use or action == "attach"
 
     def action_attach(self) -> None:
@@ -210,7 +210,7 @@ class RunsPanel(Panel):
         self.run_worker(lambda: self.resume_run(run.path), thread=True, group="start", exit_on_error=False)
 
     def resume_run(self, path: Path) -> None:
-        """In a thread."""
+        """Resume a run; called in a thread."""
         from txlab.runs.process import start_detached
 
         start_detached(path)
@@ -266,7 +266,7 @@ class RunsPanel(Panel):
 
 
 def status_glyph(status: str, signs: Glyphs) -> str:
-    """The sign of a state; its word stands beside it wherever it is not obvious."""
+    """Return the sign of a state; its name stands beside it wherever it is not obvious."""
     return {
         "created": signs.waiting,
         "running": signs.live,
@@ -279,7 +279,7 @@ def status_glyph(status: str, signs: Glyphs) -> str:
 
 
 def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focused: bool, ascii: bool) -> list[Line]:
-    """The two lines; of a run that has not been looked at yet only its name is known."""
+    """Return the two lines of a run; of one that has not been read yet only the name is known."""
     signs = glyphs(ascii)
     cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
     if run is None:
@@ -300,7 +300,7 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
 
 
 def how_far(run: RunSummary) -> str:
-    """1 240/5 000, or the state in a word and the step it was reached at."""
+    """Return 1 240/5 000, or the state in a word and the step at which it was reached."""
     if run.status == "created":
         return STATES["created"]
     steps = f"{count(run.step)}/{count(run.steps)}" if run.going and run.steps else count(run.step) if run.step else ""
@@ -310,7 +310,7 @@ def how_far(run: RunSummary) -> str:
 
 
 def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
-    """loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s, or why it ended."""
+    """Return loss 2.113 ▇▆▅▄▃▃▂▂▂▁ 3m12s, or why the run ended."""
     ellipsis = glyphs(ascii).ellipsis
     if run.status in ("failed", "lost", "unreadable") and run.reason:
         return [(fit(visible(run.reason), room, ellipsis=ellipsis), "error")]
@@ -319,7 +319,7 @@ def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
         return [(fit(visible(text), room, ellipsis=ellipsis), "quiet")]
     cells = max(0, min(CURVE_CELLS, room - BESIDE_IT))
     value, name = number(run.value), visible(run.metric)
-    free = min(12, room - cells - 10 - width(value))  # the number is worth more than the end of its name
+    free = min(12, room - cells - 10 - width(value))  # the number matters more than the end of its name
     said = f"{cut(name if width(name) <= free else short(name), max(1, free))} {value}"
     curve = spark(np.array(run.curve), cells, ascii) if len(run.curve) > 1 else " " * cells
     return [

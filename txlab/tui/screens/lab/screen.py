@@ -1,4 +1,4 @@
-"""Screen 1, the Lab: what can be run, what each scenario shows, and what has been run."""
+"""Screen 1, the Lab: the scenarios, what each of them shows, and the runs so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from txlab.tui.widgets.page import Page
 
 
 class LabScreen(BenchScreen):
-    """The catalogue by chapter, the description of what is selected, and the runs."""
+    """The catalogue by chapter, a description of the selection, and the runs."""
 
     CSS_PATH = "lab.tcss"
     AUTO_FOCUS = "#catalogue"
@@ -80,7 +80,7 @@ class LabScreen(BenchScreen):
             self.say_details()
         self.say_tabs()
 
-    # Which list the keys work on, and what is said of its row.
+    # Which list the keys act on, and the description of its row.
 
     def on_descendant_focus(self) -> None:
         self.use("runs" if self.runs.rows.has_focus else "catalogue")
@@ -117,7 +117,7 @@ class LabScreen(BenchScreen):
         self.call_after_refresh(self.refresh_keys)
 
     def refresh_keys(self) -> None:
-        """The bottom line once more, if it would say anything else."""
+        """Redraw the bottom line if it has changed."""
         line = self.query_one(KeyLine)
         if line.rows != line.shown():
             line.refresh()
@@ -128,8 +128,8 @@ class LabScreen(BenchScreen):
         self.call_after_refresh(self.say_details)
 
     def fold(self) -> None:
-        """Where the lists are tabs, show the one that the keys work on. Elsewhere the class would change nothing, but
-        every style would be matched again, 20 ms."""
+        """On a tabbed layout, show the list that the keys act on. Elsewhere the class would change nothing, but every
+        style would be matched again, 20 ms."""
         if self.has_class("-narrow") or self.has_class("-tiny"):
             self.set_class(self.runs.in_use, "-runs")
 
@@ -150,7 +150,7 @@ class LabScreen(BenchScreen):
         return super().word_for(binding)
 
     def action_start(self) -> None:
-        """Enter: start the scenario, or open the run."""
+        """Start the scenario, or open the run."""
         if self.runs.in_use:
             self.runs.action_attach()
         else:
@@ -164,11 +164,11 @@ class LabScreen(BenchScreen):
         self.catalogue.filter.focus()
 
     def action_scroll(self, by: int) -> None:
-        """The description, half a page on or back."""
+        """Scroll the description by half a page."""
         self.details.scroll_lines(by * max(1, self.details.size.height // 2))
 
     def action_why(self) -> None:
-        """How large the scenario is, or why the run is where it is."""
+        """Explain the size of the scenario, or the state of the run."""
         from txlab.tui.screens.lab.why import why_run, why_scenario
         from txlab.tui.widgets.why import ask_why
 

@@ -1,7 +1,7 @@
-"""What `w` answers in the Lab: how large a scenario is, or why a run is where it is. Called in a thread.
+"""What `w` answers in the Lab: how large a scenario is, or why a run is in its state. Called in a thread.
 
-Notable: a run that ended by itself is explained by its last loss, all others by their state, with the numbers that
-stand nearest to it.
+Notable: a run that is running or done is explained by its last loss, all others by their state, with the last values
+before it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
     from txlab.runs.scenario import CatalogueEntry
 
-LAST = 4  # steps whose values are shown before the end
-NAMES = 6  # metrics that are told
+LAST = 4  # steps before the end whose values are shown
+NAMES = 6  # metrics that are listed
 
 
 def why_scenario(entry: CatalogueEntry) -> Explanation | str:
-    """Parameters and FLOPs from the shape."""
+    """Explain parameters and FLOPs from the model's shape."""
     from txlab.experiments.kind import explain_scenario
 
     answer = explain_scenario(entry.scenario, 60 * entry.scenario.about.minutes)
@@ -33,7 +33,7 @@ def why_scenario(entry: CatalogueEntry) -> Explanation | str:
 
 
 def why_run(path: Path) -> Explanation | str:
-    """A run that is done or going on: its last loss. Any other: what happened to it."""
+    """Explain the last loss of a run that is running or done; of any other, what happened to it."""
     from txlab.experiments.kind import explain_metric
     from txlab.runs.reader import RunReader
 
@@ -49,7 +49,7 @@ def why_run(path: Path) -> Explanation | str:
 
 
 def in_words(reader: RunReader) -> str:
-    """The state, why, the last values, what one can go back to, and what one can do."""
+    """Return the state, its reason, the last values, the checkpoints to go back to, and what can be done."""
     run = summary_of(reader)
     far = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
     lines = [f"{run.name}: {STATES.get(run.status, run.status)} at {far}."]
@@ -69,7 +69,7 @@ def in_words(reader: RunReader) -> str:
 
 
 def last_values(reader: RunReader) -> list[str]:
-    """A small table: the last steps, each metric a column."""
+    """Return a small table of the last steps, one column a metric."""
     known = [name for name in reader.names("metrics") if not is_validation(name)]
     first = [*primary_metrics(reader.info.facts, known, reader.info.kind), "grad_norm", "lr"]
     names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]

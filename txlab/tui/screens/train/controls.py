@@ -1,6 +1,7 @@
-"""The log of a run, and what one may ask of it: another rate, a checkpoint, any parameter, going on after its end.
+"""The log of a run, and the requests to it: another learning rate, a checkpoint, any parameter, resuming after its
+end.
 
-Notable: requests are answered by the run in its own log; until then they stand there as "asked…".
+A run answers requests in its own log; until then they are listed there as "asked…".
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ENDED_EARLY = ("lost", "failed", "stopped", "interrupted")
 
 
 class ControlPanel(Panel):
-    """What happened, newest last, and the requests that are not answered yet; how many lines depends on the size."""
+    """Events, newest last, and pending requests; the number of lines depends on the size."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         Binding("r", "resume", "resume", id="train.resume"),
@@ -64,7 +65,7 @@ class ControlPanel(Panel):
             self.words.say(log_lines(entries, self.pending, self.run.at, lines, time.time(), self.gone()), layout=False)
 
     def gone(self) -> str:
-        """Why nobody will answer, or ""."""
+        """Return why no answer will come, or ""."""
         state = self.snap.state if self.snap else None
         if state is None or state.status in ("running", "paused", "created"):
             return ""
@@ -86,14 +87,14 @@ class ControlPanel(Panel):
         if action == "resume":
             return status in ENDED_EARLY
         if action == "scale_lr" and self.snap and self.snap.values and "lr" not in self.snap.values:
-            return False  # a run that has no such rate
+            return False  # a run without a learning rate
         return status in ("running", "paused", "created", "")
 
     def action_checkpoint(self) -> None:
         self.run.ask("checkpoint")
 
     def action_resume(self) -> None:
-        """Go on with a run that ended early, in a process of its own."""
+        """Resume a run that ended early, in its own process."""
         path = self.run.path
         if path is None:
             return
@@ -107,11 +108,11 @@ class ControlPanel(Panel):
         self.run_worker(begin, thread=True, group="start", exit_on_error=False)
 
     def action_scale_lr(self, factor: float) -> None:
-        """Turn the peak of the schedule by a factor; the rate that the facts show goes with it."""
+        """Scale the peak of the schedule by a factor; the learning rate in the facts changes with it."""
         self.run.ask("scale", key="lr", value=factor)
 
     def action_set(self) -> None:
-        """Any adjustable parameter: `name = value`."""
+        """Set any adjustable parameter: `name = value`."""
         from txlab.tui.screens.dialogs import AskValue
 
         def check(text: str) -> str:
@@ -129,7 +130,7 @@ class ControlPanel(Panel):
 
 
 def parse_setting(text: str) -> tuple[str, float]:
-    """(name, value) of "name = value"; raises LabError with what is wrong."""
+    """Return (name, value) of "name = value"; raises LabError with what is wrong."""
     name, equals, raw = text.partition("=")
     name = name.strip()
     if not equals or not name:

@@ -1,4 +1,4 @@
-"""The chart of the Train screen: which metric, smoothing, logarithms, zoom, other runs beside this one."""
+"""The chart of the Train screen: its metric, smoothing, log axes, zoom, and other runs to compare with."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from txlab.tui.widgets.chart import Chart, ChartSeries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OVERLAYS = 5  # runs beside this one: the palette has eight colours, and nobody reads more curves
-# A chart of 120 × 40 whose axis grows changes in every cell, 12 kB: at four a second the terminal got 48 kB/s, at one a
-# second 22, and 20 is what a slow line takes (benchmarks/tui_latency.py).
+OVERLAYS = 5  # runs to compare with: the palette has eight colours, and more curves are unreadable
+# A chart of 120 × 40 whose axis grows changes in every cell, 12 kB: at four draws a second the terminal got 48 kB/s, at
+# one 22, and a slow line takes 20 (benchmarks/tui_latency.py).
 CHART_EVERY = 1.5  # seconds
 
 
 class CurvePanel(Panel):
-    """The curves of one metric: `metric` is what was asked for ("" = the run's first), `overlays` are other runs."""
+    """The curves of one metric: `metric` is the one selected ("" = the run's first), `overlays` are other runs."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         Binding("tab", "metric(1)", "metric", id="train.metric-next", key_display="tab"),
@@ -47,21 +47,21 @@ class CurvePanel(Panel):
     )
 
     class Changed(Message):
-        """Another metric or other runs are to be drawn: they have to be read first."""
+        """Another metric or other runs were selected and have to be read first."""
 
     def __init__(self) -> None:
         super().__init__(id="chart-panel")
         self.chart = Chart(id="chart")
-        self.chart.can_focus = False  # its keys are the panel's
+        self.chart.can_focus = False  # its keys belong to the panel
         self.forget()
-        self.smooths_itself = True  # until the person chooses
+        self.smooths_itself = True  # until the user chooses
 
     def compose(self) -> ComposeResult:
         yield Words(id="brief")
         yield self.chart
 
     def forget(self) -> None:
-        """Another run is looked at."""
+        """Forget the old run."""
         self.snap: Snapshot | None = None
         self.metric = ""
         self.overlays: tuple[Path, ...] = ()
@@ -69,8 +69,8 @@ class CurvePanel(Panel):
         self.shown_at = 0.0
 
     def show(self, snap: Snapshot) -> None:
-        """At once if it is another picture; the same one, a little longer, at most every CHART_EVERY seconds."""
-        self.snap, self.metric = snap, self.metric or snap.metric  # a key may have chosen another one meanwhile
+        """Draw a different chart at once; the same one, slightly longer, at most every CHART_EVERY seconds."""
+        self.snap, self.metric = snap, self.metric or snap.metric  # a key may have chosen another metric meanwhile
         shown = (snap.metric, len(snap.lines), self.overlays, snap.state.status, snap.complete)
         now = time.monotonic()
         if shown != self.shown or now - self.shown_at >= CHART_EVERY:
@@ -78,12 +78,13 @@ class CurvePanel(Panel):
             self.draw(snap)
 
     def show_brief(self, snap: Snapshot, cells: int) -> None:
-        """The numbers in one line, where there is no room for their column."""
+        """Show the numbers in one line, where there is no room for their column."""
         self.query_one("#brief", Words).say(brief(snap, cells), layout=False)
 
     def draw(self, snap: Snapshot) -> None:
-        """The run looked at has the first colour; validation is dashed and on top, dead branches are dim. Long noisy
-        curves are smoothed over a fiftieth of the run, the raw one faint behind, until the person wants otherwise."""
+        """The current run has the first colour; validation is dashed and on top, dead branches are dim. Long noisy
+        curves are smoothed over a fiftieth of the run, with the raw one faint behind, unless the user chooses
+        otherwise."""
         others = iter(range(2, 100))
         series = [
             ChartSeries(
@@ -127,7 +128,7 @@ class CurvePanel(Panel):
             self.app.push_screen(Choose("Which metric?", rows), self.set_metric)
 
     def action_smooth(self) -> None:
-        """None, then a fiftieth, then a tenth of the run, in round numbers of steps."""
+        """Cycle the smoothing: none, a fiftieth, a tenth of the run, in round numbers of steps."""
         if self.snap is None:
             return
         self.smooths_itself = False
@@ -146,7 +147,7 @@ class CurvePanel(Panel):
         self.chart.action_zoom(factor)
 
     def action_across(self, by: int) -> None:
-        """Left and right: through the values of the curve; where it is zoomed, along it."""
+        """Move left or right through the values of the curve; pan if it is zoomed."""
         if self.chart.zoomed is None:
             self.chart.action_cursor(by)
         else:
@@ -156,7 +157,7 @@ class CurvePanel(Panel):
         self.chart.action_reset()
 
     def action_overlay(self) -> None:
-        """Choose other runs to be drawn beside this one; choosing one again takes it away."""
+        """Choose other runs to compare with; choosing one again removes it."""
         from txlab.runs.finding import list_runs
         from txlab.tui.screens.dialogs import Choose
 
@@ -183,7 +184,7 @@ class CurvePanel(Panel):
 
 
 def round_number(value: float) -> float:
-    """The nearest of 1, 2, 5, 10, 20 … that is not greater, at least 1.
+    """Return the largest of 1, 2, 5, 10, 20 … that is not greater than the value, at least 1.
 
     >>> round_number(24.8), round_number(0.3)
     (20.0, 1.0)

@@ -1,4 +1,4 @@
-"""The side of the Train screen: the column of numbers with `w`, and what the model wrote, two steps side by side."""
+"""The side of the Train screen: the numbers, explained by `w`, and samples of the model's text at one or two steps."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from txlab.tui.widgets.facts import FactTable
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
 
-STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are read, not computed by a formula
+STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are not computed by a formula
 
 
 class NumbersPanel(Panel):
-    """`beside` is the step of the sample that is compared with the one looked at; None = there is none."""
+    """`beside` is the step of the sample to compare with the selected one; None = there is none."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         Binding("w", "why", "why", id="screen.why"),
@@ -68,7 +68,7 @@ class NumbersPanel(Panel):
         self.query_one("#samples-text", Words).say(said, layout=True)
 
     def action_compare(self, by: int) -> None:
-        """< puts the sample before beside the one looked at, and goes further back; > comes back."""
+        """< compares with the previous sample, then with earlier ones; > comes back."""
         if self.snap is None:
             return
         steps = list(self.snap.samples)
@@ -82,7 +82,7 @@ class NumbersPanel(Panel):
         self.show_samples()
 
     def action_why(self) -> None:
-        """The number chosen in the column of facts, explained by the experiment's own code."""
+        """Explain the number selected in the column of facts by the experiment's own code."""
         from txlab.tui.widgets.why import ask_why
 
         snap, fact = self.snap, self.facts.chosen
@@ -96,14 +96,14 @@ class NumbersPanel(Panel):
         ask_why(self.app, lambda: explain(snap, key, step))
 
     def said_why(self, key: str) -> str:
-        """Why it is computed as it is: what the probe measured."""
+        """Return why the computation is set up as it is: what the probe measured."""
         compute = self.snap.about.get("compute") if self.snap and key == "compute" else None
         why = compute.get("why") if isinstance(compute, dict) else None
         return "; ".join(str(reason) for reason in why) if isinstance(why, list) else ""
 
 
 def explain(snap: Snapshot, key: str, step: int) -> Explanation | None:
-    """The experiment's answer for one metric, with what run.json knows of machine and corpus."""
+    """Return the experiment's explanation of a metric, with the machine and corpus of run.json."""
     from txlab.experiments.kind import explain_metric
 
     return explain_metric(dict(snap.scenario), key, step, dict(snap.values), dict(snap.about))

@@ -1,6 +1,6 @@
-"""Screen 3, Train: the curves of one run, its numbers, what it writes, its log, and requests to it.
+"""Screen 3, Train: the curves of a run, its numbers, its samples, its log, and requests to it.
 
-Notable: the screen follows the live edge or a step of the recording (`run.at`), and everything on it follows that.
+Everything on it shows either the live edge or a step of the recording (`run.at`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from txlab.tui.train_snapshot import Look, Snapshot, snapshot
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
-CLOCK = 1.0  # seconds between two readings of a run that does not move, for the clock in the header
+CLOCK = 1.0  # seconds between two reads of an idle run, for the clock in the header
 
 
 class TrainScreen(BenchScreen):
@@ -69,7 +69,7 @@ class TrainScreen(BenchScreen):
     def on_mount(self) -> None:
         self.run_changed()
 
-    # The run, as RunPanel asks for it.
+    # Called by RunPanel.
 
     def run_changed(self) -> None:
         self.snap = None
@@ -110,7 +110,7 @@ class TrainScreen(BenchScreen):
         self.run.wants_read()
 
     def show_words(self) -> None:
-        """Header, brief, samples and log: cheap, so also when only a key was pressed."""
+        """Redraw header, brief, samples and log: cheap enough for every key."""
         if self.snap is not None:
             said = header(self.snap, self.run.at, glyphs(self.ascii))
             self.query_one("#header", Words).say(said, layout=False)
@@ -135,7 +135,7 @@ class TrainScreen(BenchScreen):
         return super().check_action(action, parameters)
 
     def action_side(self) -> None:
-        """Where there is no room for both: the numbers in place of the chart."""
+        """Show the numbers in place of the chart, where there is no room for both."""
         self.toggle_class("-side")
         if self.has_class("-side"):
             self.numbers.facts.focus()

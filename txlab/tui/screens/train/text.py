@@ -1,4 +1,4 @@
-"""The sentences of the Train screen: its header, the log, the samples side by side."""
+"""The text of the Train screen: its header, the log, the samples side by side."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ROUTINE = ("checkpoint", "val")
 
 @dataclass(frozen=True)
 class Pending:
-    """A request that has not been answered: what was asked, and when (Unix seconds)."""
+    """A pending request: what was asked, and when (Unix seconds)."""
 
     words: str
     asked: float
 
 
 def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
-    """gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go — or what is wrong, and what one can do about it."""
+    """Return gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go — or what is wrong and what can be done about it."""
     state, dot = snap.state, f" {signs.dot} "
     name = Content.styled(visible(snap.called), "bold")
     step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
@@ -64,7 +64,7 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
 
 
 def brief(snap: Snapshot, cells: int) -> Content:
-    """As many of the numbers as fit whole into one line, where there is no room for the column of facts."""
+    """Return as many numbers as fit into one line, where there is no room for the column of facts."""
     parts = []
     for fact in snap.facts:
         if (cells := cells - width(fact.name) - width(fact.value) - 1) < 0:
@@ -77,7 +77,7 @@ def brief(snap: Snapshot, cells: int) -> Content:
 def log_lines(
     entries: Sequence[Entry], pending: Mapping[str, Pending], at: int | None, lines: int, now: float, gone: str
 ) -> Content:
-    """The newest entries (or those up to the step that is looked at), what was asked and not yet answered last."""
+    """Return the newest entries (or those up to the selected step), followed by the pending requests."""
     asked = [
         Content.assemble(
             Content.styled(f"{clock(p.asked)} ", "$quiet"),
@@ -107,8 +107,8 @@ def log_lines(
 
 
 def loudest(entries: Sequence[Entry], room: int, at: int | None) -> list[Entry]:
-    """The newest `room` entries; where there are only a few lines, checkpoints and validations that were no better
-    give way to what people did, what the run said, the best validation and the end."""
+    """Return the newest `room` entries. If there are only a few lines, checkpoints and validations that were no better
+    make room for user actions, messages of the run, the best validation and the end."""
     newest = list(entries)[::-1]
     if room <= FEW:
         newest.sort(key=lambda entry: (at is not None and entry.step > at, entry.regular in ROUTINE))
@@ -117,8 +117,8 @@ def loudest(entries: Sequence[Entry], room: int, at: int | None) -> list[Entry]:
 
 
 def wanted(entries: Sequence[Entry], at: int | None, lines: int = 0) -> list[Entry]:
-    """All that people and the run did; of what happens again and again (checkpoints, validations) the newest, and as
-    many of those before it as there are lines for."""
+    """Return all user actions and messages of the run, and of recurring events (checkpoints, validations) the newest,
+    plus as many earlier ones as there are lines for."""
     newest: dict[str, int] = {}
     for index, entry in enumerate(entries):
         if entry.regular and (at is None or entry.step <= at or entry.regular not in newest):
@@ -130,7 +130,7 @@ def wanted(entries: Sequence[Entry], at: int | None, lines: int = 0) -> list[Ent
 
 
 def answer(age: float, gone: str) -> Content:
-    """What there is to say about a request that is not answered yet."""
+    """Return the status of a pending request."""
     if gone:
         return Content.styled(f"  no answer: {gone}", "$error")
     if age > 8:
@@ -139,7 +139,7 @@ def answer(age: float, gone: str) -> Content:
 
 
 def wrapped(text: str, cells: int) -> list[str]:
-    """The lines of a text made visible and folded at words; as few characters as possible are lost."""
+    """Return the lines of a text made safe to show and folded at words, dropping as few characters as possible."""
     cells = max(cells, 1)
     found: list[str] = []
     for line in visible_lines(text):
@@ -154,7 +154,7 @@ def wrapped(text: str, cells: int) -> list[str]:
 
 
 def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
-    """The last sample at or before a step (the first one if all are later); None if there is none."""
+    """Return the last sample at or before a step (the first one if all are later); None if there is none."""
     if not steps:
         return None
     if at is None:
@@ -168,7 +168,7 @@ NO_TEXTS = {
     "bandits": "no texts here: the curves say it all; txlab plot RUN --sweep draws a sweep",
     "self-play": "the board, and players to play against: 6 Arena, then tic-tac-toe",
 }
-"""kind of experiment → what stands where its samples would; the first where none is named."""
+"""kind of experiment → the text in place of its samples; the first one is the default."""
 
 
 def samples_text(
@@ -180,9 +180,11 @@ def samples_text(
     lines: int = 0,
     kind: str = "",
 ) -> Content:
-    """What the model wrote at the step looked at, and at another one: stacked, or side by side where there is room.
+    """Return the model's text at the selected step, and at another one: stacked, or side by side where there is
+    room.
 
-    Where `lines` are left under it, they show what it wrote before, as often as it fits."""
+    If there is room below, `lines` are filled with earlier samples.
+    """
     steps = list(samples)
     now = nearest_sample(steps, at)
     if now is None:
@@ -228,7 +230,7 @@ def samples_text(
 
 
 def one_sample(texts: Sequence[tuple[str, str]], cells: int, signs: Glyphs) -> Content:
-    """Each text with its prompt quiet in front, and a sign where the prompt ends and the model begins."""
+    """Return each text with a quiet prompt, and a sign where the prompt ends and the model begins."""
     parts: list[Content] = []
     for prompt, text in texts:
         body = "\n".join(wrapped(f"{prompt}{signs.prompt}{text}" if prompt else text, cells))
@@ -239,12 +241,12 @@ def one_sample(texts: Sequence[tuple[str, str]], cells: int, signs: Glyphs) -> C
 
 
 def solid(text: str) -> int:
-    """Characters of a text, as it is shown, that are no space: folding moves and drops nothing else."""
+    """Return the number of non-space characters of a text as shown: folding moves and drops only spaces."""
     return sum(not character.isspace() for line in visible_lines(text) for character in line)
 
 
 def after_solid(text: str, count: int) -> int:
-    """Where the first character that is no space stands after `count` of them.
+    """Return the index of the first non-space character after `count` of them.
 
     >>> after_solid("The cat\n|sat", 6)
     8
