@@ -1,11 +1,11 @@
-"""events.jsonl: how a row is written and understood, and how lines are read that somebody else is still writing.
+"""events.jsonl: how a row is written and parsed, and how to read lines while another process is writing them.
 
-Notable: one `os.write` on an O_APPEND descriptor per row, no user-space buffer, so SIGKILL loses nothing that was
-written (0 rows in 12 kills; a buffered file lost up to 52). Non-finite numbers are strings, because orjson would
+Notable: each row is one `os.write` on an O_APPEND descriptor, with no user-space buffer, so SIGKILL loses nothing that
+was written (0 rows in 12 kills; a buffered file lost up to 52). Non-finite numbers are strings, because orjson would
 silently write null. To readers a bad tail means *later*, never *never*, and only the next writer cuts it off: a line
-without its newline is not there yet; a tail of NUL bytes (a network file system that grew the size before the data, or
-a machine that lost power) is waited for, and stepped over once it has been there for `PATIENCE` seconds with something
-behind it. Sizes are polled: inotify does not see what another machine writes.
+without its newline has not arrived yet; a tail of NUL bytes (a network file system that grew the size before the data,
+or a machine that lost power) is waited for, and skipped once it has been there for `PATIENCE` seconds with data after
+it. Sizes are polled, because inotify does not see what another machine writes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from txlab.files import OpenFolder, open_regular
 Row = dict[str, Any]
 
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_NUMBERS = ("values", "from", "to")  # where decode_row turns the strings back; a sample may well say "NaN"
+_NUMBERS = ("values", "from", "to")  # where decode_row restores numbers; the text of a sample may well be "NaN"
 LARGEST_STEP = 2**62
 LONGEST = 8 << 20  # bytes of a row; a longer one is garbage (parsing may take 25 times as much memory)
 SLICE = 256 * 1024  # bytes handed out at a time: about 1 700 rows, 6 ms of parsing
@@ -35,7 +35,7 @@ PATIENCE = 3.0  # seconds
 
 
 def encode_row(row: Row) -> bytes:
-    """One line of JSON with its newline; non-finite numbers become "NaN", "Infinity", "-Infinity".
+    """Encode a row as one line of JSON with its newline; non-finite numbers become "NaN", "Infinity", "-Infinity".
 
     >>> encode_row({"event": "metrics", "time": 1.0, "step": 3, "values": {"loss": float("nan")}})
     b'{"event":"metrics","time":1.0,"step":3,"values":{"loss":"NaN"}}\\n'
@@ -47,7 +47,7 @@ def encode_row(row: Row) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """The same JSON value with non-finite floats named."""
+    """The same JSON value with non-finite floats replaced by their names."""
     if isinstance(value, float):
         return value if math.isfinite(value) else _name_of(value)
     if isinstance(value, dict):
@@ -62,7 +62,7 @@ def _name_of(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Any value as JSON that orjson accepts; lone surrogates become U+FFFD, what is not JSON becomes its text."""
+    """Any value as JSON that orjson accepts; lone surrogates become U+FFFD, other types become a float or a string."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -80,7 +80,7 @@ def _plain(value: Any) -> Any:
 
 
 def decode_row(line: bytes) -> Row | None:
-    """The row of one line, numbers turned back; None if it is not a row (torn, NULs, not an object, no event)."""
+    """Decode one line, restoring numbers; None if it is not a row (torn, NULs, not an object, no event)."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -104,19 +104,19 @@ def _numbers(value: Any) -> Any:
 
 
 def behind_hole(descriptor: int, offset: int) -> int:
-    """Where the next bytes lie that a file really has, so that nobody reads the zeros of a sparse one."""
+    """The offset of the next data of a file, so that the zeros of a sparse file are not read."""
     if not hasattr(os, "SEEK_DATA"):
         return offset
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
-    except OSError as error:  # there are no more, or the system does not know
+    except OSError as error:  # there is no more data, or the system does not know
         return os.fstat(descriptor).st_size if error.errno == errno.ENXIO else offset
 
 
 def each_row(path: Path, offset: int = 0) -> Iterator[tuple[Row, int]]:
-    """Rows from a byte offset on, each with the offset behind it, in little memory; an absent file has none.
+    """Yield the rows from a byte offset on, each with the offset after it; an absent file has none.
 
-    Raises LabError where it cannot be read, or is not a regular file.
+    Raises LabError if the file cannot be read or is not a regular file.
     """
     try:
         file = os.fdopen(open_regular(path, follow=False), "rb", buffering=0)
@@ -136,15 +136,15 @@ def each_row(path: Path, offset: int = 0) -> Iterator[tuple[Row, int]]:
                 offset += len(line) + 1
                 if (row := decode_row(line)) is not None:
                     yield row, offset
-            if len(rest) > LONGEST:  # step over it; what is left of the line will be no row either
+            if len(rest) > LONGEST:  # skip it; the remainder of the line will not be a row either
                 offset, rest = offset + len(rest), b""
 
 
 def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
-    """Rows from a byte offset on, and the offset to go on from; an absent file has none.
+    """Return the rows from a byte offset on, and the offset to continue from; an absent file has none.
 
-    What follows the last row that could be understood is not consumed: a torn row or a block of NULs is a tail that
-    has not arrived yet, to be read again later. Rubbish *between* rows is passed over.
+    Whatever follows the last valid row is not consumed: a torn row or a block of NULs is a tail that has not arrived
+    yet and is read again later. Garbage *between* rows is skipped.
     """
     rows = []
     for row, behind in each_row(path, offset):
@@ -154,16 +154,16 @@ def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
 
 
 def place_of(row: Row) -> int:
-    """The step that the run had reached at a row, which rewinds go by.
+    """The step that the run had reached when a row was written; rewinds go by it.
 
-    It is the row's own but for a metric that has steps of its own, say epochs: there "at" tells.
+    It is the row's own step, except for a metric with steps of its own, say epochs: there it is "at".
     """
     at = row.get("at")
     return at if type(at) is int and -1 <= at <= LARGEST_STEP else row["step"]
 
 
 def live_branch(rows: Iterable[Row]) -> list[Row]:
-    """The rows that still count: a rewind to step s drops every earlier row whose place is after s."""
+    """Return the rows that still count: a rewind to step s drops every earlier row whose place is after s."""
     kept: list[Row] = []
     for row in rows:
         if row["event"] == "rewind":
@@ -173,11 +173,10 @@ def live_branch(rows: Iterable[Row]) -> list[Row]:
 
 
 class EventWriter:
-    """The one writer of events.jsonl, in the run's open `folder`; opened by the process that holds the
-    run's lock.
+    """The one writer of events.jsonl, in the run's open `folder`; opened by the process that holds the run's lock.
 
-    `mended` is the number of bytes of a torn tail that opening cut off. A last row that is whole but for its newline
-    is completed instead. Raises OSError as the system calls do; after a failed write the file ends with a whole row.
+    `mended` is the number of bytes of a torn tail that were cut off on opening. A last row that only lacks its newline
+    is completed instead. Raises OSError as the system calls do; after a failed write the file ends with a complete row.
     """
 
     def __init__(self, path: Path, folder: OpenFolder | None = None) -> None:
@@ -203,7 +202,7 @@ class EventWriter:
         return torn
 
     def _last_line_end(self) -> int:
-        """The offset after the last newline; 0 if there is none. OSError where that would cut off more than a row."""
+        """The offset after the last newline; 0 if there is none. OSError if more than a row would be cut off."""
         end = self.size
         while end > 0:
             if self.size - end > LONGEST:
@@ -216,7 +215,7 @@ class EventWriter:
         return 0
 
     def write(self, row: Row) -> None:
-        """Append one row with one os.write. LabError for one so long that no reader would take it for a row."""
+        """Append one row with one os.write. LabError if it is longer than readers accept."""
         line = encode_row(row)
         if len(line) > LONGEST:
             raise LabError(f"a row of the log has at most {LONGEST >> 20} MiB; this one has {len(line) >> 20} MiB")
@@ -225,7 +224,7 @@ class EventWriter:
     def write_bytes(self, line: bytes) -> None:
         written = 0
         try:
-            # A second turn comes only where the disk took a part: it then raises, or has room again.
+            # A second iteration happens only after a partial write: it then raises, or there is room again.
             while written < len(line):
                 written += os.write(self.descriptor, line[written:])
         except OSError:
@@ -235,7 +234,7 @@ class EventWriter:
         self.size += len(line)
 
     def sync(self) -> None:
-        """Wait until all rows are on the disk (0.19 ms on a local one)."""
+        """Wait until all rows are on disk (0.19 ms on a local one)."""
         os.fdatasync(self.descriptor)
 
     def close(self) -> None:
@@ -249,7 +248,7 @@ class Replaced(Exception):
 
 
 class LineCursor:
-    """Where the reading of a growing file has got to: everything before `offset` has been handed out."""
+    """A position in a growing file: every line before `offset` has been returned."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self.path, self.offset = path, offset
@@ -263,11 +262,11 @@ class LineCursor:
 
     @property
     def behind(self) -> int:
-        """Bytes that the file was longer than the cursor, when it was last looked at."""
+        """The number of bytes after the cursor when the file was last examined."""
         return max(self.size - self.offset, 0)
 
     def look(self) -> None:
-        """Take note of the file as it is, for a cursor that begins in its middle. Raises nothing."""
+        """Record the current state of the file, for a cursor that begins in the middle of it. Never raises."""
         try:
             descriptor = open_regular(self.path, follow=False)
         except OSError:
@@ -283,9 +282,9 @@ class LineCursor:
         self.identity, self.size = (about.st_dev, about.st_ino), about.st_size
 
     def read(self, limit: int = SLICE) -> list[bytes]:
-        """The next complete lines without their newlines, at most about `limit` bytes; [] = nothing more for now.
+        """Return the next complete lines without newlines, at most about `limit` bytes; [] = nothing more for now.
 
-        Raises Replaced. A file that is missing or cannot be read has nothing to say for now.
+        Raises Replaced. A file that is missing or cannot be read yields nothing for now.
         """
         try:
             about = self.path.stat(follow_symlinks=False)
@@ -303,7 +302,7 @@ class LineCursor:
                     pass  # only blank lines so far
             finally:
                 os.close(descriptor)
-        except OSError:  # vanished, a stale handle of a network file system, or no regular file
+        except OSError:  # deleted, a stale handle of a network file system, or not a regular file
             self.reachable = False
         return lines
 

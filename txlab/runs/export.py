@@ -1,8 +1,8 @@
-"""A run for other programs: CSV tables, and event files that TensorBoard opens.
+"""Exporting a run to other programs: CSV tables and TensorBoard event files.
 
 Notable: everything is streamed from the log in two passes, one for the rewinds and one for the live rows, so a log of
-any length is exported in little memory and with its numbers exact (CSV carries Python's shortest digits; TensorBoard's
-own format is float32). Only the live branch is exported; a rewound past would be a zigzag in anybody's plot.
+any length is exported in little memory. CSV numbers are exact (Python's shortest digits); TensorBoard's format is
+float32. Only the live branch is exported; steps that were rewound would make any plot zigzag.
 """
 
 import csv
@@ -26,9 +26,9 @@ from txlab.runs.live_rows import MEASURED, as_number, parse
 
 
 def every_row(run: str | Path) -> Iterator[Row]:
-    """All rows of a log in the order of the file, dead ones too; lines that are not rows are skipped.
+    """Yield all rows of a log in file order, including dead ones; lines that are not rows are skipped.
 
-    Raises LabError if there is no log, or it was replaced while it was read.
+    Raises LabError if there is no log, or if it was replaced while being read.
     """
     events = RunDirectory(run).events
     require_log(events)
@@ -51,7 +51,7 @@ def require_log(events: Path) -> None:
 
 
 def live_rows(run: str | Path) -> Iterator[Row]:
-    """The rows of the live branch, those whose place no later rewind goes below, by step and then as in the file."""
+    """Yield the rows of the live branch, those whose place no later rewind goes below, by step, then in file order."""
     rewinds: list[tuple[int, int]] = []
     end, mixed = 0, False
     for place, row in enumerate(every_row(run)):
@@ -64,16 +64,16 @@ def live_rows(run: str | Path) -> Iterator[Row]:
     limits = rewinds[::-1]  # (place, lowest step of the rewinds from here on), last first
     if not mixed:
         return followed(run, limits, end)
-    # Metrics with steps of their own: the rows that are behind are few, and fit into memory.
+    # Metrics with steps of their own: few rows are behind the run's step, and they fit into memory.
     behind = sorted((row for row in followed(run, limits, end) if "at" in row), key=itemgetter("step"))
     ahead = (row for row in followed(run, limits, end) if "at" not in row)
     return merge(ahead, behind, key=itemgetter("step"))
 
 
 def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> Iterator[Row]:
-    """The first `end` rows but those beyond the lowest step of the rewinds that come after them."""
+    """Yield the first `end` rows except those beyond the lowest step of the rewinds that come after them."""
     limits = list(limits)
-    for place, row in enumerate(islice(every_row(run), end)):  # no further: a rewind that came since is not known
+    for place, row in enumerate(islice(every_row(run), end)):  # no further: a rewind written since is not known
         while limits and limits[-1][0] <= place:
             limits.pop()
         if not limits or place_of(row) <= limits[-1][1]:
@@ -81,7 +81,7 @@ def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> It
 
 
 def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterator[tuple[int, float, dict[str, float]]]:
-    """(step, time, {name: value}) of each live row that measures one of the names; all names if None."""
+    """Yield (step, time, {name: value}) for each live row that measures one of the names; all names if None."""
     for row in live_rows(run):
         if row["event"] in MEASURED:
             values = {key: as_number(value) for key, value in row["values"].items() if names is None or key in names}
@@ -90,9 +90,9 @@ def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterato
 
 
 def metric_names(run: str | Path, wanted: Sequence[str] | None = None) -> list[str]:
-    """The names of the live branch in the order in which they first appear, or those wanted of them.
+    """The names of the live branch in order of first appearance, or the wanted names.
 
-    Raises LabError for one that is not there, with the nearest.
+    Raises LabError for a name that was not recorded, with the nearest one.
     """
     found: dict[str, None] = {}
     for _, _, values in measurements(run):
@@ -107,11 +107,11 @@ def metric_names(run: str | Path, wanted: Sequence[str] | None = None) -> list[s
 def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Sequence[str] | None = None) -> Path:
     """Write the live branch as CSV and return the path.
 
-    Long: `step,name,value,time`, a line for each value. Wide: `step,time,NAME…`, a line for each step, empty where
-    nothing was measured. Floats are written as Python's repr: the shortest digits that read back as the same number,
-    and `nan`, `inf`, `-inf`.
+    Long: `step,name,value,time`, a line for each value. Wide: `step,time,NAME…`, a line for each step, with empty
+    fields where nothing was measured. Floats are written as Python's repr: the shortest digits that read back as the
+    same number, and `nan`, `inf`, `-inf`.
 
-    Raises LabError for an unknown name, a log that is missing, or a place that cannot be written.
+    Raises LabError for an unknown name, a missing log, or a file that cannot be written.
     """
     out = Path(out)
     chosen = metric_names(run, names)
@@ -132,7 +132,7 @@ def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Se
 
 
 def merged(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tuple[float, dict[str, float]]]:
-    """The rows of one step as few lines as they fit into: a second value of the same name begins another line."""
+    """Merge the rows of one step into as few lines as possible: a second value of the same name starts a new line."""
     begun, line = 0.0, dict[str, float]()
     for _, time, values in group:
         if not line or line.keys() & values.keys():
@@ -146,7 +146,7 @@ def merged(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tup
 
 @contextmanager
 def written_aside(out: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name when it is whole. Raises LabError if it cannot be written."""
+    """A text file that appears under its name once complete. Raises LabError if it cannot be written."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
@@ -157,7 +157,7 @@ def written_aside(out: Path) -> Iterator[TextIO]:
             yield file
         umask = os.umask(0)
         os.umask(umask)
-        Path(aside).chmod(0o666 & ~umask)  # mkstemp makes it private
+        Path(aside).chmod(0o666 & ~umask)  # mkstemp creates it private
         Path(aside).replace(out)
     except OSError as error:
         Path(aside).unlink(missing_ok=True)
@@ -172,10 +172,10 @@ def write_tensorboard(
 ) -> Path:
     """Write an event file for TensorBoard into the folder `out` and return that folder.
 
-    Scalars have their step and wall time, and are float32; samples become texts, quoted so that nothing in them is
-    taken for Markdown; `images` adds the attention patterns of every recorded frame, heads side by side.
+    Scalars are float32 and carry their step and wall time; samples become texts, quoted so that they are not rendered
+    as Markdown; `images` adds the attention patterns of every recorded frame, heads side by side.
 
-    Raises LabError as `write_csv`, and if `out` already has event files (TensorBoard would draw both as one run).
+    Raises LabError as `write_csv` does, and if `out` already has event files (TensorBoard would show both as one run).
     """
     out = Path(out)
     if out.is_dir() and any(out.glob("events.out.tfevents.*")):
@@ -207,7 +207,7 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
                     writer.file_writer.add_summary(Summary(value=values), row["step"], float(row["time"]))
             elif row["event"] == "sample":
                 lines = encodable(f"{row.get('prompt', '')}{row.get('text', '')}").splitlines() or [""]
-                quoted = "\n".join("    " + line for line in lines)  # a code block: no sign in it means anything
+                quoted = "\n".join("    " + line for line in lines)  # a code block, so nothing in it is markup
                 writer.add_text("sample", quoted, row["step"], float(row["time"]))
         if images:
             frames = FrameIndex(RunDirectory(run).frames)
@@ -219,17 +219,17 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
 
 
 def encodable(text: str) -> str:
-    """The text without what protocol buffers refuse (lone surrogates)."""
+    """The text without lone surrogates, which protocol buffers reject."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def single(value: float) -> float:
-    """A double that a float32 field accepts: what is too large becomes infinite, as numpy rounds it."""
+    """A double that a float32 field accepts: numbers too large for it become infinite, as in NumPy."""
     return math.copysign(math.inf, value) if math.isfinite(value) and abs(value) >= 3.4028235677973366e38 else value
 
 
 def add_patterns(writer: Any, frames: FrameIndex, step: int) -> None:
-    """The attention patterns of one frame as one grey image a layer, its heads from left to right."""
+    """Add the attention patterns of one frame as one grey image per layer, its heads from left to right."""
     import numpy as np
 
     try:

@@ -1,6 +1,6 @@
-"""The folder full of runs: a new directory in it, all of them by age, and the one that a person means.
+"""The folder of runs: creating a run directory, listing runs by age, finding the one that a person means, deleting one.
 
-Notable: a directory is a run by what lies in it; its name is only a date and the scenario, for people.
+A directory is a run because of the files in it; its name is only a date and the scenario, for people.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def default_root() -> Path:
 
 
 def first_existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there already."""
+    """The path, or its nearest parent that exists."""
     path = path.absolute()
     for place in (path, *path.parents):
-        with suppress(OSError):  # a name that is too long; making it says so
+        with suppress(OSError):  # a name that is too long: creating it will say so
             if place.exists():
                 return place
     return Path("/")
 
 
 def create_run_directory(root: Path | None, scenario_name: str, out: Path | None = None) -> RunDirectory:
-    """Make `out`, or root/2026-11-20_143012_name (with -2, -3 … where two begin within a second), and its folders.
+    """Create `out`, or root/2026-11-20_143012_name (with -2, -3 … if two start within a second), and its folders.
 
-    Raises LabError if `out` exists and is not an empty directory, or a directory cannot be made.
+    Raises LabError if `out` exists and is not an empty directory, or a directory cannot be created.
     """
     try:
         if out is not None:
@@ -48,7 +48,7 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
         else:
             there = Path(root or default_root()).resolve()
             there.mkdir(parents=True, exist_ok=True)
-            # As part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
+            # Safe as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
             plain = re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-")[:80] or "run"
             name = f"{time.strftime('%Y-%m-%d_%H%M%S')}_{plain}"
             for number in count(1):
@@ -66,9 +66,9 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
 
 
 def list_runs(root: Path | None = None) -> list[Path]:
-    """The runs directly under `root`, the newest first; an absent root has none.
+    """The runs directly under `root`, newest first; an absent root has none.
 
-    One whose run.json is garbled is dated by its directory.
+    A run whose run.json is garbled is dated by its directory.
     """
     try:
         entries = [entry for entry in os.scandir(root or default_root()) if not entry.name.startswith(".")]
@@ -77,7 +77,7 @@ def list_runs(root: Path | None = None) -> list[Path]:
     runs = []
     for entry in entries:
         path = Path(entry.path)
-        with suppress(OSError):  # a loop of links; gone meanwhile
+        with suppress(OSError):  # a loop of links, or deleted meanwhile
             if entry.is_dir() and is_run(path):
                 try:
                     created = RunInfo.load(path).created
@@ -88,20 +88,20 @@ def list_runs(root: Path | None = None) -> list[Path]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory has what makes it a run; any string may be asked about."""
+    """Whether a directory has the files that make it a run; accepts any string."""
     for name in ("run.json", "events.jsonl"):
         try:
             (path / name).stat(follow_symlinks=False)
-            return True  # whatever it is: reading it says what is wrong
+            return True  # whatever it is: reading it will say what is wrong
         except (OSError, ValueError):  # a name that is too long, or has a NUL
             continue
     return False
 
 
 def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
-    """The run meant by a path, a directory name under `root`, "latest", or a scenario's name (its newest run).
+    """Find a run by its path, its directory name under `root`, "latest", or a scenario's name (its newest run).
 
-    Raises LabError with the nearest name.
+    Raises LabError with the nearest name if there is none.
     """
     given = str(name_or_path)
     root = Path(root or default_root())
@@ -122,9 +122,9 @@ def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
 
 
 def delete_run(path: Path, root: Path) -> None:
-    """Remove a run for ever. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive.
+    """Delete a run permanently. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive.
 
-    A link in it is removed, never followed; `rmtree` walks by descriptors where it is given one.
+    Links inside it are removed, never followed: given a descriptor, `rmtree` walks by descriptors.
     """
     if path.is_symlink() or path.resolve().parent != root.resolve() or not is_run(path):
         raise LabError(f"{path} is not deleted: it is not a run directly inside {root}")

@@ -1,8 +1,8 @@
-"""The recording that panes draw and time travel scrubs through: frames as safetensors, read at random.
+"""The recording that panes draw and time travel scrubs through: frames as safetensors, with random access.
 
-A new frame is a file of its own; when 64 have come they are packed into one file. Notable: the reader parses the
-safetensors header itself and reads only the bytes of the tensors asked for; the pack appears before its single
-files go, and a reader that has lost a file between listing and opening lists again, so no frame ever vanishes.
+A new frame is a file of its own; every 64 of them are packed into one file. Notable: the reader parses the safetensors
+header itself and reads only the bytes of the requested tensors; a pack appears before its single files are deleted,
+and a reader that finds a file gone between listing and opening lists again, so no frame ever vanishes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from txlab.runs.tensor_files import (
     write_pack,
 )
 
-PACKED = 64  # frames a pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
+PACKED = 64  # frames per pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
 _HEADERS_KEPT, _HEADERS_SIZE = 24, 8 << 20  # in number and in bytes on the disk
 
 
 class FrameIndex:
     """Random access to the frames of a run that may still be growing; never writes.
 
-    refresh() looks at the directory and says whether the frames changed; read(step) fetches one. A file that cannot
-    be understood is left out, and looked at again when it changes.
+    refresh() lists the directory and returns whether the frames changed; read(step) fetches one. A file that cannot
+    be parsed is left out, and examined again when it changes.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -66,11 +66,11 @@ class FrameIndex:
         return sum(size for (_, size, _), _ in self._files.values())
 
     def refresh(self) -> bool:
-        """Look again; True if frames came or went. Costs a directory listing and the headers of changed files.
+        """List again; True if frames were added or removed. Costs a directory listing and the headers of changed files.
 
-        A listing that runs while files are packed may miss both the pack and its singles. So the packs are taken from
-        a listing that begins after the one of the singles has ended: a single that was gone by then left after its
-        pack had come. A single that the second listing misses must be in a pack of it, or both are read once more.
+        A listing made while files are being packed may miss both the pack and its single files. So the packs are taken
+        from a listing that begins after that of the singles has ended: a single that was gone by then was deleted after
+        its pack appeared. A single that the second listing misses must be in one of its packs, or both are repeated.
         """
         before = self._listing()
         if before == {name: identity for name, (identity, _) in self._files.items()}:
@@ -78,7 +78,7 @@ class FrameIndex:
         files: dict[str, tuple[Identity, list[int]]] = {}
         for attempt in range(20):
             if attempt:
-                time.sleep(0.002)  # the writer is in the midst of a change: let it get on
+                time.sleep(0.002)  # the writer is in the middle of a change: let it continue
             after = self._listing()
             taken = {name: after[name] for name in after if PACK.fullmatch(name) or name in before}
             files = self._understood(taken)
@@ -88,9 +88,9 @@ class FrameIndex:
                 break
             before = after
         else:
-            return False  # it never stood still: what was known stays known until the next look
+            return False  # it never stood still: keep what is known until the next refresh
         self._files = files
-        # Packs first, so that a single file (always the later writing) wins where both hold a step.
+        # Packs first, so that a single file, which is always written later, wins if both hold a step.
         self._where = {step: name for name in sorted(files, reverse=True) for step in files[name][1]}
         steps = np.fromiter(sorted(self._where), np.int64, len(self._where))
         changed = not np.array_equal(steps, self.steps)
@@ -104,14 +104,14 @@ class FrameIndex:
                 if SINGLE.fullmatch(name) or PACK.fullmatch(name):
                     try:
                         about = folder.stat(name)
-                    except OSError:  # it went between listing and looking
+                    except OSError:  # deleted since the listing
                         continue
                     if stat.S_ISREG(about.st_mode):
                         found[name] = (about.st_mtime_ns, about.st_size, about.st_ino)
         return found
 
     def _understood(self, listed: Mapping[str, Identity]) -> dict[str, tuple[Identity, list[int]]]:
-        """The steps in each file; one that went meanwhile is left out, one that is damaged has none."""
+        """The steps in each file; a file deleted meanwhile is left out, a damaged one has none."""
         files = {}
         for name, identity in listed.items():
             known = self._files.get(name)
@@ -132,16 +132,16 @@ class FrameIndex:
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[tuple[int, Stored]]:
-        """The descriptor and the header of a file; headers read lately are remembered. Raises what DAMAGE names."""
+        """The descriptor and the header of a file; recent headers are cached. Raises the exceptions in DAMAGE."""
         with OpenFolder.at(self.directory) as folder, opened(folder, name, self._headers) as (descriptor, header):
             while len(self._headers) > _HEADERS_KEPT or sum(old.size for old in self._headers.values()) > _HEADERS_SIZE:
                 self._headers.popitem(last=False)
             yield descriptor, header
 
     def read(self, step: int, names: Iterable[str] | None = None) -> Frame:
-        """The frame of `step` with all its tensors, or only those named (absent ones are left out); NumPy arrays.
+        """Return the frame of `step` as NumPy arrays: all its tensors, or those named (absent ones are left out).
 
-        Raises LabError if there is no such frame, or its file is damaged.
+        Raises LabError if there is no such frame or its file is damaged.
         """
         wanted = None if names is None else set(names)
         for attempt in range(3):
@@ -152,7 +152,7 @@ class FrameIndex:
             try:
                 return self._read(step, wanted)
             except DAMAGE:
-                self._files.pop(self._where[step], None)  # packed, thinned or rewound meanwhile: look at it afresh
+                self._files.pop(self._where[step], None)  # packed, thinned or rewound meanwhile: examine it again
         raise LabError(f"there is no readable frame of step {step} in {self.directory}")
 
     def _read(self, step: int, wanted: set[str] | None) -> Frame:
@@ -166,13 +166,13 @@ class FrameIndex:
 class FrameWriter:
     """The one writer of frames/, within a disk budget.
 
-    Over the budget the recording is thinned: in the densest stretches of the older half every second frame goes, so
-    that after many rounds the older half still covers its whole time evenly. The first and the newest frame are always
-    kept, so two frames larger than the budget stay. Opening tidies what a kill left behind.
+    Over the budget the recording is thinned: every second frame in the densest stretches of the older half is dropped,
+    so that after many rounds the older half still covers its whole time evenly. The first and the newest frame are
+    always kept, even if the two exceed the budget. Opening cleans up after a kill.
     """
 
     def __init__(self, directory: Path | OpenFolder, budget_bytes: float) -> None:
-        """`directory` is the folder, or its path: it is made if it is not there."""
+        """`directory` is the open folder, or its path, which is created if it does not exist."""
         if isinstance(directory, Path):
             directory.mkdir(exist_ok=True)
         self.folder = OpenFolder.at(directory) if isinstance(directory, Path) else directory
@@ -180,13 +180,13 @@ class FrameWriter:
         self.packs: dict[str, list[int]] = {}
         self.singles: list[int] = []
         self.sizes: dict[str, int] = {}
-        self.condemned: list[int] = []  # steps that the thinning under way has still to drop, oldest first
+        self.condemned: list[int] = []  # steps that the current round of thinning still has to drop, oldest first
         self._tidy()
 
     def _tidy(self) -> None:
-        """Learn what is there; finish an interrupted packing or merging: a file whose frames are all elsewhere goes.
+        """Take stock, and finish an interrupted packing or merge by deleting files whose frames are all elsewhere.
 
-        Only names that are given here are touched. Raises LabError where one of them is no file.
+        Only names used here are touched. Raises LabError if one of them is not a file.
         """
         for name in sorted(self.folder.names()):
             single, kind = SINGLE.fullmatch(name), self.folder.kind(name)
@@ -220,7 +220,7 @@ class FrameWriter:
         return sorted([step for steps in self.packs.values() for step in steps] + self.singles)
 
     def write(self, frame: Frame) -> int:
-        """Record one frame; returns its size in bytes. One of the same step is replaced."""
+        """Record one frame, replacing any of the same step, and return its size in bytes."""
         name = single_name(frame.step)
         held = next((pack for pack, steps in self.packs.items() if frame.step in steps), None)
         data = encode_frame(frame)
@@ -256,7 +256,7 @@ class FrameWriter:
             self.singles.remove(int(single[1]))
 
     def _pack(self) -> None:
-        """All single files become one pack, or as many as their texts need: complete before the first of them goes."""
+        """Pack all single files into one pack, or as many as their texts need, before the first of them is deleted."""
         ways = [sorted(self.singles)]
         while ways:
             steps = ways.pop()
@@ -275,7 +275,7 @@ class FrameWriter:
                 self._remove(name)
 
     def _keep(self, pack: str, kept: set[int]) -> None:
-        """Rewrite a pack with only these frames, atomically; its name stays that of the stretch it was packed from."""
+        """Rewrite a pack atomically with only these frames; it keeps the name of the stretch it was packed from."""
         steps, size = write_pack(self.folder, pack, [pack], kept)
         if steps:
             self.packs[pack], self.sizes[pack] = steps, size
@@ -283,7 +283,7 @@ class FrameWriter:
             self._remove(pack)
 
     def _thin(self) -> None:
-        """Drop frames, at most one pack's at a time, until the budget holds or nothing more may go."""
+        """Drop frames, at most one pack's at a time, until the budget is met or nothing more may be dropped."""
         while sum(self.sizes.values()) > self.budget_bytes:
             if not self.condemned:
                 self.condemned = thinned_out(self.steps)
@@ -302,7 +302,7 @@ class FrameWriter:
                     break
 
     def _merge(self) -> None:
-        """Join a thinned pack with its neighbour where both fit into one, so that files stay as few as frames ask."""
+        """Merge a thinned pack with its neighbour if both fit into one, so that there are no more files than needed."""
         names = sorted(self.packs)
         for left, right in pairwise(names):
             both = sorted([*self.packs[left], *self.packs[right]])
@@ -313,7 +313,7 @@ class FrameWriter:
 
 
 def thinned_out(steps: list[int]) -> list[int]:
-    """Which frames one round of thinning drops: a quarter of the older half, no two neighbours, the densest first.
+    """The frames that one round of thinning drops: a quarter of the older half, no two neighbours, densest first.
 
     >>> thinned_out([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
     [10]

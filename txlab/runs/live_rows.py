@@ -1,9 +1,9 @@
-"""The live branch of a run's rows: what is left when every rewind has been followed, its measurements as columns.
+"""The live branch of a run's rows: what remains after applying every rewind, with its measurements as columns.
 
-Notable: this is a fold over rows in the order of the file, and nothing else. A rewind to step s drops what had been
-kept with a place after s; what is dropped becomes a dead branch, so that a screen can draw it faintly. Rows that name
-the same metrics share one column of steps and one of times, so ten million values in two million rows cost 112 MB and
-not 240. Dropping rows makes new arrays: one handed to a screen earlier never changes under it.
+Notable: this is only a fold over rows in file order. A rewind to step s drops the rows with a place after s; they
+become a dead branch, which a screen can draw faintly. Rows that name the same metrics share one column of steps and
+one of times, so ten million values in two million rows take 112 MB instead of 240. Dropping rows creates new arrays:
+an array handed to a screen earlier never changes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Series:
 
 
 def parse(line: bytes) -> Row | None:
-    """One row, or None if these bytes are not a row.
+    """Parse one row; None if these bytes are not a row.
 
     >>> parse(b'{"event":"note","time":1.0,"step":3,"text":"hello"}')["text"]
     'hello'
@@ -50,13 +50,13 @@ def parse(line: bytes) -> Row | None:
         return None
     if type(row) is not dict or type(row.get("step")) is not int or not -1 <= row["step"] <= LARGEST_STEP:
         return None
-    if row.get("event") not in MEASURED:  # few, so they can afford the full decoding
+    if row.get("event") not in MEASURED:  # few, so full decoding is affordable
         return decode_row(line)
     return row if type(row.get("values")) is dict and type(row.get("time")) in (float, int) else None
 
 
 class Branch:
-    """The fold. `rows` are the live rows that are not measurements, `skipped` counts lines that were no rows."""
+    """The fold. `rows` are the live rows that are not measurements, `skipped` counts lines that were not rows."""
 
     def __init__(self) -> None:
         self.tables: dict[Key, MetricTable] = {}
@@ -64,13 +64,13 @@ class Branch:
         self.dead: list[list[MetricTable]] = []  # for each rewind that dropped measurements, what it dropped
         self.dead_rows: list[Row] = []
         self.skipped = 0
-        self._held, self._furthest = 0, -1  # how many rows the last rewind left, and the furthest place among them
+        self._held, self._furthest = 0, -1  # how many rows the last rewind kept, and the furthest place among them
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
-        self.add(map(parse, lines))  # one row at a time: to keep them would cost as much again in garbage collection
+        self.add(map(parse, lines))  # one row at a time: keeping them would double the cost, in garbage collection
 
     def add(self, rows: Iterable[Row | None]) -> None:
-        """Follow these rows, which come next in the file; None is a line that was no row."""
+        """Add the rows that come next in the file; None stands for a line that was not a row."""
         waiting: Waiting = {}
         for row in rows:
             if row is None:
@@ -105,7 +105,7 @@ class Branch:
         dropped = [dead for table in self.tables.values() if (dead := table.drop_after(step)) is not None]
         if dropped:
             self.dead.append(dropped)
-        # What the last rewind left is gone through again only if this one goes back further: rewinds may be many.
+        # There may be many rewinds: rows that survived the last one are only filtered again if this one goes further.
         begin = self._held if self._furthest <= step else 0
         beyond = self.rows[begin:]
         del self.rows[begin:]
@@ -117,7 +117,7 @@ class Branch:
         self._held = len(self.rows)
 
     def names(self, event: str | None = None) -> list[str]:
-        """The metrics of the live branch in the order in which they first appeared; of one event, if given."""
+        """The metrics of the live branch in order of first appearance; only those of `event`, if given."""
         found: dict[str, None] = {}
         for wanted in MEASURED:
             for table in self.tables.values():
@@ -126,7 +126,7 @@ class Branch:
         return list(found)
 
     def series(self, name: str) -> Series:
-        """The live branch of a metric; empty if it was never logged."""
+        """A metric on the live branch; empty if it was never logged."""
         return merged(name, self.tables.values())
 
     def dead_series(self, name: str) -> list[Series]:
@@ -134,13 +134,13 @@ class Branch:
         return [series for tables in self.dead if len(series := merged(name, tables))]
 
     def latest(self, name: str) -> float | None:
-        """The value of the last step on the live branch; of several for that step, the one logged last."""
+        """The value at the last step of the live branch; of several at that step, the one logged last."""
         found = [table.last(name) for table in self.tables.values() if name in table.names and len(table)]
         return max(found, key=lambda last: last[:2])[2] if found else None
 
 
 class GrowingArray:
-    """A typed array that grows at its end, by half when it is full."""
+    """A typed array for appending; its capacity grows by half when it is full."""
 
     def __init__(self, dtype: npt.DTypeLike, content: Array | None = None) -> None:
         self._data = np.empty(0, dtype) if content is None else content
@@ -156,7 +156,7 @@ class GrowingArray:
         self.length = needed
 
     def view(self) -> Array:
-        """The content, read-only; stays as it is whatever happens to the array."""
+        """A read-only view of the content, which later changes do not affect."""
         view = self._data[: self.length]
         view.flags.writeable = False
         return view
@@ -172,9 +172,9 @@ class MetricTable:
     def __init__(self, event: str, names: Sequence[str]) -> None:
         self.event, self.names = event, tuple(names)
         self.steps, self.times = GrowingArray(np.int64), GrowingArray(np.float64)
-        self.places = self.steps  # where rewinds count from; of its own where metrics have steps of their own
+        self.places = self.steps  # what rewinds go by; a separate array if the metrics have steps of their own
         self.values = [GrowingArray(np.float64) for _ in self.names]
-        self.ascending = True  # but where threads were at different steps
+        self.ascending = True  # unless threads were at different steps
 
     def __len__(self) -> int:
         return self.steps.length
@@ -183,14 +183,14 @@ class MetricTable:
         return self.values[self.names.index(name)].view()
 
     def last(self, name: str) -> tuple[int, float, float]:
-        """Step, time and value of the greatest step; of several rows of it, the last one."""
+        """Step, time and value at the greatest step; of several rows at that step, the last one."""
         at = len(self) - 1 if self.ascending else len(self) - 1 - int(self.steps.view()[::-1].argmax())
         return int(self.steps.view()[at]), float(self.times.view()[at]), float(self.column(name)[at])
 
     def extend(
         self, steps: Sequence[int], places: Sequence[int], times: Sequence[float], values: Sequence[Any]
     ) -> None:
-        """Append rows; `values` holds those of the first row, then those of the second …"""
+        """Append rows; `values` holds the values of the first row, then those of the second …"""
         fresh = np.array(steps, np.int64)
         if (len(self) and fresh[0] < self.steps.view()[-1]) or (fresh[1:] < fresh[:-1]).any():
             self.ascending = False
@@ -204,13 +204,13 @@ class MetricTable:
             block = np.array(values, np.float64)  # also reads "NaN" and "Infinity"; None becomes NaN
         except (ValueError, TypeError, OverflowError):
             block = np.empty(0)
-        if block.shape != (len(values),):  # some value is not a number: a list, an object, a text
+        if block.shape != (len(values),):  # some value is not a number: a list, an object, a string
             block = np.array([as_number(value) for value in values], np.float64)
         for column, part in zip(self.values, block.reshape(len(steps), len(self.names)).T, strict=True):
             column.extend(part)
 
     def drop_after(self, step: int) -> MetricTable | None:
-        """Remove the rows of places > `step`; what was removed, or None."""
+        """Remove the rows with a place > `step` and return them, or None if there are none."""
         gone = self.places.view() > step
         if not gone.any():
             return None
@@ -227,7 +227,7 @@ class MetricTable:
 
 
 def as_number(value: Any) -> float:
-    """A logged value as a float; what is not a number is NaN."""
+    """A logged value as a float; NaN if it is not a number."""
     try:
         return float(value)
     except (ValueError, TypeError, OverflowError):
@@ -235,7 +235,7 @@ def as_number(value: Any) -> float:
 
 
 def merged(name: str, tables: Iterable[MetricTable]) -> Series:
-    """A metric over all tables that have it, by step, and by time within a step; read-only."""
+    """Merge a metric from all tables that have it, by step, and by time within a step; read-only."""
     parts = [table for table in tables if name in table.names and len(table)]
     if len(parts) == 1 and parts[0].ascending:
         return Series(name, parts[0].steps.view(), parts[0].column(name), parts[0].times.view())

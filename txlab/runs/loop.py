@@ -1,7 +1,7 @@
-"""The loop of every run: requests, step, record, checkpoint; written once for all kinds of experiment.
+"""The loop of every run: requests, step, record, checkpoint; the same for all kinds of experiment.
 
-Notable: a person's requests are taken between steps only. The checkpoint is the last thing done at a step, so that it
-holds all that the rows up to then tell; changes that a person made after it are repeated at their steps on a restart,
+Notable: requests are handled only between steps. The checkpoint is the last action of a step, so that it holds
+everything the rows up to then report; changes that a person made after it are repeated at their steps on a restart,
 which keeps a killed run equal, bit for bit, to one that was never killed.
 """
 
@@ -25,9 +25,9 @@ from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
 from txlab.runs.recorder import Recorder, is_disk_full, number
 
-POLL_EVERY = 0.05  # seconds between two looks into the inbox: 20 Hz
-MACHINE_EVERY = 1.0  # seconds between two rows
-WINDOW = 10  # rows that a speed is averaged over
+POLL_EVERY = 0.05  # seconds between checks of the inbox: 20 Hz
+MACHINE_EVERY = 1.0  # seconds between rows
+WINDOW = 10  # rows over which a speed is averaged
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ def drive(
     pending: Sequence[Mapping[str, Any]] = (),
     val_loss: float | None = None,
 ) -> RunOutcome:
-    """Run the experiment to its end, to a stop, to a signal or to a failure; writes all but the end itself.
+    """Run the experiment until it ends, is stopped, gets a signal or fails; writes everything but the end row.
 
-    `interrupted` names the signal that came; `pending` are control rows to repeat at their steps; `val_loss` is the
-    last one known. Nothing is raised: what went wrong is the outcome, and its traceback is in log.txt.
+    `interrupted` returns the name of a received signal; `pending` are control rows to repeat at their steps;
+    `val_loss` is the last one known. Never raises: an error becomes the outcome, and its traceback goes to log.txt.
     """
     loop = _Loop(experiment, recorder, inbox, record, interrupted, list(pending), val_loss)
     try:
@@ -60,17 +60,17 @@ def drive(
         outcome = RunOutcome("failed", _reason(error, loop, recorder))
         if not isinstance(error, RunFailed) and not recorder.lost:
             write_traceback(recorder.run, error)
-    with contextlib.suppress(Exception):  # the disk that ended the run refuses this too
-        for request in inbox.take():  # answer what came too late, so that nobody waits for it
+    with contextlib.suppress(Exception):  # the disk that ended the run may refuse this too
+        for request in inbox.take():  # answer late requests, so that nobody waits for them
             recorder.control(loop.step, request, f"the run has ended ({outcome.status})")
     return outcome
 
 
 @dataclass
 class _Loop:
-    """What lives while a run goes: whether it is paused, what is still to be repeated, how fast it is.
+    """The state of a running loop: whether it is paused, what is still to be repeated, how fast it is.
 
-    granted  steps that a person asked for one by one, before the pause
+    granted  single steps that a person requested, still to be made before pausing again
     """
 
     experiment: Experiment
@@ -106,7 +106,7 @@ class _Loop:
                 return stop
             if self.step >= self.experiment.steps:
                 self._save()
-                self.recorder.info.steps = self.experiment.steps  # it may have been done before its bound
+                self.recorder.info.steps = self.experiment.steps  # it may have finished before its bound
                 return RunOutcome("done", "")
             if self.paused and not self.granted:
                 self.recorder.flush()  # raises if anything is wrong with the directory
@@ -138,7 +138,7 @@ class _Loop:
                 self.speed.begin(step)
 
     def _measure(self) -> None:
-        """Evaluation, samples and a frame, where the cadence asks for them at this step."""
+        """Evaluate, sample and record a frame if they are due at this step."""
         step, last = self.step, self.step >= self.experiment.steps
         if self.record.evaluate_every and (last or is_due(self.record.evaluate_every, step)):
             values: Metrics = {name: number(value) for name, value in self.experiment.evaluate().items()}
@@ -155,7 +155,7 @@ class _Loop:
             self.recorder.row("sample", self.step, prompt=sample.prompt, text=sample.text)
 
     def _save(self) -> None:
-        """A checkpoint of this step, unless there is one already."""
+        """Save a checkpoint of this step, unless there is one already."""
         if self.saved_at != self.step:
             self.experiment.verify()
             self.recorder.checkpoint(
@@ -166,7 +166,7 @@ class _Loop:
     # A person's requests
 
     def _repeat_changes(self) -> None:
-        """Make the changes of an earlier life of this run that belong to this step."""
+        """Repeat the changes that a person made at this step before the run was resumed."""
         while self.pending and self.pending[0]["step"] <= self.step:
             row = self.pending.pop(0)
             request = Request(
@@ -188,7 +188,7 @@ class _Loop:
         return stop
 
     def _do(self, request: Request) -> RunOutcome | None:
-        """Do what is asked and record what came of it; an RunOutcome if the run is to stop."""
+        """Carry out a request and record the result; a RunOutcome if the run is to stop."""
         if request.error is not None:
             self.recorder.control(self.step, request, request.error)
             return None
@@ -207,7 +207,7 @@ class _Loop:
                 self.granted = request.count
                 self._pause(True)
             case "checkpoint":
-                self.saved_at = -1  # a change may have been made since the one of this step
+                self.saved_at = -1  # a change may have been made since the checkpoint of this step
         self.recorder.control(self.step, request)
         match request.request:
             case "checkpoint":
@@ -228,13 +228,13 @@ class _Loop:
         self.speed.begin(self.step)
 
     def _scale(self, request: Request) -> None:
-        """A factor is recorded as the change it came to, so that a restart repeats the value and not the factor."""
+        """Apply a factor; the resulting value is recorded, so that a restart repeats the value and not the factor."""
         now = self.experiment.adjustable().get(request.key or "")
         value = None if now is None or request.value is None else float(f"{now.value * request.value:.4g}")
         self._set(replace(request, request="set", value=value))
 
     def _set(self, request: Request, replayed: bool = False) -> None:
-        """Change an adjustable parameter, or say in one sentence why not."""
+        """Change an adjustable parameter, or record in one sentence why not."""
         key, value = request.key or "", request.value
         adjustable = self.experiment.adjustable()
         before = adjustable[key].value if key in adjustable else None
@@ -249,12 +249,12 @@ class _Loop:
             except Exception as refused:  # a request must never end a run
                 error = f"set {key} = {value}: {one_line(refused)}"
             else:
-                self.saved_at = -1  # the checkpoint of this step does not know it
+                self.saved_at = -1  # the checkpoint of this step does not include it
         self.recorder.control(self.step, request, error, before, value, replayed)
 
 
 def is_due(every: int, step: int) -> bool:
-    """Whether a cadence (in steps; 0 = never) falls on this step."""
+    """Whether something done `every` so many steps (0 = never) is due at this step."""
     return every > 0 and step % every == 0
 
 
@@ -262,7 +262,7 @@ def is_due(every: int, step: int) -> bool:
 
 
 def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
-    """One sentence for run.json; names the last checkpoint that one can go back to."""
+    """The reason of the failure in one sentence for run.json; it names the last usable checkpoint."""
     if lost := recorder.lost:
         return lost
     saved = checkpoints.newest(recorder.run)
@@ -280,7 +280,7 @@ def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """MemoryError, or torch's of a device or of the host."""
+    """Whether this is a MemoryError, or torch's own out-of-memory error for a device or the host."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
@@ -293,29 +293,29 @@ def write_traceback(run: RunDirectory, error: BaseException) -> None:
         log.write(said)
 
 
-# What it asks of the machine
+# Speed and memory
 
 
 class Speed:
-    """Machine numbers about once a second, over a window of about ten; pauses and measurements are not counted."""
+    """Machine metrics about once a second, over a window of about ten; pauses and measurements are not counted."""
 
     def __init__(self, facts: Mapping[str, Any], steps: int) -> None:
         self.units = float(facts.get("units_per_step") or 0)
         self.unit = str(facts.get("unit") or "tokens")
         self.flops, self.peak = float(facts.get("flops_per_step") or 0), float(facts.get("peak_flops") or 0)
         self.steps = steps
-        self.open_end = bool(facts.get("open_end"))  # `steps` is a bound: nobody knows how long it takes
+        self.open_end = bool(facts.get("open_end"))  # `steps` is only a bound, so the remaining time is unknown
         self.spent_aside = 0.0
         self.marks: deque[tuple[float, float, int]] = deque(maxlen=WINDOW + 1)  # (now, spent aside, step)
         self.began_aside = 0.0
 
     def begin(self, step: int) -> None:
-        """Start measuring afresh (after a pause)."""
+        """Start measuring anew (after a pause)."""
         self.marks.clear()
         self.marks.append((time.monotonic(), self.spent_aside, step))
 
     def aside(self) -> Speed:
-        """`with speed.aside():` time spent here is not counted as training."""
+        """Time spent inside `with speed.aside():` is not counted as training."""
         return self
 
     def __enter__(self) -> None:
@@ -325,9 +325,9 @@ class Speed:
         self.spent_aside += time.monotonic() - self.began_aside
 
     def look(self, step: int) -> dict[str, float]:
-        """The machine row's values when a second has passed since the last, or the last step is done; else nothing.
+        """The values of a machine row if a second has passed since the last, or the last step is done; else nothing.
 
-        share_of_peak = flops_per_step · steps/s / peak_flops;  seconds_left counts evaluations and samples in.
+        share_of_peak = flops_per_step · steps/s / peak_flops;  seconds_left includes evaluations and samples.
         """
         now = time.monotonic()
         if now - self.marks[-1][0] < MACHINE_EVERY and step < self.steps:
@@ -350,7 +350,7 @@ class Speed:
 
 
 def memory() -> dict[str, float]:
-    """memory_mb: what the process holds; on a GPU the most it has held there, and the process is host_memory_mb."""
+    """memory_mb is the memory of the process; on a GPU, the peak memory there, and host_memory_mb is the process's."""
     import psutil
 
     host = psutil.Process().memory_info().rss / 1e6
