@@ -1,9 +1,9 @@
-r"""Added tokens: texts that are cut out before a tokenizer looks at the rest, as Hugging Face's library does (MATH K1).
+r"""Added tokens: texts that are cut out before the rest is tokenized, as in Hugging Face's library (MATH K1).
 
-Notable: added tokens that are not special are matched in any text. Special ones are matched only where the caller asks
-for it, because what a person typed must not forge one; a special text still shadows the shorter tokens inside it. The
-library looks twice: first for the tokens that are compared with the text as it is, then, in what is left, for the
-`normalized` ones, after the text was normalized.
+Notable: added tokens that are not special are matched in any text. Special ones are matched only if the caller asks
+for it, because typed text must not produce one; a special text still hides the shorter tokens inside it. The library
+searches twice: first for the tokens that are compared with the text as it is, then, in the remaining text, for the
+`normalized` ones, after normalizing it.
 Source: huggingface/tokenizers, tokenizer/added_vocabulary.rs (AddedVocabulary::extract_and_normalize).
 """
 
@@ -21,7 +21,7 @@ from txlab.engine.tokenizers.json_files import mapping, shown, text, whole_numbe
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
 
-# The classes \w and \s of Rust's regular expressions, which the library asks.
+# The classes \w and \s of Rust's regular expressions, which the library uses.
 WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 SPACE = regex.compile(r"\p{White_Space}")
 FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
@@ -32,10 +32,10 @@ class AddedToken:
     """A text that is one token.
 
     special      matched only where special tokens are asked for
-    lstrip       takes the white space before it with it
-    rstrip       takes the white space behind it with it
+    lstrip       includes the white space before it
+    rstrip       includes the white space after it
     single_word  not matched next to a letter, mark, digit or connector
-    normalized   matched after the text was normalized, with its own text normalized as well
+    normalized   matched after the text is normalized, with its own text normalized as well
     """
 
     content: str
@@ -48,16 +48,16 @@ class AddedToken:
 
     @property
     def plain(self) -> bool:
-        """Special, and nothing else to be said of it."""
+        """Whether it is special and no other flag is set."""
         return self.special and not (self.lstrip or self.rstrip or self.single_word or self.normalized)
 
     def entry(self) -> dict[str, Any]:
-        """As it stands in a tokenizer.json."""
+        """Its entry in a tokenizer.json."""
         return asdict(self)
 
 
 def added_token(entry: object, known: object = None) -> AddedToken:
-    """The token that an entry of a tokenizer.json describes; `known`: its id, where the entry does not say it."""
+    """The token that an entry of a tokenizer.json describes; `known`: its id, if the entry does not give it."""
     fields = mapping(entry, "an added token")
     content = text(fields.get("content"), "the content of an added token")
     token = whole_number(fields.get("id") if known is None else known, f"the id of the added token {shown(content)}")
@@ -72,7 +72,7 @@ def added_token(entry: object, known: object = None) -> AddedToken:
 
 
 def added_tokens(entries: Iterable[object]) -> list[AddedToken]:
-    """The tokens of such entries; LabError where two of them have the same text."""
+    """The tokens of such entries; raises LabError if two of them have the same text."""
     found = [added_token(entry) for entry in entries]
     seen: set[str] = set()
     for token in found:
@@ -87,7 +87,7 @@ def out_of_place(content: str, token: int) -> LabError:
 
 
 class Finder:
-    """Looks for the texts of some added tokens: the leftmost first, of those the longest."""
+    """Finds the texts of some added tokens: the leftmost match first, and of those the longest."""
 
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
         self.tokens = tokens
@@ -98,7 +98,7 @@ class Finder:
         return regex.compile(r"\L<texts>", texts=list(self.tokens))
 
     def cut(self, text: str, special: bool) -> Iterator[tuple[int, int, int | None]]:
-        """(start, stop, token) of all parts of a text in order; None for what is between added tokens."""
+        """(start, stop, token) of all parts of a text in order; the token is None between added tokens."""
         end = 0
         for match in self.pattern.finditer(text) if self.tokens and (special or self.ordinary) else ():
             token = self.tokens[match.group()]
@@ -114,18 +114,18 @@ class Finder:
             if token.rstrip:
                 while stop < len(text) and SPACE.match(text, stop):
                     stop += 1
-            if start >= stop:  # the token before it took all of it
+            if start >= stop:  # the previous token covers all of it
                 continue
             if end < start:
                 yield end, start, None
-            yield start, stop, token.id  # what the token before it took is in both, where this one is not stripped
+            yield start, stop, token.id  # white space taken by the previous token is in both unless this one strips
             end = stop
         if end < len(text):
             yield end, len(text), None
 
 
 class AddedTokens:
-    """Some added tokens, and where they are in a text. `normalize`: what is done to a text between the two looks."""
+    """Finds added tokens in a text. `normalize` is applied to the text between the two searches."""
 
     def __init__(self, tokens: Iterable[AddedToken], normalize: Callable[[str], str] | None = None) -> None:
         self.tokens = list(tokens)
@@ -138,11 +138,11 @@ class AddedTokens:
 
     @property
     def ordinary(self) -> bool:
-        """Whether some of them are matched in any text."""
+        """Whether some of them are not special, and so are matched in any text."""
         return self.exact.ordinary or self.normalized.ordinary
 
     def cut(self, text: str, special: bool) -> Iterator[tuple[int, int, int | None]]:
-        """The parts of a text that is not normalized: (start, stop, token or None)."""
+        """The parts of a text that is not yet normalized: (start, stop, token or None)."""
         for start, stop, token in self.exact.cut(text, special):
             if token is not None:
                 yield start, stop, token

@@ -1,8 +1,8 @@
 """The base vocabularies that merges start from: the 256 bytes, or the letters of an alphabet (MATH K1, K2).
 
-Notable: Becker-Kahn's base vocabulary has a symbol for the end of a word and one for the end of an artefact, and
-neither ever merges. Here the end of a word is the space, so that decoding loses nothing, and the end of an artefact is
-a special token, which typed text cannot forge. Letters outside the alphabet are spelled out (tokenizer.spelled).
+Notable: Becker-Kahn's base vocabulary has a symbol for the end of a word and one for the end of an artefact, neither of
+which ever merges. Here the end of a word is the space, so that decoding loses nothing, and the end of an artefact is a
+special token, which typed text cannot produce. Letters outside the alphabet are spelled out (tokenizer.spelled).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import cached_property
 from txlab.engine.tokenizers.tokenizer import DIGITS, spelled, utf8
 from txlab.errors import LabError
 
-MOST_TOKENS = 1 << 22  # no id of a token reaches this; the largest vocabularies have 2^18
+MOST_TOKENS = 1 << 22  # every token id is below this; the largest vocabularies have 2^18
 
 
 @dataclass(frozen=True)
 class Bytes:
-    """`ids`: the token of each byte value, 256 different ones; in the order of their values unless said otherwise.
+    """`ids`: the token of each byte value, 256 different ones; by default in the order of the values.
 
     >>> list(GPT2.symbols(b"!\\n")), GPT2.size
     ([0, 198], 256)
@@ -27,7 +27,7 @@ class Bytes:
 
     ids: tuple[int, ...] = tuple(range(256))
 
-    # No symbol of this base is kept from merging, none is special, none is a digit of a spelling.
+    # Every symbol of this base may merge; none is special and none is a spelling digit.
     fixed = 0
     digits: int | None = None
 
@@ -41,7 +41,7 @@ class Bytes:
 
     @cached_property
     def after(self) -> int:
-        """The first id behind all of the base's."""
+        """The first id after those of the base."""
         return max(self.ids) + 1
 
     @property
@@ -61,7 +61,7 @@ class Bytes:
 
 
 def gpt2_order() -> bytes:
-    """Bytes in the order of GPT-2's tokens 0 … 255: first those that print (in Latin-1), then all others.
+    """Bytes in the order of GPT-2's tokens 0 … 255: first the printable ones (in Latin-1), then all others.
 
     Source: OpenAI, gpt-2/src/encoder.py (2019), bytes_to_unicode.
     """
@@ -78,9 +78,9 @@ FIRST_LETTER = FIRST_DIGIT + DIGITS
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Token 0 ends a word (it is the space), 1 ends an artefact, 2 … 17 spell, 18 … are the letters (Becker-Kahn §1.1).
+    """Token 0 ends a word (it is the space), 1 ends an artefact, 2 … 17 are spelling digits, 18 … are the letters.
 
-    `letters`: sorted by code point, none twice, no space; `of` makes them from texts.
+    `letters`: sorted by code point, without duplicates or a space; `of` collects them from texts (Becker-Kahn §1.1).
 
     >>> Alphabet("abc").symbols(b"a cab")
     [18, 0, 20, 18, 19]
@@ -101,7 +101,7 @@ class Alphabet:
 
     @classmethod
     def of(cls, texts: Iterable[str], end_of_artefact: str = "★") -> Alphabet:
-        """The letters of these texts."""
+        """The alphabet of the letters in these texts."""
         found: set[str] = set()
         for text in texts:
             found.update(text.replace(end_of_artefact, ""))
@@ -130,7 +130,7 @@ class Alphabet:
 
     def symbols(self, data: bytes) -> Sequence[int]:
         ids: list[int] = []
-        # surrogateescape carries a byte that is not UTF-8 as the surrogate U+DC80 + byte − 128.
+        # surrogateescape represents a byte that is not UTF-8 as the surrogate U+DC80 + byte − 128.
         for letter in data.decode(errors="surrogateescape"):
             token = self.token_of.get(letter)
             if token is None:

@@ -1,7 +1,7 @@
-"""Tokenizers that merge nothing: bytes, characters, words, numbers (MATH K1; Becker-Kahn §1.1).
+"""Tokenizers without merges: bytes, characters, words, numbers (MATH K1; Becker-Kahn §1.1).
 
-Characters and words that training never saw are spelled as the hexadecimal digits of their UTF-8 bytes, so every text,
-and every byte string, comes back unchanged.
+Characters and words that are not in the vocabulary are spelled as the hexadecimal digits of their UTF-8 bytes, so every
+text and every byte string comes back unchanged.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ByteTokenizer:
 
 
 class TextVocabulary:
-    """Sixteen digits and then `texts`, in the order of their ids: what tokenizers of characters and of words share."""
+    """Sixteen digits and then `texts`, in the order of their ids; shared by character and word tokenizers."""
 
     digits = 0  # the token of the first digit
 
@@ -74,7 +74,7 @@ class TextVocabulary:
         return {text: DIGITS + i for i, text in enumerate(self.texts)}
 
     def by_character(self, text: str) -> list[int]:
-        """Each character as its token, or spelled out; a byte that is no UTF-8 comes as surrogateescape writes it."""
+        """Each character as its token, or spelled out; surrogateescape stands for bytes that are not UTF-8."""
         ids: list[int] = []
         for character in text:
             token = self.token_of.get(character)
@@ -82,7 +82,7 @@ class TextVocabulary:
         return ids
 
     def token_bytes(self, token: int) -> bytes:
-        """A digit token alone stands for no byte: b""."""
+        """The bytes of a token; b"" for a digit, which alone stands for no byte."""
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
         return self.texts[token - DIGITS].encode() if token >= DIGITS else b""
@@ -94,7 +94,7 @@ class TextVocabulary:
         return self.decode_bytes(ids).decode(errors="replace")
 
     def label(self, token: int) -> str:
-        """A hexadecimal digit is shown as ⟨c⟩."""
+        """The token as text; a hexadecimal digit is shown as ⟨c⟩."""
         data = self.token_bytes(token)
         return legible(data) if token >= DIGITS else f"⟨{token:x}⟩"
 
@@ -109,7 +109,7 @@ class CharacterTokenizer(TextVocabulary):
     """
 
     def __init__(self, characters: str) -> None:
-        """`characters`: sorted by code point, none twice; `of` makes them from a text."""
+        """`characters`: sorted by code point, without duplicates; `of` collects them from a text."""
         if any(a >= b for a, b in itertools.pairwise(characters)):
             raise LabError("the characters of a character tokenizer must be sorted by code point, none of them twice")
         utf8(characters)
@@ -152,7 +152,7 @@ class WordTokenizer(TextVocabulary):
     """
 
     def __init__(self, units: Sequence[str]) -> None:
-        """`units`: characters and units in the order of their ids, none twice; `of` makes them from a text."""
+        """`units`: characters and longer units in the order of their ids, all different; `of` collects them."""
         if len(set(units)) < len(units) or "" in units:
             raise LabError("the units of a word tokenizer must be different texts, none of them empty")
         utf8("".join(units))
@@ -160,9 +160,9 @@ class WordTokenizer(TextVocabulary):
 
     @classmethod
     def of(cls, text: str, vocabulary: int | None = None) -> WordTokenizer:
-        """The characters of `text` by code point, then its longer units, most frequent first, equals by code point.
+        """The characters of `text` by code point, then its longer units, most frequent first, ties by code point.
 
-        `vocabulary`: at most so many tokens; LabError if the digits and the characters alone are more.
+        `vocabulary`: the most tokens allowed; raises LabError if the digits and characters alone are more.
         """
         characters = sorted(set(text))
         counts = Counter(unit for unit in UNITS.findall(text) if len(unit) > 1)
@@ -186,7 +186,7 @@ class WordTokenizer(TextVocabulary):
         return np.array(self.encode(text), dtype=np.uint32)
 
     def safe_start(self, text: str, place: int) -> int:
-        """The last place at or before `place` where a unit begins."""
+        """The last position at or before `place` where a unit begins."""
         place = max(min(place, len(text) - 1), 0)
         while place > 0 and bool(INSIDE.match(text, place)) == bool(INSIDE.match(text, place - 1)):
             place -= 1
@@ -201,9 +201,9 @@ class WordTokenizer(TextVocabulary):
 
 
 class Labelled(Protocol):
-    """A tokenizer whose tokens stand for nothing but the labels that they are shown by.
+    """A tokenizer whose tokens stand only for their labels.
 
-    Such tokens are not made of bytes; the bytes of their labels stand in for them.
+    Such tokens are not made of bytes; the bytes of their labels are used instead.
     """
 
     def encode(self, text: str) -> list[int]: ...
@@ -230,9 +230,9 @@ BETWEEN = re.compile(r"[\s,]+")
 
 @dataclass(frozen=True)
 class NumberTokenizer(Labelled):
-    """Text that is nothing but ids of 0 … vocabulary − 1, for a model that came without a tokenizer.
+    """Text made of the ids 0 … vocabulary − 1, for a model that came without a tokenizer.
 
-    Between the ids are white space or commas; any other text has no tokens, and is refused.
+    The ids are separated by white space or commas; any other text is refused.
 
     >>> NumberTokenizer(10).encode("3, 1 4"), NumberTokenizer(10).decode([3, 1, 4])
     ([3, 1, 4], '3 1 4')

@@ -1,10 +1,10 @@
 """Cutting text into chunks that no merge may cross (MATH K2), by the patterns that GPT-2 and GPT-4 were trained with.
 
-The chunks of a text, joined, are the text. A pattern of one's own need not match everything: what it leaves out between
-two matches is a chunk too. A pattern out of a file must belong to a small language of regular expressions, for two
-reasons. Three engines have to read it alike (`regex` here, Rust's in tiktoken, Oniguruma in Hugging Face's library),
-so what they read differently is refused: ^ and $, classes inside classes, \\b. And it must not run away: a group may
-be optional but not repeated, so no pattern is exponential; for the powers that remain, `chunks` has a time limit.
+The chunks of a text, joined, are the text. A custom pattern need not match everything: the text between two matches is
+a chunk too. A pattern from a file must belong to a small language of regular expressions, for two reasons. Three
+engines have to read it alike (`regex` here, Rust's in tiktoken, Oniguruma in Hugging Face's library), so whatever they
+read differently is refused: ^ and $, classes inside classes, \\b. And it must not backtrack without end: a group may be
+optional but not repeated, so no pattern takes exponential time; for polynomial time, `chunks` has a limit.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ QUANTIFIER = re.compile(r"(?:[?*+]|\{(\d{1,5})(?:,(\d{0,5}))?\})")
 
 
 def check_pattern(pattern: str) -> None:
-    """LabError, with the place and what stands there, unless the pattern belongs to that language."""
+    """Raise LabError, with the position and what was found there, unless the pattern belongs to that language."""
     if len(pattern) > LONGEST_PATTERN:
         raise LabError(f"a splitting pattern has at most {LONGEST_PATTERN} characters, this one {len(pattern)}")
     utf8(pattern)
     place, depth = 0, 0
-    # What a quantifier may follow: nothing, one character or class, or a group.
+    # What a quantifier may follow: nothing, a character or class, or a group.
     before = ""
     while place < len(pattern):
         sign = pattern[place]
@@ -86,7 +86,7 @@ def check_repetition(pattern: str, place: int, found: re.Match[str], before: str
 
 
 def end_of_class(pattern: str, start: int) -> int:
-    """The place behind the class that opens at `start`."""
+    """The position after the class that opens at `start`."""
     place = start + 1 + (pattern[start + 1 : start + 2] == "^")
     begin = place
     while place < len(pattern):
@@ -134,7 +134,7 @@ O200K = "|".join(
         r"\s+",
     ]
 )
-# Those that match every character and never run away; they need no time limit.
+# Patterns that match every character and never backtrack badly; they need no time limit.
 TRUSTED = frozenset([*PATTERNS, O200K])
 # Those that always cut before a space that follows what is no space, and between a line's end and what is neither
 # space nor slash.
@@ -147,7 +147,7 @@ PATIENCE, PATIENCE_PER_CHARACTER = 10.0, 20e-6
 
 @cache
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """`pattern`: a name, or a regular expression; LabError for one that is neither or does not pass the check."""
+    """Compile a pattern, given by name or as an expression; raises LabError if it does not pass the check."""
     if pattern in PATTERNS:
         return regex.compile(PATTERNS[pattern])
     if pattern.replace("_", "").replace("-", "").isalnum():
@@ -161,7 +161,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
         raise LabError(f"the splitting pattern {shortened(pattern)} is no regular expression: {error}") from None
 
 
-# The same patterns as tiktoken writes them today, and as js-tiktoken does.
+# The same patterns as current versions of tiktoken and js-tiktoken write them.
 ALSO = {
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s": "gpt2",
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
@@ -173,7 +173,7 @@ NAMES = ("gpt2", "gpt4", "cl100k", "o200k", "none")
 
 
 def named(pattern: str) -> str:
-    """A pattern that a person or a file names, as tokenizers have it: a name of ours, or an expression.
+    """The pattern given by a person or a file, as tokenizers store it: one of our names, or an expression.
 
     >>> named("o200k") == O200K, named(PATTERNS["gpt4"])
     (True, 'gpt4')
@@ -184,12 +184,12 @@ def named(pattern: str) -> str:
 
 
 def expression(pattern: str) -> str:
-    """The regular expression of a name, or the one given."""
+    """The regular expression with this name, or the one given."""
     return PATTERNS.get(pattern, pattern)
 
 
 def chunks(text: str, pattern: str, start: int = 0) -> Iterator[str]:
-    """The chunks of a text in order, from `start` on; "".join(chunks(text, p)) == text.
+    """The chunks of a text in order, starting at `start`; "".join(chunks(text, p)) == text.
 
     >>> list(chunks("Hello world's end", "gpt2"))
     ['Hello', ' world', "'s", ' end']
@@ -213,7 +213,7 @@ def chunks(text: str, pattern: str, start: int = 0) -> Iterator[str]:
 
 
 def first_match(text: str, pattern: str, start: int, seconds: float) -> tuple[int, int] | None:
-    """The first match that is not empty (an empty one cuts nothing); LabError if it takes longer than that."""
+    """The first non-empty match (an empty one cuts nothing); raises LabError if it takes longer than the limit."""
     search = compiled(pattern).search
     began = perf_counter()
     while start < len(text):
@@ -230,7 +230,7 @@ def first_match(text: str, pattern: str, start: int, seconds: float) -> tuple[in
 
 
 def safe_start(text: str, pattern: str, place: int) -> int:
-    """A place at or before `place` where the chunks of text[place:] are those of the whole text."""
+    """A position at or before `place` from which the chunks are those of the whole text."""
     if pattern not in CUT_AT_SPACES:
         return 0
     place = min(place, len(text) - 1)
@@ -243,9 +243,9 @@ def safe_start(text: str, pattern: str, place: int) -> int:
 
 
 def cut(text: str, pattern: str, size: int) -> Iterator[str]:
-    """Parts of about `size` characters whose chunks, one part after the other, are those of the text.
+    """Parts of about `size` characters whose chunks, part after part, are those of the text.
 
-    Cut before a space that follows what is no space; a pattern that need not cut there leaves the text in one part.
+    A cut is made before a space that follows a non-space; if the pattern need not cut there, the text is one part.
     """
     start = 0
     while pattern in CUT_AT_SPACES and len(text) - start > size:

@@ -1,7 +1,7 @@
-"""Byte pair encoding as one writes it on a blackboard: train, encode, decode (MATH K2; Becker-Kahn §1.1).
+"""Byte pair encoding in its textbook form: train, encode, decode (MATH K2; Becker-Kahn §1.1).
 
-Everything is counted anew before each merge, so a vocabulary of thousands takes hours on a megabyte. training.py learns
-the same merges in seconds and byte_pairs.py makes the same tokens; both are tested against this file.
+All pairs are counted again before each merge, so a vocabulary of thousands takes hours on a megabyte. training.py
+learns the same merges in seconds and byte_pairs.py produces the same tokens; both are tested against this file.
 Source: Gage 1994; Sennrich et al. 2016, algorithm 1.
 
 >>> merges = train(Counter(split("low lower lowest")), 260)
@@ -32,7 +32,7 @@ def split(text: str, pattern: str = "gpt4") -> list[bytes]:
 
 
 def count_pairs(words: Iterable[tuple[Sequence[int], int]]) -> Counter[Pair]:
-    """How often each two symbols are neighbours, in words that occur so many times; in "aaa" (a, a) is there twice.
+    """How often each pair of symbols is adjacent, in words with their counts; "aaa" has (a, a) twice.
 
     >>> count_pairs([([1, 1, 1, 2], 1), ([1, 2], 5)])
     Counter({(1, 2): 6, (1, 1): 2})
@@ -45,7 +45,7 @@ def count_pairs(words: Iterable[tuple[Sequence[int], int]]) -> Counter[Pair]:
 
 
 def merge_pair(symbols: Sequence[int], pair: Pair, token: int) -> list[int]:
-    """Every occurrence of the pair, from the left, replaced by the token.
+    """Replace every occurrence of the pair, from the left, by the token.
 
     >>> merge_pair([1, 1, 1, 2], (1, 1), 7)
     [7, 1, 2]
@@ -65,8 +65,8 @@ def merge_pair(symbols: Sequence[int], pair: Pair, token: int) -> list[int]:
 def train(chunks: Mapping[bytes, int], vocabulary: int) -> list[Pair]:
     """The merges, in order: (s, s′) = argmax count(s s′), s̃ = s s′, V ← V ∪ {s̃}, until |V| = vocabulary.
 
-    Tokens 0 … 255 are the bytes, 256 + r is made by merge r. Of equally frequent pairs the lowest ids go first, and a
-    pair that occurs once is not merged.
+    Tokens 0 … 255 are the bytes, and merge r makes token 256 + r. Among equally frequent pairs the one with the lowest
+    ids goes first; a pair that occurs once is not merged.
     """
     words = [(list(chunk), times) for chunk, times in chunks.items()]
     merges: list[Pair] = []
@@ -81,7 +81,7 @@ def train(chunks: Mapping[bytes, int], vocabulary: int) -> list[Pair]:
 
 
 def encode(text: str, merges: Sequence[Pair], pattern: str = "gpt4") -> list[int]:
-    """All merges, in the order in which they were learnt, on each chunk."""
+    """Apply all merges, in the order in which they were learnt, to each chunk."""
     ids: list[int] = []
     for chunk in split(text, pattern):
         symbols = list(chunk)
@@ -92,7 +92,7 @@ def encode(text: str, merges: Sequence[Pair], pattern: str = "gpt4") -> list[int
 
 
 def decode(ids: Iterable[int], merges: Sequence[Pair]) -> str:
-    """Each token is the bytes of the two that it was merged from."""
+    """The text of the tokens; each token has the bytes of the two that it was merged from."""
     token_bytes = [bytes([byte]) for byte in range(256)]
     for left, right in merges:
         token_bytes.append(token_bytes[left] + token_bytes[right])

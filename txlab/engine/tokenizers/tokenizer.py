@@ -1,9 +1,9 @@
 """What every tokenizer promises: text → UTF-8 bytes → tokens → the same bytes (MATH K1), and a token as a vector (K3).
 
-The round trip holds for byte strings too, not only for text; so a token may be half of a character, and `decode` of
-such a token alone shows U+FFFD while `decode_bytes` loses nothing. What a vocabulary of characters or words lacks is
-spelled out, as two hexadecimal digits for each UTF-8 byte: sixteen tokens buy that every text, and every byte string,
-comes back unchanged, where an "unknown" token would lose it.
+The round trip holds for byte strings as well as text, so a token may be half of a character: `decode` of such a token
+alone gives U+FFFD, while `decode_bytes` loses nothing. Text that is missing from a vocabulary of characters or words is
+spelled as two hexadecimal digits per UTF-8 byte: with these sixteen tokens every text and every byte string comes back
+unchanged, where an "unknown" token would lose it.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Tokenizer(Protocol):
     def encode_bytes(self, data: bytes) -> list[int]: ...
 
     def encode_long(self, text: str) -> Ids:
-        """The ids of `encode`, as an array and fast; for corpora."""
+        """The ids of `encode` as an array, computed fast; for corpora."""
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes that this token stands for; LabError for an id outside 0 … V−1."""
+        """The bytes that this token stands for; raises LabError for an id outside 0 … V−1."""
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes: ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of the tokens; bytes that are not UTF-8 become U+FFFD."""
+        """The text of the tokens; bytes that are not UTF-8 become U+FFFD."""
 
     def label(self, token: int) -> str:
-        """One token as text to show; bytes that are not UTF-8 on their own are written \\xe2."""
+        """One token as text to display; bytes that are not UTF-8 on their own are written as \\xe2."""
 
 
 class TextOnly(Protocol):
-    """What tokenizers that read text, and not any bytes, have in common; the rest is their own."""
+    """The methods shared by tokenizers that read text only, not arbitrary bytes."""
 
     called: str = "this tokenizer"  # in messages
 
@@ -60,7 +60,7 @@ class TextOnly(Protocol):
     def decode(self, ids: Iterable[int]) -> str: ...
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """LabError for bytes that are not UTF-8."""
+        """The tokens of UTF-8 bytes; raises LabError for any others."""
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -78,7 +78,7 @@ class TextOnly(Protocol):
 
 
 def ids_of_bytes(tokenizer: Tokenizer, data: bytes) -> Ids:
-    """The tokens of any bytes, the fast way where they are text."""
+    """The tokens of any bytes, computed the fast way if they are text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -87,7 +87,7 @@ def ids_of_bytes(tokenizer: Tokenizer, data: bytes) -> Ids:
 
 
 def utf8(text: str) -> bytes:
-    """The UTF-8 bytes of a text; LabError at a lone surrogate, which UTF-8 cannot write.
+    """The UTF-8 bytes of a text; raises LabError for a lone surrogate, which UTF-8 cannot encode.
 
     >>> utf8("é")
     b'\\xc3\\xa9'
@@ -102,7 +102,7 @@ def utf8(text: str) -> bytes:
 
 
 def legible(data: bytes) -> str:
-    """Bytes as text to show: what is UTF-8 as it is, the rest as \\xe2. Not reversible.
+    """Bytes as text to display: valid UTF-8 as it is, other bytes as \\xe2. Not reversible.
 
     >>> legible(b"a\\xe2")
     'a\\\\xe2'
@@ -118,14 +118,14 @@ DIGITS = 16
 
 
 def spelled(data: bytes, first: int = 0) -> list[int]:
-    """Bytes as digit tokens, of which `first` is the digit 0: b"\\xc3" → [12, 3]."""
+    """Bytes as digit tokens, where `first` is the token of the digit 0: b"\\xc3" → [12, 3]."""
     return [first + digit for byte in data for digit in divmod(byte, DIGITS)]
 
 
 def parts(ids: Iterable[int], token_bytes: Callable[[int], bytes], first: int | None) -> Iterator[bytes]:
-    """What each token adds to the bytes. The second digit of a pair carries the byte; the first adds b"".
+    """The bytes that each token adds. The second digit of a pair adds the byte; the first adds b"".
 
-    A digit without its partner (a model may write one) stands for nothing. `first` None: there are no digits.
+    A digit without its partner (a model may generate one) adds nothing. `first` is None if there are no digits.
 
     >>> list(parts([6, 1, 16], lambda token: b"z", 0))
     [b'', b'a', b'z']
@@ -147,7 +147,7 @@ Matrix = TypeVar("Matrix", NDArray[Any], "Tensor")
 
 
 def one_hot(ids: Sequence[int], vocabulary: int) -> NDArray[np.float64]:
-    """t (T, V): row i is the basis vector of token ids[i], so t tᵀ has 1 where two tokens are the same, else 0.
+    """t (T, V): row i is the basis vector of token ids[i], so t tᵀ is 1 where two tokens are equal and 0 elsewhere.
 
     >>> one_hot([2, 0], 3).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -163,8 +163,8 @@ def one_hot(ids: Sequence[int], vocabulary: int) -> NDArray[np.float64]:
 def embedding_product(t: Matrix, w_e: Matrix) -> Matrix:
     """x = t W_Eᵀ: (T, V) and W_E (D, V) → (T, D), one row of the table per token. MATH K3.
 
-    W_E maps the V basis vectors into the D features, so its columns are the tokens' vectors; a table of shape (V, D),
-    as torch.nn.Embedding keeps it, is W_Eᵀ. Arrays of numpy or tensors.
+    W_E maps the V basis vectors to D features, so its columns are the tokens' vectors; a table of shape (V, D), as in
+    torch.nn.Embedding, is W_Eᵀ. Accepts NumPy arrays or tensors.
     """
     x: Matrix = t @ w_e.T
     return x

@@ -1,7 +1,7 @@
-"""How a token grew out of its base: the binary tree of its merges, and how a chunk found its tokens (MATH K2).
+"""How a token is built from base symbols: the binary tree of its merges, and the merges of a chunk (MATH K2).
 
-Notable: the tree belongs to the token, not to the text: a token always grew from the same merges. Nothing here calls
-itself, because a file may have a token whose tree is hundreds of merges deep.
+The tree belongs to the token, not to the text: a token is always built by the same merges. Nothing here is recursive,
+because a file may have a token whose tree is hundreds of merges deep.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from txlab.engine.tokenizers.tokenizer import utf8
 
 @dataclass(frozen=True, eq=False)
 class MergeTree:
-    """A token and the two that it was merged from; a token of the base and a special token have none.
+    """A token and the two that it was merged from; base tokens and special tokens have none.
 
-    rank   which merge made it: 0 is the first; None for one of the base and a special token
-    count  how often the pair was found when it was merged, where the tokenizer knows it
+    rank   the merge that made it, 0 being the first; None for base tokens and special tokens
+    count  how often the pair occurred when it was merged, if the tokenizer knows it
     """
 
     token: int
@@ -31,7 +31,7 @@ class MergeTree:
     count: int | None = None
 
     def leaves(self) -> Iterator[MergeTree]:
-        """The symbols of the base (or the one special token) from left to right."""
+        """The base symbols (or the one special token) from left to right."""
         waiting = [self]
         while waiting:
             tree = waiting.pop()
@@ -41,7 +41,7 @@ class MergeTree:
                 waiting += [tree.right, tree.left]
 
     def nodes(self) -> Iterator[MergeTree]:
-        """All merges of the tree, the root first, each as often as it stands in it."""
+        """All merges of the tree, the root first, each as often as it occurs."""
         waiting = [self]
         while waiting:
             tree = waiting.pop()
@@ -50,7 +50,7 @@ class MergeTree:
                 waiting += [tree.right, tree.left]
 
     def depth(self) -> int:
-        """Merges from the root down to the deepest leaf."""
+        """The number of merges from the root to the deepest leaf."""
         deepest, waiting = 0, [(self, 0)]
         while waiting:
             tree, depth = waiting.pop()
@@ -62,7 +62,7 @@ class MergeTree:
 
 @dataclass(frozen=True)
 class ChunkMerges:
-    """One chunk of a text: its symbols before any merge and after each, the last of them its tokens.
+    """One chunk of a text: its symbols before any merge and after each merge; the last are its tokens.
 
     ranks  the merge of each step: symbols[i + 1] is symbols[i] after the merge of rank ranks[i]
     """
@@ -77,7 +77,7 @@ class ChunkMerges:
 
 
 def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
-    """The tree of one token; LabError for an id outside the vocabulary."""
+    """The tree of one token; raises LabError for an id outside the vocabulary."""
     tokenizer.token_bytes(token)
     needed, waiting = {token}, [token]
     while waiting:
@@ -87,7 +87,7 @@ def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
                 needed.add(part)
                 waiting.append(part)
     trees: dict[int, MergeTree] = {}
-    # A part is shorter than the whole, so it is there before it.
+    # A part is shorter than the whole, so its tree is built first.
     for each in sorted(needed, key=lambda each: len(tokenizer.bytes_of[each])):
         rank = tokenizer.rank_of(each)
         data = tokenizer.bytes_of[each]
@@ -101,7 +101,7 @@ def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
 
 
 def merges_of(tokenizer: BytePairTokenizer, text: str) -> list[ChunkMerges]:
-    """How each chunk of a (short) text becomes tokens, merge by merge; the tokens are those of `encode`."""
+    """How each chunk of a (short) text is merged into tokens, step by step; the tokens are those of `encode`."""
     utf8(text)
     found = []
     for start, stop, token in tokenizer.added_tokens.cut(text, special=False):
