@@ -1,10 +1,10 @@
 """Byte pair encoding: a base vocabulary, a splitting pattern, merges in rank order, special tokens (MATH K2).
 
 A text is cut into chunks, and in each chunk the pair of lowest rank is merged until none is left: `merge_chunk`.
-Learnt here, the base comes first, token base + r is the merge of rank r, special tokens come last; a file from
-elsewhere may have given them any ids, with holes, and a hole stands for no bytes. A special token is made from text
-only when the caller says so (`special=True`): text that a person typed must not forge one. Added tokens that are not
-special are cut out of every text. The same in sixty lines, without any of this: plain.py.
+In an encoding learnt here, the base comes first, token base + r is the merge of rank r, and special tokens come last; a
+file from elsewhere may assign any ids and leave holes, which stand for no bytes. Text becomes a special token only if
+the caller asks for it (`special=True`): typed text must not produce one. Added tokens that are not special are cut out
+of every text. plain.py has the algorithm alone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from txlab.errors import LabError
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
 LONGEST_TOKEN = 2048
 ALL_TOKENS = 16 << 20
-# Where a token is said to lie: all of it; without the spaces around it; the same, but one space before a text stays.
+# The characters of a token: all of them; without the spaces around it; the same, but a space before the text is kept.
 OFFSETS = ("whole", "trimmed", "trimmed after a prefix")
-# Up to so many symbols the passes are faster than the heap (measured: 20 µs against 25 µs at 24 symbols).
+# Up to this many symbols the passes are faster than the heap (measured: 20 µs against 25 µs at 24 symbols).
 SHORT = 24
 NO_RANK = 1 << 62
 
@@ -37,10 +37,10 @@ NO_RANK = 1 << 62
 def passes(
     symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[int], together: bool = True
 ) -> Iterator[tuple[Pair, int, list[int]]]:
-    """The merges of one chunk as they happen, lowest rank first: the pair, its rank, the symbols after it.
+    """The merges of one chunk as they happen, lowest rank first: the pair, its rank, the symbols afterwards.
 
-    `together`: all occurrences of a pair at once. That is the same as one by one where a merge cannot make a pair of
-    lower rank than its own, as in every encoding that was learnt; a file may have others.
+    `together`: merge all occurrences of a pair at once. The result is the same as one by one if no merge makes a pair
+    of lower rank than its own, as in every encoding that was learnt; a file may have others.
     """
     now = list(symbols)
     while len(now) > 1:
@@ -55,7 +55,7 @@ def passes(
 
 
 def merge_chunk(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[int]) -> list[int]:
-    """The tokens of one chunk: the pair of lowest rank becomes a token, the leftmost of equals first."""
+    """The tokens of one chunk: the pair of lowest rank is merged again and again, the leftmost of equals first."""
     if len(symbols) > SHORT:
         return by_heap(symbols, ranks, made)
     now = list(symbols)
@@ -70,8 +70,8 @@ def merge_chunk(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequenc
 
 
 def by_heap(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[int]) -> list[int]:
-    """The same tokens in n log n: a heap of (rank, place) over a linked list; the leftmost of equals goes first."""
-    now: list[int] = list(symbols)  # −1: swallowed by its left neighbour
+    """The same tokens in n log n: a heap of (rank, place) over a linked list, the leftmost of equals first."""
+    now: list[int] = list(symbols)  # −1: merged into its left neighbour
     count = len(now)
     following = list(range(1, count + 1))
     previous = list(range(-1, count - 1))
@@ -118,14 +118,14 @@ class BytePairTokenizer:
         added: Sequence[AddedToken] = (),
         offsets: str = "whole",
     ) -> None:
-        """Raises LabError for whatever does not fit together, in one sentence.
+        """Raises LabError, in one sentence, if the arguments are inconsistent.
 
-        counts  how often each pair was found when it was merged, where that is known
-        ids     the token of each merge, where they do not simply follow the base
-        tokens  what is known of the bytes of tokens: of those that no merge makes (they are `loose`), or not yet
-        whole   a chunk that is, as a whole, the bytes of a token becomes this token without any merging
-        added   further tokens that are cut out of a text before it is split: what `special` cannot say
-        offsets one of OFFSETS: how the characters of a token are told
+        counts  how often each pair occurred when it was merged, if known
+        ids     the token of each merge, if they do not simply follow the base
+        tokens  bytes of tokens that no merge makes (the `loose` ones) or that are used before the merge that makes them
+        whole   a chunk with exactly the bytes of a token becomes this token without any merging
+        added   further tokens that are cut out of a text before it is split, with flags that `special` lacks
+        offsets one of OFFSETS: which characters a token is said to cover
         """
         compiled(pattern)
         self.base: Base = base or BYTES
@@ -162,7 +162,7 @@ class BytePairTokenizer:
                 )
 
     def placed(self, special: Sequence[str]) -> dict[str, int]:
-        """The ids of special tokens that follow all others."""
+        """The ids of special tokens when they follow all others."""
         first = max([self.base.after - 1, *self.made, *self.spelt, *(token.id for token in self.added)]) + 1
         placed = {text: first + i for i, text in enumerate(special)}
         if len(placed) < len(special):
@@ -170,7 +170,7 @@ class BytePairTokenizer:
         return placed
 
     def vocabulary_bytes(self) -> list[bytes]:
-        """The bytes of each id, checked: nothing contradicts, nothing is beyond what any text would need."""
+        """The bytes of each id; raises LabError for contradictions and for tokens longer than any text needs."""
         spelt: dict[int, bytes] = dict(self.base.tokens)
         for token, data in self.spelt.items():
             if spelt.get(token) != data:
@@ -193,7 +193,7 @@ class BytePairTokenizer:
                 spelt[claimed(token, spelt)] = data
         ordinary = set(spelt)
         for added in self.added_tokens.tokens:
-            # One that the vocabulary has as well keeps its bytes.
+            # An added token that is also in the vocabulary keeps its bytes.
             if added not in self.added or added.id not in ordinary:
                 spelt[claimed(added.id, spelt)] = utf8(added.content)
         return [spelt.get(token, b"") for token in range(max(spelt) + 1)]
@@ -204,7 +204,7 @@ class BytePairTokenizer:
 
     @property
     def digits(self) -> int | None:
-        """The token of the first of sixteen spelling digits, if the base has them."""
+        """The token of the first of the sixteen spelling digits, if the base has them."""
         return self.base.digits
 
     @cached_property
@@ -226,7 +226,7 @@ class BytePairTokenizer:
 
     @cached_property
     def in_order(self) -> bool:
-        """Each merge joins what the base or earlier merges made; so it is in every encoding that was learnt."""
+        """Whether each merge joins base or earlier tokens, as in every encoding that was learnt."""
         return all(
             self.first_rank.get(part, -1) < rank and (part in self.first_rank or part in self.base.tokens)
             for rank, pair in enumerate(self.merges)
@@ -235,7 +235,7 @@ class BytePairTokenizer:
 
     @cached_property
     def ordinary(self) -> frozenset[int]:
-        """The tokens of the vocabulary itself, without those that were only added to it."""
+        """The tokens of the vocabulary itself, without those that are only added tokens."""
         return frozenset((*self.base.tokens, *self.made, *self.spelt))
 
     @cached_property
@@ -246,7 +246,7 @@ class BytePairTokenizer:
         return {data: token for token, data in enumerate(self.bytes_of) if data and token in self.ordinary}
 
     def simplified(self) -> BytePairTokenizer:
-        """The same, told as one of ours where it is laid out like one: what follows from the merges is not kept."""
+        """The same encoding without the ids and bytes that follow from the merges, if it is laid out like our own."""
         after = self.base.after
         if self.loose or self.whole or not self.in_order or self.made != list(range(after, after + len(self.merges))):
             return self
@@ -259,7 +259,7 @@ class BytePairTokenizer:
         )  # fmt: skip
 
     def last_rank(self, data: bytes) -> int:
-        """The rank of the last merge of these bytes as a chunk; −1 if nothing merges."""
+        """The rank of the last merge when these bytes are a chunk; −1 if nothing merges."""
         last = -1
         for _, last, _ in passes(self.base.symbols(data), self.ranks, self.made, together=False):  # noqa: B007
             pass
@@ -272,7 +272,7 @@ class BytePairTokenizer:
         return self.merged(data)
 
     def merged(self, data: bytes) -> list[int]:
-        """The tokens that the merges alone make of these bytes."""
+        """The tokens of these bytes by merging alone, ignoring `whole`."""
         return merge_chunk(self.base.symbols(data), self.ranks, self.made)
 
     def encode(self, text: str, special: bool = False) -> list[int]:
@@ -291,15 +291,15 @@ class BytePairTokenizer:
         return ids
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """Bytes that are not UTF-8 are cut like symbols: surrogateescape carries them through the pattern."""
+        """The tokens of any bytes; those that are not UTF-8 pass through the pattern as surrogateescape symbols."""
         return self.encode_parts(data.decode(errors="surrogateescape"), False)
 
     def safe_start(self, text: str, place: int) -> int:
-        """A place at or before `place` from which the stretches are those of the whole text."""
+        """A position at or before `place` from which the stretches are those of the whole text."""
         return safe_start(text, self.pattern, place)
 
     def stretches(self, text: str, start: int = 0) -> Iterator[tuple[str, list[int]]]:
-        """The chunks of a text without added tokens, and the tokens of each; every distinct chunk is merged once."""
+        """The chunks of a text without added tokens, each with its tokens; every distinct chunk is merged once."""
         known: dict[str, list[int]] = {}
         for chunk in chunks(text, self.pattern, start):
             tokens = known.get(chunk)
@@ -329,7 +329,7 @@ class BytePairTokenizer:
         return self.decode_bytes(ids).decode(errors="replace")
 
     def label(self, token: int) -> str:
-        """A hexadecimal digit that spells is shown as ⟨c⟩."""
+        """The token as text; a spelling digit is shown as ⟨c⟩."""
         data = self.token_bytes(token)
         if self.digits is not None and self.digits <= token < self.digits + 16:
             return f"⟨{token - self.digits:x}⟩"
@@ -341,7 +341,7 @@ class BytePairTokenizer:
 
 
 def claimed(token: int, spelt: Mapping[int, bytes]) -> int:
-    """An id for a token that has none yet; LabError if it is another's, or no id that any vocabulary reaches."""
+    """The id, if it is free; raises LabError if another token has it or no vocabulary is that large."""
     if not 0 <= token < MOST_TOKENS:
         raise LabError(f"token id {token} is out of bounds; allowed: 0 … {MOST_TOKENS - 1}")
     if token in spelt:

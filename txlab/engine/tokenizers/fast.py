@@ -1,10 +1,10 @@
-"""The tokens of a long text, fast: tiktoken given our own ranks, twice as fast as the plain way.
+"""Fast encoding of long texts: tiktoken with our own ranks, twice as fast as our own merging.
 
 Notable: the ids must be those of our own merging, and that needs precautions. tiktoken merges any two neighbours that
-form a known token: `tiktoken_ranks` says how that can be made our rule. Its regular expressions follow another version
-of Unicode, so for characters outside ASCII it is checked first that both engines classify them alike; they have no time
-limit, so only patterns that cannot run away are given to it; and it gives up on very long runs of spaces. Where any of
-this fails, our own merging is used.
+form a known token; `tiktoken_ranks` explains how to turn that into our rule. Its regular expressions follow another
+version of Unicode, so both engines must first be seen to classify characters outside ASCII alike; they have no time
+limit, so only trusted patterns are used; and they fail on very long runs of spaces. Where any of this fails, our own
+merging is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLASS = regex.compile(r"\\[pP]\{[^}]*\}|\\[sSdDwW]")
 
 class FastEncoder:
     def __init__(self, tokenizer: BytePairTokenizer, ranks: dict[bytes, int] | None = None) -> None:
-        """`ranks`: tiktoken's own, where the tokenizer was made of them: a rank is the token then."""
+        """`ranks`: tiktoken's own, if the tokenizer was read from them; a rank is then the token."""
         self.tokenizer, self.given = tokenizer, ranks
         self.expression = expression(tokenizer.pattern)
 
@@ -42,7 +42,7 @@ class FastEncoder:
         if self.encoding is not None and same_classes(text, self.expression):
             try:
                 return self.ids[self.encoding.encode_to_numpy(text, disallowed_special=())]
-            except ValueError:  # its regular expression overflowed
+            except ValueError:  # its regular expression engine overflowed
                 pass
         return self.encode_plainly(text)
 
@@ -59,14 +59,14 @@ class FastEncoder:
 
     @cached_property
     def encoding(self) -> tiktoken.Encoding | None:
-        """tiktoken with our ranks, or None where it could merge differently."""
+        """tiktoken with our ranks, or None if it could merge differently."""
         if self.ranks is None or self.tokenizer.pattern not in TRUSTED:
             return None
         return tiktoken.Encoding("txlab", pat_str=self.expression, mergeable_ranks=self.ranks, special_tokens={})
 
     @cached_property
     def ids(self) -> Ids:
-        """Our token of each of tiktoken's."""
+        """Our token for each of tiktoken's ids."""
         table = np.zeros(max((self.ranks or {b"": 0}).values()) + 1, dtype=np.uint32)
         for data, rank in (self.ranks or {}).items():
             table[rank] = self.tokenizer.encode_chunk(data)[0] if self.given is None else rank
@@ -74,14 +74,14 @@ class FastEncoder:
 
 
 def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
-    """Bytes → rank, with which tiktoken makes the tokens of this encoding; None if no ranks do.
+    """Bytes → rank, with which tiktoken produces the tokens of this encoding; None if no ranks do.
 
-    A rank is the byte's value, or 256 + the rank of a merge. Why it works: while the two ends of a stretch of bytes are
-    ends of symbols, the merges inside it are, in their order, those of the stretch alone, whatever stands around it.
-    So two neighbours x y become the token T = xy only where T alone passes through x y, and its last merge is always
-    the same one. Tokens that alone become themselves get the rank of that merge; all others can never be made by
-    merging and are left out, unless a whole chunk may be one: then they need a rank, and must not pass through two
-    symbols, which tiktoken would join.
+    A rank is the byte's value, or 256 + the rank of a merge. Why it works: as long as both ends of a stretch of bytes
+    are symbol boundaries, the merges inside it are, in order, those of the stretch alone, whatever surrounds it. So two
+    neighbours x y become the token T = xy only if T alone passes through x y, and its last merge is always the same.
+    Tokens whose bytes alone merge into them get the rank of that merge. All others can never be made by merging and are
+    left out, unless a whole chunk may be one: then they need a rank, and must not pass through two symbols, which
+    tiktoken would join.
     """
     if not isinstance(tokenizer.base, Bytes):
         return None
@@ -102,19 +102,19 @@ def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
 
 @cache
 def probe(name: str) -> tiktoken.Encoding:
-    """What a tiktoken pattern does not match it leaves out; what this leaves are the characters of the class."""
+    """tiktoken drops text that its pattern does not match, so this encoding keeps only the characters of a class."""
     return tiktoken.Encoding(
         "class", pat_str=name, mergeable_ranks={bytes([byte]): byte for byte in range(256)}, special_tokens={}
     )
 
 
-ALIKE: dict[str, set[str]] = {}  # of each class, the characters that were found to be alike
+ALIKE: dict[str, set[str]] = {}  # for each class, the characters on which both engines were found to agree
 
 
 def same_classes(text: str, pattern: str = PATTERNS["gpt4"]) -> bool:
-    """Whether both regular expression engines put these characters into the same of the pattern's classes.
+    """Whether both regular expression engines agree on which of the pattern's classes these characters belong to.
 
-    ASCII is alike in all of them, and is not asked about.
+    They agree on ASCII, which is not checked.
     """
     if text.isascii():
         return True

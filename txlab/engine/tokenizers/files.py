@@ -1,9 +1,9 @@
-"""A tokenizer from a file or folder, whoever made it, and back; and our own form, {"format": 1, "kind": …}.
+"""Loading a tokenizer from a file or folder of any format, and saving it; and our own format, {"format": 1, "kind": …}.
 
-A file is not trusted until it is checked; whatever is wrong with it ends in one LabError that names it, and nothing in
-it is ever run. The form is told by what is in the file; only merges.txt and vocab.json, which need each other, are told
-by their names. Our own form stores a byte pair encoding as its pairs of ids, so the tokens cannot contradict them, and
-with the count of each merge at training time, which no other form keeps.
+A file is not trusted until it is checked: whatever is wrong with it raises one LabError that names it, and nothing in
+it is ever executed. The format is recognized by the file's content; only merges.txt and vocab.json, which need each
+other, are recognized by name. Our own format stores a byte pair encoding as its pairs of ids, so the tokens cannot
+contradict them, with the count of each merge in training, which no other format keeps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from txlab.errors import LabError, nearest
 from txlab.files import open_regular
 
 FORMAT = 1
-# What each kind must have, and may have.
+# The required and optional keys of each kind.
 KINDS: dict[str, tuple[set[str], set[str]]] = {
     "bytes": (set(), set()),
     "characters": ({"characters"}, set()),
@@ -40,7 +40,7 @@ OwnTokenizer = ByteTokenizer | CharacterTokenizer | WordTokenizer | BytePairToke
 
 
 def content_of(tokenizer: Tokenizer) -> bytes:
-    """The file of a tokenizer."""
+    """The content of a tokenizer's file in our own format."""
     content: dict[str, Any] = {"format": FORMAT}
     if isinstance(tokenizer, BytePairTokenizer):
         content |= {"kind": "bpe", "pattern": tokenizer.pattern, "special": list(tokenizer.given)}
@@ -80,7 +80,7 @@ def base_content(base: Base) -> dict[str, Any]:
 
 
 def tokenizer_of(content: object) -> OwnTokenizer:
-    """The tokenizer that parsed JSON describes; LabError for anything that is not exactly one."""
+    """The tokenizer that parsed JSON in our own format describes; raises LabError if anything is wrong with it."""
     if not isinstance(content, dict) or content.get("format") != FORMAT or type(content["format"]) is not int:
         raise LabError(f"it is not a tokenizer of format {FORMAT}")
     kind = content.get("kind")
@@ -156,7 +156,7 @@ def base_of(content: object) -> Base:
 
 __all__ = ["FORMS", "AnyTokenizer", "export_tokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_of"]
 
-# What a form does not keep, as the end of "the file …".
+# What a format does not keep, as the end of "the file …".
 FORMS = {
     "txlab": "",
     "huggingface": "does not keep the counts of the merges",
@@ -168,14 +168,14 @@ RANK_LINE = re.compile(rb"\s*[A-Za-z0-9+/=]+[ \t]+\d+\s*?(\n|$)")
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Write our own form, complete or not at all."""
+    """Write our own format, completely or not at all."""
     write_aside(path, content_of(tokenizer))
 
 
 def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
-    """Write a form of others: `huggingface` a tokenizer.json, `tiktoken` a rank file, `gpt2` a folder of two files.
+    """Write another format: `huggingface` a tokenizer.json, `tiktoken` a rank file, `gpt2` a folder of two files.
 
-    Returns what the form does not keep, "" if nothing. LabError where it cannot say what this tokenizer is.
+    Returns what the format does not keep, "" if nothing. Raises LabError if it cannot represent this tokenizer.
     """
     if form not in FORMS:
         raise LabError(f"{form!r} is not a form of tokenizers{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
@@ -189,10 +189,10 @@ def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
 
 
 def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
-    """Read and check a tokenizer: our form, a tokenizer.json, ranks, a folder of vocab.json and merges.txt, or a .spm.
+    """Read and check a tokenizer: our format, a tokenizer.json, ranks, a folder of vocab.json and merges.txt, or a .spm.
 
-    `pattern`: how text is split, for the forms that do not say (rank files, GPT-2's two files). LabError names the
-    file and says what is wrong. A pattern that had to be guessed is a warning (errors.Guess).
+    `pattern`: how text is split, for formats that do not say (rank files, GPT-2's two files). LabError names the file
+    and says what is wrong. A pattern that had to be guessed is a warning (errors.Guess).
     """
     try:
         return read(path, pattern)
@@ -224,7 +224,7 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
 
 
 def tokenizer_of_json(content: object, pattern: str | None = None) -> AnyTokenizer:
-    """The tokenizer that parsed JSON describes, in our form, Hugging Face's or js-tiktoken's."""
+    """The tokenizer that parsed JSON describes, in our format, Hugging Face's or js-tiktoken's."""
     if isinstance(content, dict) and "bpe_ranks" in content:
         return tokenizer_of_js(content, pattern)
     if isinstance(content, dict) and "model" in content and "format" not in content:

@@ -1,7 +1,7 @@
-"""What lies beside a tokenizer in a model's folder: further added tokens, and what is put around a text.
+"""Other files of a tokenizer in a model's folder: further added tokens, and the tokens put around a text.
 
-tokenizer_config.json and the old added_tokens.json and special_tokens_map.json name added tokens; the post_processor of
-tokenizer.json says which tokens are put around a text that became tokens, and where each one lies.
+tokenizer_config.json and the older added_tokens.json and special_tokens_map.json name added tokens; the post_processor
+of tokenizer.json says which tokens are put around a tokenized text, and which characters each token covers.
 Source: transformers 5, tokenization_utils_base.py (_from_pretrained), tokenization_utils_tokenizers.py;
 huggingface/tokenizers, processors/ (template, bert, roberta, sequence) and pre_tokenizers/byte_level.rs.
 """
@@ -21,9 +21,9 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class Around:
-    """The tokens before and behind a text; `unknown`: why there may be others that are not read here, a sentence.
+    """The tokens before and after a text; `unknown`: a sentence on why there may be others that are not read here.
 
-    between   those between two texts; None where that is not said, or where others are put around two than around one
+    between   the tokens between two texts; None if not given, or if a pair has other tokens around it than one text
     """
 
     before: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class Around:
 
 
 def steps_of(processor: object) -> Iterator[Mapping[str, Any]]:
-    """The processors of a post_processor, one behind the other."""
+    """The processors of a post_processor, in order."""
     if processor is None:
         return
     content = mapping(processor, "post_processor")
@@ -45,7 +45,7 @@ def steps_of(processor: object) -> Iterator[Mapping[str, Any]]:
 
 
 def offsets_of(processor: object) -> str:
-    """Whether the characters of a token are told without the spaces around it: one of byte_pairs.OFFSETS."""
+    """Whether the characters of a token exclude the spaces around it: one of byte_pairs.OFFSETS."""
     found = "whole"
     for step in steps_of(processor):
         if step.get("type") in ("ByteLevel", "RobertaProcessing") and step.get("trim_offsets"):
@@ -69,13 +69,13 @@ def around(processor: object) -> Around:
             return Around(
                 unknown=f"the post-processor {shown(kind)} of its tokenizer is not read: no token is put around a text"
             )
-        between = here.between if found == Around() else None  # of several it is not asked what they do to two texts
+        between = here.between if found == Around() else None  # with several processors, pairs of texts are not worked out
         found = Around((*here.before, *found.before), (*found.behind, *here.behind), between=between)
     return found
 
 
 def numbered(pair: object) -> int:
-    """The id of a token that is written as [text, id]."""
+    """The id of a token written as [text, id]."""
     if not isinstance(pair, list) or len(pair) != 2:
         raise LabError(f"a token of post_processor is a text and its id, not {shown(pair)}")
     return known_id(pair[1])
@@ -89,9 +89,9 @@ def known_id(value: object) -> int:
 
 
 def of_template(step: Mapping[str, Any]) -> Around:
-    """The template of one text: special tokens, and the text itself, once; and what that of two texts has between.
+    """The special tokens around one text by its template, and those between two texts by the template of pairs.
 
-    What is between is None where the template of two texts puts other tokens around them than that of one.
+    The tokens between are None if the template of pairs puts other tokens around them than that of one text.
     """
     sides, texts = sides_of(step, "single")
     if len(texts) != 1:
@@ -105,7 +105,7 @@ def of_template(step: Mapping[str, Any]) -> Around:
 
 
 def sides_of(step: Mapping[str, Any], template: str) -> tuple[list[tuple[int, ...]], list[object]]:
-    """The special tokens of a template, cut where texts stand, and which texts these are."""
+    """The special tokens of a template, cut where the texts stand, and the names of these texts."""
     named = mapping(step.get("special_tokens"), "special_tokens of post_processor")
     sides: list[list[int]] = [[]]
     texts: list[object] = []
@@ -123,9 +123,9 @@ def sides_of(step: Mapping[str, Any], template: str) -> tuple[list[tuple[int, ..
 
 
 ABOUT, ADDED, NAMED = "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
-LARGEST_ABOUT = 4 << 20  # it may repeat all added tokens
+LARGEST_ABOUT = 4 << 20  # the file may repeat all added tokens
 SPECIAL_KEYS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-# Classes of transformers that are built anew whatever tokenizer.json says; without the "Fast" that they once had.
+# Classes that transformers rebuilds whatever tokenizer.json says; without the former suffix "Fast".
 PREFIXED = ("GPT2Tokenizer", "GPTNeoXTokenizer", "RobertaTokenizer")
 CLEANED = ("BertTokenizer", "DistilBertTokenizer")
 CLEANING = {
@@ -133,12 +133,12 @@ CLEANING = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-GPT2_END = "<|endoftext|>"  # what GPT-2's tokenizer calls both, unless told otherwise
+GPT2_END = "<|endoftext|>"  # both tokens of GPT-2's tokenizer by default
 MORE_SPECIAL_KEYS = ("extra_special_tokens", "additional_special_tokens")
 
 
 def about(folder: Path, name: str = ABOUT) -> Mapping[str, Any]:
-    """What such a file of the folder says; nothing, where there is none."""
+    """The content of such a file of the folder; empty if there is none."""
     if not (folder / name).exists():
         return {}
     try:
@@ -148,12 +148,12 @@ def about(folder: Path, name: str = ABOUT) -> Mapping[str, Any]:
 
 
 def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int]) -> list[AddedToken]:
-    """The added tokens of a tokenizer, of which it has `tokens` itself, and a vocabulary without added ones."""
+    """All added tokens of a tokenizer: its own `tokens`, and those that the folder names besides."""
     found = {token.content: token for token in tokens}
     config = dict(about(folder))
     if "added_tokens_decoder" in config:
         found |= {token.content: token for token in decoder_of(config["added_tokens_decoder"])}
-    else:  # a folder that older versions wrote
+    else:  # a folder written by older versions
         config |= about(folder, NAMED)
         special = set(named_special(config))
         for name, token in about(folder, ADDED).items():
@@ -171,9 +171,9 @@ def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int])
 
 
 def completed(content: Any, folder: Path) -> Any:
-    """A parsed tokenizer.json with the added tokens that its folder names besides."""
+    """A parsed tokenizer.json, completed with the added tokens that its folder names."""
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
-        return content  # whoever reads it says so
+        return content  # its reader reports the error
     content = rebuilt(content, about(folder))
     vocab = content["model"].get("vocab")
     if isinstance(vocab, list):  # [[piece, log-probability], …]
@@ -186,7 +186,7 @@ def completed(content: Any, folder: Path) -> Any:
 
 
 def rebuilt(content: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with what tokenizer_config.json says instead, of a class that transformers builds anew."""
+    """The same with the settings of tokenizer_config.json, if transformers rebuilds tokenizers of its class."""
     name = str(config.get("tokenizer_class")).removesuffix("Fast")
     splitting, cleaning, processor = (content.get(key) for key in ("pre_tokenizer", "normalizer", "post_processor"))
     if name in PREFIXED and "add_prefix_space" in config:
@@ -214,7 +214,7 @@ def decoder_of(content: object) -> list[AddedToken]:
 
 
 def named_special(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Text → flags of the special tokens that have a name: "bos_token" and the like, and the extra ones."""
+    """Text → flags of the named special tokens ("bos_token" and the like) and of the extra ones."""
     found: dict[str, dict[str, Any]] = {}
     extra = [each for key in MORE_SPECIAL_KEYS for each in items_of(config.get(key))]
     for given in [*(config.get(key) for key in SPECIAL_KEYS), *extra]:
@@ -230,14 +230,14 @@ def items_of(value: object) -> list[Any]:
 
 
 def name_of(given: object) -> str | None:
-    """The text of a special token, written as a text or as an object with its flags."""
+    """The text of a special token, given as a string or as an object with its flags."""
     content = given.get("content") if isinstance(given, dict) else given
     return content if isinstance(content, str) else None
 
 
 def around_text(folder: Path, content: Any, ids: Mapping[str, int]) -> Around:
-    """The tokens that are put around a text: by the post_processor of a tokenizer.json, or, where there is none
-    (`content` None), as add_bos_token and add_eos_token say. `ids`: special tokens by their texts."""
+    """The tokens put around a text: by the post_processor of a tokenizer.json or, if there is none (`content` is None),
+    by add_bos_token and add_eos_token. `ids`: special tokens by their texts."""
     config = about(folder)
     wanted = {side: config.get(f"add_{side}_token") for side in ("bos", "eos")}
     for side, value in wanted.items():

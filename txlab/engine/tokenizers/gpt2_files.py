@@ -1,9 +1,9 @@
-"""GPT-2's own form, a folder with vocab.json and merges.txt, and the names that its tokens have: each byte is a letter.
+"""GPT-2's own format, a folder with vocab.json and merges.txt, and its token names, where each byte is a letter.
 
-Names are looked up, never trusted: a merge whose result has no id, a byte without a token, an id that two names claim
-are one sentence each. Whatever order the ids are in, the order of the merges is their rank. Neither file says what the
-splitting pattern or the special tokens are. The pattern is GPT-2's, and a special token is what no merge makes and is
-no single byte, as <|endoftext|> there, unless the folder's other files say more of added tokens.
+Names are checked, never trusted: a merge whose result has no id, a byte without a token, and an id with two names are
+one sentence each. The rank of a merge is its line, whatever the order of the ids. Neither file gives the splitting
+pattern or the special tokens. The pattern is GPT-2's, and a special token is one that no merge makes and that is not a
+single byte, like <|endoftext|>, unless other files of the folder describe added tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, whole_number, write_aside
 from txlab.errors import LabError
 
-# Bytes that print stand for themselves, the others for the letters from U+0100 on (OpenAI, gpt-2/src/encoder.py).
+# Printable bytes stand for themselves, the others for letters from U+0100 on (OpenAI, gpt-2/src/encoder.py).
 PRINTING = 188
 LETTERS = {byte: chr(byte if i < PRINTING else 256 + i - PRINTING) for i, byte in enumerate(gpt2_order())}
 BYTE_OF = {letter: byte for byte, letter in LETTERS.items()}
@@ -32,7 +32,7 @@ def name_of(data: bytes) -> str:
 
 
 def bytes_named(name: str) -> bytes | None:
-    """The bytes that a name stands for; None where it has a letter that stands for none.
+    """The bytes that a name stands for; None if one of its letters stands for no byte.
 
     >>> bytes_named("Ġthe"), bytes_named("▁the")
     (b' the', None)
@@ -58,7 +58,7 @@ def vocabulary_of(content: object) -> dict[str, int]:
 
 
 def missing_bytes(vocab: Mapping[str, int]) -> list[int]:
-    """The bytes that have no token of their own."""
+    """The bytes without a token of their own."""
     return [byte for byte, letter in LETTERS.items() if letter not in vocab]
 
 
@@ -71,7 +71,7 @@ def tokenizer_of_names(
     added: Sequence[AddedToken] = (),
     offsets: str = "whole",
 ) -> BytePairTokenizer:
-    """The encoding that names describe; `special` and `added`: tokens that `vocab` may have as well, by their texts."""
+    """The encoding with these token names; `special` and `added`: tokens by their texts, which `vocab` may contain."""
     if missing := missing_bytes(vocab):
         raise LabError(f"the byte 0x{missing[0]:02x} has no token ({LETTERS[missing[0]]!r} is not in vocab)")
     pairs: list[tuple[int, int]] = []
@@ -87,7 +87,7 @@ def tokenizer_of_names(
         ids.append(vocab[left + right])
     tokens: dict[int, bytes] = {}
     known = dict(special) | {token.content: token.id for token in added}
-    # What a byte or a merge makes is of the vocabulary itself, though it may be an added token as well.
+    # Bytes and results of merges belong to the vocabulary itself, even if they are added tokens as well.
     usual = {*LETTERS.values(), *(left + right for left, right in pairs_of)}
     for name, token in vocab.items():
         if name in known and known[name] != token:
@@ -118,7 +118,7 @@ def tokenizer_of_names(
 
 
 def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
-    """Name → id of all tokens, special ones by their text, in the order of the ids; LabError where two share one."""
+    """Name → id of all tokens in the order of the ids, special ones by their text; raises LabError for duplicates."""
     if not isinstance(tokenizer.base, Bytes):
         raise LabError(
             "an encoding of an alphabet has no names of this kind, which are made of bytes; keep our own form"
@@ -135,7 +135,7 @@ def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
 
 
 def merge_names(tokenizer: BytePairTokenizer) -> list[tuple[str, str]]:
-    """The merges in their order, by the names of their two tokens."""
+    """The merges in order, by the names of their two tokens."""
     spelt: list[Any] = [name_of(data) for data in tokenizer.bytes_of]
     return [(spelt[left], spelt[right]) for left, right in tokenizer.merges]
 
@@ -145,7 +145,7 @@ END_OF_WORD = "</w>"
 
 
 def read_gpt2(folder: Path, pattern: str = "gpt2") -> BytePairTokenizer:
-    """LabError, naming which of the two files, for anything wrong with them."""
+    """Read the two files of a folder; raises LabError, naming the file, for anything wrong with them."""
     try:
         vocab = vocabulary_of(read_json(folder / VOCAB))
     except LabError as error:
@@ -181,7 +181,7 @@ def merge_lines(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def write_gpt2(tokenizer: BytePairTokenizer, folder: Path) -> None:
-    """LabError where the form cannot say what this tokenizer is."""
+    """Write the two files of a folder; raises LabError if the format cannot represent this tokenizer."""
     if tokenizer.pattern != "gpt2":
         raise LabError(f"GPT-2's form has GPT-2's splitting pattern, this tokenizer has {shown(tokenizer.pattern)}")
     if tokenizer.loose:

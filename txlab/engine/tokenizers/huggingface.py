@@ -1,9 +1,8 @@
-"""Hugging Face's tokenizer.json: byte-level byte pair encodings read and written here, other kinds by their library.
+"""Hugging Face's tokenizer.json: byte-level byte pair encodings are read and written here, other kinds by the library.
 
-Notable: that library looks for added tokens in every text, special or not; here special ones only where `special=True`
-asks for them. WordPiece, Unigram and byte pairs that normalize their text need the library, an optional extra, imported
-only here. What it decodes need not be what it encoded, because such tokenizers lower cases, drop accents or add spaces;
-for them the round trip is not promised.
+Notable: the library finds all added tokens in every text; here special ones are found only with `special=True`.
+WordPiece, Unigram and byte pairs that normalize their text need the library, an optional extra, imported only here.
+Such tokenizers lower-case text, drop accents or add spaces, so for them the round trip is not promised.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from txlab.errors import LabError
 
 
 class OtherKind(Exception):
-    """It is no byte-level byte pair encoding; the message says why, as the end of "it …"."""
+    """The file is not a byte-level byte pair encoding; the message says why, as the end of "it …"."""
 
 
 def huggingface_tokenizer(content: dict[str, Any]) -> BytePairTokenizer | ForeignTokenizer:
-    """The tokenizer that the parsed JSON describes; LabError for what is wrong, or lacks the library to read it."""
+    """The tokenizer that the parsed JSON describes; raises LabError if it is wrong or the library it needs is missing."""
     model = mapping(content.get("model"), "model")
     try:
         return byte_level(content, model)
@@ -110,7 +109,7 @@ def pattern_of(content: object) -> str:
     for name, known in PATTERNS.items():
         if given == known:
             return name
-    if given.replace("_", "").replace("-", "").isalnum():  # it would be taken for a name of ours
+    if given.replace("_", "").replace("-", "").isalnum():  # it would be read as the name of a pattern
         raise OtherKind(f"splits its text at {shown(given)}")
     try:
         compiled(given)
@@ -120,9 +119,9 @@ def pattern_of(content: object) -> str:
 
 
 def write_huggingface(tokenizer: BytePairTokenizer, path: Path) -> None:
-    """LabError where the form cannot say what this tokenizer is.
+    """Write a tokenizer.json; raises LabError if the format cannot represent this tokenizer.
 
-    Added tokens stand in the vocabulary too, as GPT-2's do: the library gives others the next free id instead.
+    Added tokens are also put in the vocabulary, as GPT-2's are; otherwise the library gives them the next free id.
     """
     byte_level: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     split = {
@@ -166,34 +165,34 @@ MISSING = (
 
 
 def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
-    """`why`: what the file is or does that is not read here. LabError without the library, or where it refuses."""
+    """`why`: why the file is not read here. Raises LabError if the library is missing or cannot read it."""
     try:
         import tokenizers
     except ImportError:
         raise LabError(MISSING.format(why=why)) from None
-    # A length to pad to is a claim on memory, and neither changes what the text's own tokens are.
+    # A length to pad to could take any amount of memory, and neither setting changes the tokens of the text itself.
     content = content | {"truncation": None, "padding": None}
     try:
         inner = tokenizers.Tokenizer.from_str(json.dumps(content))
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # the library panics with an exception that is no Exception
+    except BaseException as error:  # the library's panics are not subclasses of Exception
         raise LabError(f"it {why}, and the library tokenizers cannot read it: {shown(str(error))}") from None
     byte_level = '"ByteLevel"' in json.dumps([content.get("decoder"), content.get("pre_tokenizer")])
     return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
 
 
 class ForeignTokenizer(TextOnly):
-    """`inner`: the library's tokenizer; `kind`: its model's type; `byte_level`: names are of letters for bytes."""
+    """`inner`: the library's tokenizer; `kind`: its model's type; `byte_level`: letters of names stand for bytes."""
 
     def __init__(self, inner: Any, kind: str, byte_level: bool) -> None:
         self.inner, self.kind, self.byte_level = inner, kind, byte_level
         self.called = f"a tokenizer of the kind {kind}"
-        inner.encode_special_tokens = True  # the texts of special tokens are text
+        inner.encode_special_tokens = True  # treats the texts of special tokens as plain text
 
     @cached_property
     def with_special(self) -> Any:
-        """The same, in which the texts of special tokens are these tokens."""
+        """The same tokenizer, for which the texts of special tokens become these tokens."""
         inner = type(self.inner).from_str(self.inner.to_str())
         inner.encode_special_tokens = False
         return inner
@@ -234,12 +233,12 @@ class ForeignTokenizer(TextOnly):
         return list(self.encoding(text, special).ids)
 
     def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
-        """Token, first character and the one behind the last, as the library says."""
+        """The tokens of `encode`, each with the start and end of its characters, as the library reports them."""
         found = self.encoding(text, special)
         return [(token, start, stop) for token, (start, stop) in zip(found.ids, found.offsets, strict=True)]
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes of a token's name: "▁the" is " the", "##ing" is "ing", <0x0A> is a line's end."""
+        """The bytes of a token's name: "▁the" is " the", "##ing" is "ing", <0x0A> is a line feed."""
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
         name = self.names.get(token, "")

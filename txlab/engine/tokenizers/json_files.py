@@ -1,7 +1,7 @@
-"""JSON and bytes of files that somebody else may have made: bounded, strict, one sentence for what is wrong.
+"""Reading JSON and bytes from untrusted files: bounded, strict, one sentence for what is wrong.
 
-Notable: Python's JSON takes NaN, and of two equal keys the last; both are refused here. The size is limited before
-anything is parsed, the number of values too, since a list of empty lists takes twenty times its text in memory.
+Notable: Python's JSON accepts NaN, and the last of two equal keys; both are refused here. The size is limited before
+anything is parsed, and so is the number of values, since a list of empty lists takes twenty times its text in memory.
 """
 
 import errno
@@ -21,7 +21,7 @@ MOST_VALUES = 4_000_000
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
-    """The bytes of a regular file; LabError, without its name, for anything else."""
+    """The bytes of a regular file; raises LabError, without the file's name, for anything else."""
     try:
         return read_regular(path, largest)
     except OSError as error:
@@ -30,17 +30,17 @@ def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
         if error.errno in (errno.EINVAL, errno.EISDIR):
             raise LabError("it is not a regular file") from None
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
-    except ValueError:  # a NUL in the name
+    except ValueError:  # a null byte in the name
         raise LabError("it cannot be read: no such name is possible") from None
 
 
 def read_json(path: Path, largest: int = LARGEST_FILE) -> Any:
-    """The value in a JSON file; LabError, without its name, where it is none or beyond every tokenizer."""
+    """The value in a JSON file; raises LabError, without the file's name, if it is not JSON or too large."""
     return parse_json(read_bytes(path, largest))
 
 
 def parse_json(data: bytes) -> Any:
-    """The value in the bytes of a JSON text; LabError where they are none, or have too many values."""
+    """The value of JSON text; raises LabError if it is not JSON or has too many values."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
         raise LabError(f"it has more than {MOST_VALUES:,} values")
     try:
@@ -69,7 +69,7 @@ def no_number(name: str) -> NoReturn:
 
 
 def shown(value: object) -> str:
-    """A value in a message: never longer than a line allows."""
+    """A value as it appears in a message, shortened to fit a line."""
     try:
         text = repr(value[:60] if isinstance(value, str) else value)
     except RecursionError:
@@ -78,7 +78,7 @@ def shown(value: object) -> str:
 
 
 def write_aside(path: Path, data: bytes) -> None:
-    """Write beside and rename, so that the file is complete or absent."""
+    """Write to a temporary file and rename it, so that the file is complete or absent."""
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
     try:
         with os.fdopen(handle, "wb") as file:

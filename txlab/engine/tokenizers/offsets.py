@@ -1,11 +1,11 @@
 """Where each token of a text lies, in characters and in bytes, and how much text a token holds (MATH K1).
 
-Of a long text only what is asked for is encoded, from a place where the tokenizer may begin anew, and the tokens are
-those of the whole text all the same. A token may be half of a character: then it starts where the character starts, and
-its neighbour does too. A word, for the counts, is a run of letters, marks, digits and underscores, with apostrophes,
-hyphens, points and joiners inside. In scripts that put no spaces between words (Han, Hiragana, Thai, Lao, Khmer,
-Burmese) each character with its marks counts as one, as the default rule of Unicode's annex 29 has it; that is more
-words than a reader of these scripts would count, so `unspaced` says how many of the words are such.
+Of a long text only the requested part is encoded, starting where the tokenizer can safely begin, so the tokens are
+those of the whole text. A token may be half of a character: it then starts where the character starts, as its neighbour
+does. A word, for the counts, is a run of letters, marks, digits and underscores, possibly with apostrophes, hyphens,
+points and joiners inside. In scripts without spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each
+character with its marks counts as a word, by the default rule of Unicode's annex 29; that is more than a reader of
+these scripts would count, so `unspaced` is the number of such words.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
 from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, parts, utf8
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 
-STRETCH = 4096  # characters at once, for tokenizers that look at nothing around a character
-# Those whose tokens are not made of the bytes of the text, and that say themselves where each lies.
+STRETCH = 4096  # characters at once, for tokenizers that encode each character by itself
+# Tokenizers whose tokens are not made of the bytes of the text, and that report the position of each themselves.
 Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 
 
@@ -35,8 +35,8 @@ Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 class TokenSpan:
     """A token in a text.
 
-    data                   what it adds to the bytes; b"" for the first digit of a spelt byte
-    start, stop            its characters: from the one that its first byte is in to behind the one with its last byte
+    data                   the bytes that it adds; b"" for the first digit of a spelt byte
+    start, stop            its characters: from the one with its first byte up to and including the one with its last
     byte_start, byte_stop  its UTF-8 bytes
     """
 
@@ -52,14 +52,14 @@ class TokenSpan:
 def token_spans(
     tokenizer: Tokenizer, text: str, start: int = 0, stop: int | None = None, special: bool = False
 ) -> list[TokenSpan]:
-    """The tokens of `text` that touch its characters start … stop − 1, in order; all of them unless said otherwise.
+    """The tokens of `text` that overlap its characters start … stop − 1, in order; all of them by default.
 
     `special`: texts of special tokens become these tokens, as in `encode`. Raises LabError for a lone surrogate.
     """
     utf8(text)
     stop = len(text) if stop is None else stop
     if isinstance(tokenizer, Spanning):
-        whole = (start, stop) == (0, len(text))  # with those that have no character of their own
+        whole = (start, stop) == (0, len(text))  # includes the tokens without a character of their own
         found = of_spans(tokenizer, text, special)
         return [span for span in found if whole or (span.stop > start and span.start < stop)]
     return list(between(tokenizer, text, start, stop, special))
@@ -72,7 +72,7 @@ def token_spans_of_bytes(
     text = data.decode(errors="surrogateescape")
     if isinstance(tokenizer, Spanning):
         if not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text):
-            tokenizer.encode_bytes(data)  # says what is wrong with bytes that are no text
+            tokenizer.encode_bytes(data)  # raises a LabError for bytes that are not text
         found = of_spans(tokenizer, text, special)
     else:
         found = between(tokenizer, text, 0, len(text), special)
@@ -80,7 +80,7 @@ def token_spans_of_bytes(
 
 
 def of_spans(tokenizer: Spanning, text: str, special: bool) -> Iterator[TokenSpan]:
-    """Where the tokenizer says that each token lies; `data` is the text there, which it may have normalized."""
+    """The positions of tokens as the tokenizer reports them; `data` is the text there, before any normalization."""
     place = byte = 0
     named = set(tokenizer.special_of.values()) if special else set()
     for token, start, stop in tokenizer.spans(text, special):
@@ -122,9 +122,9 @@ SPACES = regex.compile(rf"[{LETTERS[0x20]}\p{{White_Space}}]*")
 
 
 def trimmed(span: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
-    """The characters of a token without the spaces around it; its bytes stay.
+    """The characters of a token without the spaces around it; its bytes are unchanged.
 
-    `name`: as the library calls the token; `prefixed`: one space before the text's first token stays.
+    `name`: the library's name of the token; `prefixed`: one space before the text's first token is kept.
     Source: huggingface/tokenizers, pre_tokenizers/byte_level.rs (process_offsets).
     """
     start, stop = span.start, span.stop
@@ -137,7 +137,7 @@ def trimmed(span: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
 
 
 def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, stop: int) -> Iterator[TokenSpan]:
-    """The spans of one part that lies at character `begin` and byte `byte` of the whole; start, stop count from it."""
+    """The spans of the part at character `begin` and byte `byte` of the text; start and stop are relative to it."""
     place = 0
     if start > 0:
         local = isinstance(tokenizer, BytePairTokenizer | WordTokenizer)
@@ -155,7 +155,7 @@ def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, 
 
 
 def stretches(tokenizer: Tokenizer, text: str, start: int) -> Iterator[tuple[str, list[int]]]:
-    """Stretches of a text that become tokens by themselves, and these tokens."""
+    """Stretches of a text that are tokenized independently, each with its tokens."""
     if isinstance(tokenizer, BytePairTokenizer | WordTokenizer):
         yield from tokenizer.stretches(text, start)
         return
@@ -191,10 +191,10 @@ WORD = regex.compile(
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts of one text under one tokenizer; a ratio is nan where there is nothing to divide by.
+    """Counts of one text under one tokenizer; a ratio is nan if its denominator is zero.
 
-    unspaced  how many of the words are single characters of a script without spaces
-    distinct  how many different tokens occur
+    unspaced  the number of words that are single characters of a script without spaces
+    distinct  the number of different tokens
     """
 
     tokens: int
@@ -218,7 +218,7 @@ def ratio(a: int, b: int) -> float:
 
 
 def words(text: str) -> tuple[int, int]:
-    """How many words, and how many of them are single characters of a script without spaces.
+    """The number of words, and how many of them are single characters of a script without spaces.
 
     >>> words("the cat's 2 mice"), words("猫は見る")
     ((4, 0), (4, 4))
@@ -231,14 +231,14 @@ def words(text: str) -> tuple[int, int]:
 
 
 def statistics(data: bytes, ids: Ids) -> Statistics:
-    """Statistics of bytes that became these tokens; each byte that is not UTF-8 counts as a character."""
+    """Statistics of bytes and their tokens; each byte that is not UTF-8 counts as a character."""
     text = data.decode(errors="surrogateescape")
     count, unspaced = words(text)
     return Statistics(len(ids), len(data), len(text), count, unspaced, len(np.unique(ids)))
 
 
 def token_lengths(tokenizer: Tokenizer, ids: Ids) -> NDArray[np.int64]:
-    """How many bytes each token of a text adds; of a byte that two digits spell, the second one adds it."""
+    """The number of bytes that each token of a text adds; a byte spelt by two digits is added by the second."""
     used = np.flatnonzero(np.bincount(ids)) if len(ids) else ids
     length_of = np.zeros(int(ids.max()) + 1 if len(ids) else 0, dtype=np.int64)
     length_of[used] = [len(tokenizer.token_bytes(int(token))) for token in used]

@@ -111,8 +111,8 @@ def refused(pattern: str, place: int, what: str) -> LabError:
 
 
 # OpenAI, gpt-2/src/encoder.py (2019) and tiktoken_ext/openai_public.py, cl100k_base: "gpt4" as it was in 2023, "cl100k"
-# as it is today (tiktoken 0.14), which differs only in that white space at a text's end is one chunk: of "a\n  " gpt4
-# makes "a", "\n", "  ". "none" is one chunk.
+# as it is today (tiktoken 0.14). They differ only in that cl100k makes one chunk of white space at the end of a text:
+# gpt4 cuts "a\n  " into "a", "\n", "  ". "none" leaves the text in one chunk.
 PATTERNS = {
     "none": r"(?s:.+)",
     "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
@@ -122,7 +122,7 @@ PATTERNS = {
     r"|\s++$|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
 
-# tiktoken_ext/openai_public.py, o200k_base (2024); the pattern that its rank file goes with.
+# tiktoken_ext/openai_public.py, o200k_base (2024); the pattern of its rank file.
 O200K = "|".join(
     [
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -136,12 +136,12 @@ O200K = "|".join(
 )
 # Patterns that match every character and never backtrack badly; they need no time limit.
 TRUSTED = frozenset([*PATTERNS, O200K])
-# Those that always cut before a space that follows what is no space, and between a line's end and what is neither
-# space nor slash.
+# Patterns that always cut before a space that follows a non-space, and between the end of a line and a character that
+# is neither white space nor a slash.
 CUT_AT_SPACES = frozenset(["gpt2", "gpt4", "cl100k", O200K])
 
-# A pattern of others may take a power of the text's length; these many seconds and a few for each megabyte are enough
-# for any that was meant well (half a second a megabyte).
+# A custom pattern may take polynomial time in the length of the text. This many seconds, plus 20 for each megabyte, are
+# enough for any reasonable pattern (which takes half a second a megabyte).
 PATIENCE, PATIENCE_PER_CHARACTER = 10.0, 20e-6
 
 

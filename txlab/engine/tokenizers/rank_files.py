@@ -1,10 +1,10 @@
-"""tiktoken's rank files: one line for each token, its bytes in base64 and its rank, which is its id as well.
+"""tiktoken's rank files: one line for each token, with its bytes in base64 and its rank, which is also its id.
 
-Notable: the file has no merges. tiktoken joins whatever two neighbours form a token of low rank, and `recovered_merges`
-finds the one pair that ever does form each token. Nor has it a splitting pattern or special tokens. Those of OpenAI's
-files are known by the sha256 of the file (tiktoken 0.14, tiktoken_ext/openai_public.py, publishes these sums); ours are
-in a small JSON beside it, RANKS.json with the keys of js-tiktoken's JSON, which has all three in one file. For any
-other file the pattern is asked for, or guessed with a warning.
+Notable: the file has no merges. tiktoken joins the two neighbours that form the token of lowest rank, and
+`recovered_merges` finds the only pair that ever forms each token. The file has no splitting pattern or special tokens
+either. Those of OpenAI's files are known by the sha256 of the file (published in tiktoken 0.14,
+tiktoken_ext/openai_public.py); ours are in a small JSON beside it, RANKS.json, with the keys of js-tiktoken's JSON,
+which has all three in one file. For any other file the caller gives the pattern, or it is guessed with a warning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HARMONY |= {200012: "call"}
 
 @dataclass(frozen=True)
 class Encoding:
-    """`sha256`: of its rank file; several encodings have the same one, and the first of them is meant by it alone."""
+    """`sha256`: of its rank file; of several encodings with the same file, the first one is the default."""
 
     sha256: str
     pattern: str
@@ -45,7 +45,7 @@ class Encoding:
 def harmony() -> dict[str, int]:
     """o200k_harmony's special tokens: the named ones, and a reserved one for every other id up to 201 087.
 
-    There 200018 has a second, reserved name, which is left out: here an id has one text.
+    There, 200018 has a second, reserved name, which is left out because an id has one text here.
     """
     found = {START: 199998, END: 199999, PROMPT_END: 200018}
     for token in set(range(200000, 201088)) - {200018}:
@@ -76,7 +76,7 @@ ENCODINGS = {
 
 
 def encoding_of(sha256: str, name: str = "") -> Encoding | None:
-    """The encoding of such a rank file; `name` chooses among those that share it."""
+    """The encoding with this rank file; `name` chooses among those that share it."""
     if name in ENCODINGS and ENCODINGS[name].sha256 == sha256:
         return ENCODINGS[name]
     return next((known for known in ENCODINGS.values() if known.sha256 == sha256), None)
@@ -85,12 +85,12 @@ def encoding_of(sha256: str, name: str = "") -> Encoding | None:
 # OpenAI's largest file has 1.4 MB of token bytes; finding the merges takes some microseconds a byte.
 MOST_BYTES = 4 << 20
 MOST_WORK = 20_000_000
-BESIDE = ".json"  # behind the name of a rank file
+BESIDE = ".json"  # appended to the name of a rank file
 LARGEST_BESIDE = 4 << 20
 
 
 def read_ranks(path: Path, pattern: str | None = None) -> BytePairTokenizer:
-    """`pattern` None: the one in the JSON beside it, or of OpenAI's encoding that it is, or a guess, with a warning."""
+    """Read a rank file; `pattern` None: that of the JSON beside it, of OpenAI's encoding, or a guess with a warning."""
     data = read_bytes(path)
     ranks = ranks_of(lines_of(data))
     digest = sha256(data).hexdigest()
@@ -131,12 +131,12 @@ def tokenizer_of_ranks(ranks: dict[bytes, int], pattern: str, special: Mapping[s
         tokens={} if consecutive and in_order else {token: data for data, token in ranks.items()},
         whole=len(merges) + 256 < len(ranks),
     ).simplified()
-    tokenizer.fast = FastEncoder(tokenizer, ranks)  # nothing has to be found out again
+    tokenizer.fast = FastEncoder(tokenizer, ranks)  # reuses the known ranks
     return tokenizer
 
 
 def tokenizer_of_js(content: Mapping[str, Any], pattern: str | None = None) -> BytePairTokenizer:
-    """js-tiktoken's JSON: lines of "! OFFSET TOKEN TOKEN …", the ranks counting from the offset on."""
+    """The tokenizer of js-tiktoken's JSON: lines of "! OFFSET TOKEN TOKEN …", with ranks counted from the offset."""
     lines: list[tuple[int, bytes, int]] = []
     for number, line in enumerate(text(content.get("bpe_ranks"), "bpe_ranks").split("\n"), 1):
         fields = line.split(" ")
@@ -158,7 +158,8 @@ def special_of(content: Mapping[str, Any]) -> dict[str, int]:
 
 
 def read_beside(path: Path, digest: str) -> tuple[str, dict[str, int]]:
-    """The pattern and the special tokens that lie beside ranks of ours; LabError if they belong to other ranks."""
+    """The pattern and special tokens in the JSON beside a rank file of ours; raises LabError if it is not for these
+    ranks."""
     try:
         content = mapping(read_json(path, LARGEST_BESIDE), "it")
         if content.get("sha256") != digest:
@@ -171,7 +172,7 @@ def read_beside(path: Path, digest: str) -> tuple[str, dict[str, int]]:
 
 
 def lines_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """The number, token and rank of each line."""
+    """The line number, token and rank of each line."""
     for number, line in enumerate(data.split(b"\n"), 1):
         fields = line.split()
         if not fields:
@@ -205,21 +206,21 @@ def ranks_of(lines: Iterable[tuple[int, bytes, int]]) -> dict[bytes, int]:
 
 
 def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
-    """Token → the one pair of tokens that ever merges into it; tokens that nothing merges into are left out.
+    """Token → the only pair of tokens that ever merges into it; tokens that nothing merges into are left out.
 
-    While the two ends of a stretch of bytes are ends of symbols, the merges inside it are, in their order, those of
-    the stretch alone, whatever stands around it: the lowest rank goes first, the leftmost of equals. So whenever two
-    neighbours x y become T, T alone passed through x y too; and T alone makes only one last merge. It is found with
-    the tokens of lower rank where these suffice, as in every encoding that was learnt, else with all of them.
+    As long as both ends of a stretch of bytes are symbol boundaries, the merges inside it are, in order, those of the
+    stretch alone, whatever surrounds it: the lowest rank goes first, the leftmost of equals. So whenever two neighbours
+    x y become T, T alone passes through x y too; and T alone has only one last merge. It is found with the tokens of
+    lower rank if these suffice, as in every encoding that was learnt, otherwise with all of them.
 
-    T alone passes through x y if no merge joins what is on both sides of the place between them before x and y are
-    there. `joined` goes back in time and asks at each step (the idea is that of github/rust-gems, crates/bpe).
+    T alone passes through x y if no merge crosses the boundary between them before x and y exist. `joined` goes back
+    in time and checks each step (an idea from github/rust-gems, crates/bpe).
     """
     found: dict[Pair, int] = {}
     order: list[int] = []
     left_over: list[bytes] = []
     known = {bytes([byte]): ranks[bytes([byte])] for byte in range(256)}
-    made = dict.fromkeys(known.values(), -1)  # token → when it was made; bytes are there from the beginning
+    made = dict.fromkeys(known.values(), -1)  # token → when it was made; bytes exist from the beginning
     halves: dict[int, Pair] = {}
 
     def joined(left: int, right: int) -> bool:
@@ -230,7 +231,7 @@ def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
             first, second = made[left], made[right]
             if first > second:
                 until, left = first, halves[left][1]
-            elif second >= 0:  # of two merges of one rank the left one goes first
+            elif second >= 0:  # of two merges of equal rank the left one goes first
                 until, right = second + 1, halves[right][0]
             else:
                 return False
@@ -257,7 +258,7 @@ def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
 
 
 def last_merge(data: bytes, ranks: dict[bytes, int]) -> Pair | None:
-    """The last merge of a token's bytes by tiktoken's rule; None if they never become the token."""
+    """The last merge of a token's bytes by tiktoken's rule; None if they never merge into the token."""
     parts = [data[i : i + 1] for i in range(len(data))]
     while len(parts) > 2:
         rank, place = min((ranks.get(parts[i] + parts[i + 1], MOST_TOKENS), i) for i in range(len(parts) - 1))
@@ -268,7 +269,7 @@ def last_merge(data: bytes, ranks: dict[bytes, int]) -> Pair | None:
 
 
 def write_ranks(tokenizer: BytePairTokenizer, path: Path) -> None:
-    """LabError where ranks cannot say what this tokenizer is."""
+    """Write a rank file and the JSON beside it; raises LabError if ranks cannot represent this tokenizer."""
     if not isinstance(tokenizer.base, Bytes):
         raise LabError("tiktoken's ranks are of bytes; an encoding of an alphabet has no such form")
     if tokenizer.added:

@@ -1,8 +1,8 @@
-"""SentencePiece, as Marian's translation models read it: a .spm cuts texts, a vocab.json numbers pieces (MATH K1).
+"""SentencePiece, as Marian's translation models use it: a .spm cuts texts, a vocab.json numbers pieces (MATH K1).
 
-Notable: the library is an optional extra, imported only here; the numbers inside the .spm are not the model's, so every
-piece is looked up by name, and one that is not there is <unk>. A text may begin with the language it is to be
-translated into, >>de<<, which is one token. Texts are normalised (NFKC), so the round trip is not promised.
+The library is an optional extra, imported only here. The ids inside the .spm are not the model's, so every piece is
+looked up by name, and a missing one is <unk>. A text may begin with the target language of the translation, >>de<<,
+which is one token. Texts are normalized (NFKC), so the round trip is not promised.
 Source: Kudo & Richardson 2018.
 """
 
@@ -26,11 +26,11 @@ UNKNOWN = "<unk>"
 SPECIAL = (UNKNOWN, "</s>", "<pad>")
 SPACE = "▁"
 MISSING = "needs the library sentencepiece: install the extra, pip install 'txlab[sentencepiece]'"
-LARGEST_MODEL = 32 << 20  # of real ones the largest has 5 MB
+LARGEST_MODEL = 32 << 20  # the largest real one has 5 MB
 
 
 class SentencePieceTokenizer(TextOnly):
-    """`inner`: the library's processor; `token_of`: piece → id; `added`: further tokens, or more about these."""
+    """`inner`: the library's processor; `token_of`: piece → id; `added`: further tokens, or flags of these."""
 
     called = "SentencePiece"
 
@@ -56,10 +56,10 @@ class SentencePieceTokenizer(TextOnly):
         return regex.compile(r"\L<texts>", texts=list(self.added))
 
     def parts(self, text: str, special: bool) -> Iterator[tuple[int, str, int | None]]:
-        """The parts of a text, where each begins, and the token of those that are added tokens.
+        """The start, text and token of each part of a text; the token is None unless the part is an added token.
 
-        The flags of added tokens as transformers' Python tokenizers understand them (tokenization_python.py), which
-        differs from `added_tokens`: only the text beside a token is stripped, and a single word has spaces around it.
+        The flags of added tokens work as in transformers' Python tokenizers (tokenization_python.py), which differs
+        from `added_tokens`: only the text next to a token is stripped, and a single word has spaces around it.
         """
         parts: list[tuple[int, str, AddedToken | None]] = []
         token: AddedToken | None
@@ -96,7 +96,7 @@ class SentencePieceTokenizer(TextOnly):
                 yield start, part, token.id if token else None
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """`special`: the texts of special tokens become them; </s> is never added."""
+        """`special`: texts of special tokens become these tokens; </s> is never added."""
         utf8(text)
         unknown = self.token_of[UNKNOWN]
         ids: list[int] = []
@@ -106,7 +106,7 @@ class SentencePieceTokenizer(TextOnly):
         return ids
 
     def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
-        """The tokens of `encode`, each with its first character and the one behind its last."""
+        """The tokens of `encode`, each with the start and end of its characters."""
         utf8(text)
         unknown = self.token_of[UNKNOWN]
         found: list[tuple[int, int, int]] = []
@@ -125,7 +125,7 @@ class SentencePieceTokenizer(TextOnly):
         return self.names.get(token, "").replace(SPACE, " ").encode()
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of pieces; special tokens as they are written, with a space after each."""
+        """The text of the tokens; special tokens are written out, with a space after each."""
         text = ""
         pieces: list[str] = []
         for token in ids:
@@ -140,7 +140,7 @@ class SentencePieceTokenizer(TextOnly):
 
 
 def places(inner: Any, text: str) -> list[tuple[str, int, int]]:
-    """The pieces of a text, each with its characters. Versions of the library count characters, or bytes."""
+    """The pieces of a text, each with the start and end of its characters (some versions of the library give bytes)."""
     try:
         pieces = inner.encode(text, return_type="proto").pieces
     except (TypeError, ValueError):
@@ -152,7 +152,7 @@ def places(inner: Any, text: str) -> list[tuple[str, int, int]]:
 
 
 def read_sentence_model(path: Path) -> SentencePieceTokenizer:
-    """A SentencePiece model alone, whose pieces have its own numbers; LabError, without the file's name."""
+    """Read a SentencePiece model alone, with the ids that it gives its pieces; LabError does not name the file."""
     inner = processor(path)
     token_of: dict[str, int] = {}
     for token in range(inner.get_piece_size()):
@@ -162,7 +162,7 @@ def read_sentence_model(path: Path) -> SentencePieceTokenizer:
 
 
 def processor(path: Path) -> Any:
-    """The library's processor of a model; LabError without the file's name, but for a missing library."""
+    """The library's processor for a model; LabError names the file only if the library is missing."""
     try:
         import sentencepiece
     except ImportError:
@@ -170,14 +170,14 @@ def processor(path: Path) -> Any:
     data = read_bytes(path, LARGEST_MODEL)
     try:
         inner = sentencepiece.SentencePieceProcessor(model_proto=data)
-        inner.encode("", out_type=str)  # one that was not loaded says so only here
-    except Exception as error:  # the library raises RuntimeError, OSError, or what its binding makes of them
+        inner.encode("", out_type=str)  # raises if the model was not loaded
+    except Exception as error:  # the library raises RuntimeError, OSError, or what its binding turns them into
         raise LabError(f"it is not a SentencePiece model: {one_line(error)[:120]}") from None
     return inner
 
 
 def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
-    """A .spm and the vocab.json that numbers its pieces; LabError names the file, or the missing library."""
+    """Read a .spm and the vocab.json with the ids of its pieces; LabError names the file or the missing library."""
     try:
         inner = processor(model)
     except LabError as error:

@@ -2,9 +2,9 @@
 
 The most frequent adjacent pair of symbols becomes a new symbol, again and again; plain.py has the same in twenty lines.
 Ties are broken by a named rule, see `Ties` (minbpe has a third one: the first seen); a pair seen once is never merged.
-Distinct chunks are counted once and stand one behind the other in one linked list; an index leads from a pair to its
-places, so a merge costs what it changes, however long a chunk is. The heap is lazy: a merge can only lower the count of
-a pair that was there before, so an entry that is too high is put back with its true count when it comes up.
+Distinct chunks are stored once, one after the other in a single linked list; an index maps each pair to its places, so
+the cost of a merge depends on what it changes, not on the length of chunks. The heap is lazy: a merge can only lower
+the count of an existing pair, so an entry that is too high is put back with its true count when it is popped.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Ties = Literal["first", "greatest"]
 BORDER, SWALLOWED = -1, -2
 INVERTED = bytes(range(255, -1, -1))
 Entry: TypeAlias = tuple[Any, ...]  # of the heap: (−count, …, pair), the smallest first
-PART = 1 << 16  # characters split at once: some milliseconds, so that a screen beside it stays alive
+PART = 1 << 16  # characters split at once: a few milliseconds, so that the screen stays responsive
 
 
 @dataclass(frozen=True)
 class Merge:
-    """`pair` was found `count` times and became `token`. In "aaa" the pair (a, a) counts twice, as in rustbpe."""
+    """`pair` occurred `count` times and became `token`. In "aaa" the pair (a, a) counts twice, as in rustbpe."""
 
     token: int
     pair: Pair
@@ -48,7 +48,7 @@ class Merge:
 
 
 class Trainer:
-    """A byte pair encoding in the making: each `step` is one merge, `back` takes the last one away again.
+    """Trains a byte pair encoding: each `step` is one merge, and `back` undoes the last one.
 
     >>> trainer = Trainer(Counter({b"aaab": 2, b"ab": 1}))
     >>> trainer.step(), trainer.runners_up(1)
@@ -56,7 +56,7 @@ class Trainer:
     """
 
     def __init__(self, chunks: Counter[bytes], base: Base | None = None, ties: Ties = "first") -> None:
-        """`chunks`: how often each distinct chunk occurs; `count_chunks` makes it from texts."""
+        """`chunks`: how often each distinct chunk occurs, as `count_chunks` returns it."""
         self.base: Base = base or BYTES
         self.entry: Callable[[Pair, int], Entry] = (
             (lambda pair, count: (-count, pair)) if ties == "first" else self.greatest_of_equals
@@ -64,15 +64,15 @@ class Trainer:
         self.first = self.base.after
         self.merges: list[Merge] = []
         self.spelt: dict[int, bytes] = dict(self.base.tokens)
-        self.width = [1] * self.first  # how many symbols of the base a token swallows
+        self.width = [1] * self.first  # the number of base symbols in a token
         self.lay_out(chunks)
         self.lengths = [int(np.frombuffer(self.weight, np.int64)[self.is_symbol].sum()) + self.fixed_length]
         del self.is_symbol
-        self.undone: list[array[int]] = []  # of each merge, the places where its pair was
+        self.undone: list[array[int]] = []  # for each merge, the places where its pair was
         self.index_pairs()
 
     def lay_out(self, chunks: Counter[bytes]) -> None:
-        """All symbols in one row, with borders around each chunk and in place of symbols that never merge."""
+        """All symbols in one row, with borders around each chunk and instead of symbols that never merge."""
         rows = [self.base.symbols(chunk) for chunk in chunks]
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
         flat = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(sizes.sum()))
@@ -87,14 +87,14 @@ class Trainer:
         weight[places] = counts[chunk_of]
         row = np.arange(len(symbol), dtype=np.int32)
         self.is_symbol = symbol != BORDER
-        # array: a third of a list's memory, and as quick to reach into as numpy is slow.
+        # An array takes a third of a list's memory, and reading single items is much faster than with NumPy.
         self.symbol = array("i", symbol.tobytes())
         self.weight = array("q", weight.tobytes())
         self.following = array("i", (row + 1).tobytes())
         self.previous = array("i", (row - 1).tobytes())
 
     def index_pairs(self) -> None:
-        """Count each pair and note its places: sort the pairs once, then take the runs of equal ones."""
+        """Count each pair and record its places: sort the pairs once, then take the runs of equal ones."""
         symbol = np.frombuffer(self.symbol, np.int32).astype(np.int64)
         left, right = symbol[:-1], symbol[1:]
         places = np.flatnonzero((left >= 0) & (right >= 0)).astype(np.int32)
@@ -105,7 +105,7 @@ class Trainer:
         weights = np.frombuffer(self.weight, np.int64)[places]
         totals = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
         self.pair_counts: defaultdict[Pair, int] = defaultdict(int)
-        # May name places that have lost the pair.
+        # It may list places that no longer have the pair.
         self.where: defaultdict[Pair, array[int]] = defaultdict(lambda: array("i"))
         for start, stop, total in zip(
             starts.tolist(), [*starts.tolist(), len(codes)][1:], totals.tolist(), strict=True
@@ -127,14 +127,14 @@ class Trainer:
         return self.first + len(self.merges)
 
     def length(self) -> int:
-        """How many symbols the training text has now."""
+        """The number of symbols that the training text has now."""
         return self.lengths[-1]
 
     def token_bytes(self, token: int) -> bytes:
         return self.spelt.get(token, b"")
 
     def runners_up(self, count: int) -> list[tuple[Pair, int]]:
-        """The `count` most frequent pairs now, in the order in which they would win; the first is the next merge."""
+        """The `count` most frequent pairs now, in the order in which they would be merged."""
         found: dict[Pair, int] = {}
         while len(found) < count and (best := self.pop()) is not None:
             found.setdefault(*best)
@@ -143,7 +143,7 @@ class Trainer:
         return list(found.items())
 
     def step(self) -> Merge | None:
-        """Merge the most frequent pair everywhere; None when no pair is left that occurs twice."""
+        """Merge the most frequent pair everywhere; returns None if no pair occurs twice any more."""
         best = self.pop()
         if best is None:
             return None
@@ -161,7 +161,7 @@ class Trainer:
         for changed, change in changes.items():
             if change:
                 self.pair_counts[changed] += change
-                # Only pairs with the new symbol grow; the others are corrected when they come up.
+                # Only pairs with the new symbol become more frequent; the others are corrected when they are popped.
                 if merge.token in changed:
                     heappush(self.heap, self.entry(changed, self.pair_counts[changed]))
                 elif not self.pair_counts[changed]:
@@ -172,7 +172,7 @@ class Trainer:
         return merge
 
     def merge_at(self, places: Sequence[int], merge: Merge) -> tuple[defaultdict[Pair, int], int]:
-        """Merge from the left at those places that still have the pair: how pair counts change, how many it were."""
+        """Merge the pair from the left where it is still present; return how pair counts change and how many were merged."""
         (left, right), token = merge.pair, merge.token
         symbol, following, previous, weight, where = (
             self.symbol,
@@ -203,10 +203,10 @@ class Trainer:
         return changes, merged
 
     def back(self) -> Merge | None:
-        """Take the last merge away, so that all is as before it; None when there is none.
+        """Undo the last merge and restore the state before it; returns None if there is none.
 
-        A symbol lies at the place of its first part, and what it swallowed is still there, so each of its places is
-        parted again: the mirror image of `merge_at`.
+        A symbol is stored at the place of its first part, and its second part is still in the array, so each of its
+        places is split again: the inverse of `merge_at`.
         """
         if not self.merges:
             return None
@@ -243,7 +243,7 @@ class Trainer:
         return merge
 
     def pop(self) -> tuple[Pair, int] | None:
-        """Take the most frequent pair off the heap, among equals the one that the rule of ties names."""
+        """Pop the most frequent pair off the heap; among equals, the one that the tie rule chooses."""
         while self.heap:
             negative, *_, pair = heappop(self.heap)
             count = self.pair_counts.get(pair, 0)
@@ -255,7 +255,7 @@ class Trainer:
         return None
 
     def tokenizer(self, pattern: str = "gpt4", special: Sequence[str] = ()) -> BytePairTokenizer:
-        """The encoding learnt so far; `pattern` and `special` as the chunks were cut with."""
+        """The encoding learnt so far; `pattern` and `special` are those that the chunks were cut with."""
         return BytePairTokenizer(
             [merge.pair for merge in self.merges],
             pattern,
@@ -266,12 +266,12 @@ class Trainer:
 
 
 def descending(data: bytes) -> str:
-    """A text that comes the earlier the later the bytes do: "ab" after "b", and "a" after "ab", which is longer."""
+    """A sort key in the reverse order of the bytes: "ab" after "b", and "a" after "ab", which is longer."""
     return data.translate(INVERTED).decode("latin-1") + "\u0100"
 
 
 def count_chunks(texts: Iterable[str], pattern: str = "gpt4", special: Sequence[str] = ()) -> Counter[bytes]:
-    """How often each chunk occurs; special symbols are cut out first, so that no pair has one or reaches across one."""
+    """How often each chunk occurs; special symbols are cut out first, so that no pair contains or spans one."""
     found: Counter[str] = Counter()
     between = regex.compile("|".join(map(regex.escape, sorted(special, key=len, reverse=True)))) if special else None
     for text in texts:
@@ -306,10 +306,10 @@ def trained(
     progress: Callable[[int], bool] | None = None,
     ties: Ties = "first",
 ) -> Trainer:
-    """A trainer after its merges up to that many tokens; fewer where no pair is left that occurs twice.
+    """A trainer that has merged up to `vocabulary` tokens, or fewer if no pair occurs twice any more.
 
-    `progress` is told the merges done, every hundred, and stops the training by False. Raises LabError if
-    `vocabulary` is smaller than the base, which is always in it.
+    `progress` receives the number of merges done, every hundred, and stops the training by returning False. Raises
+    LabError if `vocabulary` is smaller than the base, which is always included.
     """
     base = base or BYTES
     if vocabulary < base.after:

@@ -1,9 +1,9 @@
 """WordPiece, as BERT reads text: clean and lower-case, split into words and marks, longest known piece first (MATH K1).
 
-Notable: what it decodes is not what it encoded (cases, accents and spaces are gone, and a word without pieces becomes
-[UNK]), so the round trip is not promised. Characters are lower-cased one by one, as BERT's own code and the library do:
-Python's lower() would turn the last Σ of a word into ς. Characters younger than Unicode 8, which the library does not
-know, may be classed differently there. Special tokens are made of text only where asked for.
+Notable: decoding does not restore the text (case, accents and spaces are lost, and a word without pieces becomes
+[UNK]), so the round trip is not promised. Characters are lower-cased one by one, as in BERT's own code and the library:
+Python's lower() would turn the last Σ of a word into ς. The library may classify characters that are newer than
+Unicode 8 differently. Text becomes a special token only on request.
 Source: Devlin et al. 2019, §3; Wu et al. 2016, §4.1; google-research/bert, tokenization.py.
 """
 
@@ -29,9 +29,9 @@ from txlab.errors import LabError
 VOCAB = "vocab.txt"
 UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
-INSIDE = "##"  # begins the name of a piece that does not begin a word
-LONGEST_WORD = 100  # characters; longer ones are [UNK] at once
-# Blocks of ideographs, each of which is a word of its own (BERT's code; Hangul and kana are not among them).
+INSIDE = "##"  # begins the name of a piece inside a word
+LONGEST_WORD = 100  # characters; longer words become [UNK]
+# Blocks of ideographs, each of which is a word of its own (BERT's code; without Hangul and kana).
 IDEOGRAPHS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -42,10 +42,10 @@ IDEOGRAPHS = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
-DROPPED = ("Cc", "Cf", "Co", "Cs")  # controls; what is not assigned stays, as in the library
+DROPPED = ("Cc", "Cf", "Co", "Cs")  # controls; unassigned characters stay, as in the library
 MARKS = regex.compile(r"[!-/:-@\[-`{-~\p{P}]")
 RUNS = re.compile(r"\S+")  # as str.split() cuts
-# What a decoded text is tidied by, token by token, as the library does it.
+# Replacements that tidy decoded text, token by token, as the library does.
 TIDIED = (
     (" .", "."),
     (" ?", "?"),
@@ -63,7 +63,7 @@ TIDIED = (
 
 @lru_cache(maxsize=1 << 16)
 def cleaned(character: str, lower: bool, accents: bool, ideographs: bool) -> str:
-    """What a character becomes before words are looked for: nothing, a space, itself, or more.
+    """What a character becomes before the text is split into words: nothing, a space, itself, or several characters.
 
     >>> [cleaned(c, True, False, True) for c in "É\\t\\0中"]
     ['e', ' ', '', ' 中 ']
@@ -100,13 +100,13 @@ class WordPieceTokenizer(TextOnly):
         special: Iterable[str] = SPECIAL,
         added: Iterable[AddedToken] = (),
     ) -> None:
-        """`names`: of the tokens, in the order of their ids (of equal ones the last counts; "" is a hole).
+        """`names`: the tokens in the order of their ids (among duplicates the last counts; "" is a hole).
 
-        lower       letters are lower-cased
-        accents     they stay; None: they stay where letters are not lower-cased
-        ideographs  each is a word of its own
-        special     names of special tokens, as far as there are such
-        added       further tokens, or more about those
+        lower       whether letters are lower-cased
+        accents     whether accents are kept; None: only if letters are not lower-cased
+        ideographs  whether each is a word of its own
+        special     names of special tokens; those not in `names` are ignored
+        added       further tokens, or flags of these
         """
         if len(names) > MOST_TOKENS:
             raise LabError(f"there are {len(names):,} tokens; at most {MOST_TOKENS:,} are read")
@@ -120,7 +120,7 @@ class WordPieceTokenizer(TextOnly):
         for token in added:
             if self.names.get(token.id, token.content) != token.content:
                 raise LabError(f"the added token {shown(token.content)} has the id {token.id}, which is another's")
-            # Such a token is decoded as what it is compared with.
+            # Such a token is decoded as the text that it is compared with.
             self.names[token.id] = self.clean(token.content) if token.normalized else token.content
             if self.token_of.get(token.content, token.id) != token.id:
                 raise LabError(f"the added token {shown(token.content)} has two ids, {token.id} among them")
@@ -132,7 +132,7 @@ class WordPieceTokenizer(TextOnly):
         self.longest = max(map(len, self.token_of))
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """`special`: the texts of special tokens become them; [CLS] and [SEP] are never added."""
+        """`special`: texts of special tokens become these tokens; [CLS] and [SEP] are never added."""
         utf8(text)
         ids: list[int] = []
         for start, stop, token in self.added_tokens.exact.cut(text, special):
@@ -149,7 +149,7 @@ class WordPieceTokenizer(TextOnly):
         return ids
 
     def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
-        """The tokens of `encode`, each with its first character and the one behind its last."""
+        """The tokens of `encode`, each with the start and end of its characters."""
         utf8(text)
         found: list[tuple[int, int, int]] = []
         for start, stop, token in self.added_tokens.exact.cut(text, special):
@@ -158,7 +158,7 @@ class WordPieceTokenizer(TextOnly):
                 continue
             parts = [self.clean(character) for character in text[start:stop]]
             clean = "".join(parts)
-            owner = [start + i for i, part in enumerate(parts) for _ in part]  # of each clean character
+            owner = [start + i for i, part in enumerate(parts) for _ in part]  # for each clean character
             for first, last, inner in self.added_tokens.normalized.cut(clean, special):
                 if inner is not None:
                     found.append((inner, owner[first], owner[last - 1] + 1))
@@ -177,11 +177,11 @@ class WordPieceTokenizer(TextOnly):
         return found
 
     def clean(self, text: str) -> str:
-        """A text without control characters, lower-cased and the like, ideographs between spaces."""
+        """The text without control characters, lower-cased if asked for, with spaces around ideographs."""
         return "".join(cleaned(character, self.lower, self.accents, self.ideographs) for character in text)
 
     def words(self, clean: str) -> Iterator[tuple[int, str]]:
-        """The words and marks of a clean text, and where they begin."""
+        """The words and punctuation marks of a clean text, and where they begin."""
         for run in RUNS.finditer(clean):
             start, stop = run.span()
             for mark in MARKS.finditer(clean, start, stop):
@@ -193,7 +193,7 @@ class WordPieceTokenizer(TextOnly):
                 yield start, clean[start:stop]
 
     def pieces(self, word: str) -> list[int]:
-        """The longest known beginning, then the longest known "##" piece, and so on; [UNK] where one is lacking."""
+        """The longest known prefix, then the longest known "##" piece, and so on; [UNK] if none fits."""
         if len(word) > LONGEST_WORD:
             return [self.token_of[UNKNOWN]]
         ids: list[int] = []
@@ -218,7 +218,7 @@ class WordPieceTokenizer(TextOnly):
         return (name if name in self.special_of else name.removeprefix(INSIDE)).encode()
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Words with spaces between them, pieces inside words joined, marks that end a phrase without a space."""
+        """Words with spaces between them, pieces inside words joined, and no space before marks that end a phrase."""
         parts: list[str] = []
         for place, token in enumerate(ids):
             if not 0 <= token < self.vocabulary:
@@ -238,7 +238,7 @@ class WordPieceTokenizer(TextOnly):
 
 
 def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenizer:
-    """vocab.txt, a token a line, and what its folder says besides; LabError, without the file's name."""
+    """Read a vocab.txt, one token a line, and the settings in its folder; LabError does not name the file."""
     try:
         text = read_bytes(path).decode()
     except UnicodeDecodeError as error:
@@ -253,7 +253,7 @@ def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenize
 
 
 def options(content: Mapping[str, Any], lower: str, ideographs: str) -> dict[str, Any]:
-    """How text is cleaned, by the keys of tokenizer_config.json or of a BertNormalizer."""
+    """The options for cleaning text, from the keys of tokenizer_config.json or of a BertNormalizer."""
     found: dict[str, Any] = {}
     for ours, theirs in (("lower", lower), ("ideographs", ideographs), ("accents", "strip_accents")):
         given = content.get(theirs)
@@ -266,7 +266,7 @@ def options(content: Mapping[str, Any], lower: str, ideographs: str) -> dict[str
 
 
 def word_pieces_of_json(content: object) -> WordPieceTokenizer | None:
-    """The tokenizer of a tokenizer.json that does exactly what BERT does; None where it is another kind."""
+    """The tokenizer of a tokenizer.json that does exactly what BERT does; None if it is of another kind."""
     if not isinstance(content, dict):
         return None
     model, cleaning, splitting = (content.get(key) for key in ("model", "normalizer", "pre_tokenizer"))
