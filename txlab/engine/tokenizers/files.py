@@ -189,7 +189,7 @@ def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
 
 
 def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
-    """Read and check a tokenizer: our format, a tokenizer.json, ranks, a folder of vocab.json and merges.txt, or a .spm.
+    """Read and check a tokenizer: our format, tokenizer.json, ranks, a folder of vocab.json and merges.txt, or a .spm.
 
     `pattern`: how text is split, for formats that do not say (rank files, GPT-2's two files). LabError names the file
     and says what is wrong. A pattern that had to be guessed is a warning (errors.Guess).
@@ -216,7 +216,7 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
                     return read_ranks(path, pattern)
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
-    except ValueError:  # a NUL in the name
+    except ValueError:  # a null byte in the name
         raise LabError("it cannot be read: no such name is possible") from None
     if path.suffix in (".spm", ".model"):
         return read_sentence_model(path)

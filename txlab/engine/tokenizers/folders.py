@@ -69,7 +69,7 @@ def around(processor: object) -> Around:
             return Around(
                 unknown=f"the post-processor {shown(kind)} of its tokenizer is not read: no token is put around a text"
             )
-        between = here.between if found == Around() else None  # with several processors, pairs of texts are not worked out
+        between = here.between if found == Around() else None  # unknown if there are several processors
         found = Around((*here.before, *found.before), (*found.behind, *here.behind), between=between)
     return found
 

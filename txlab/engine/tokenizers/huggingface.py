@@ -35,7 +35,7 @@ class OtherKind(Exception):
 
 
 def huggingface_tokenizer(content: dict[str, Any]) -> BytePairTokenizer | ForeignTokenizer:
-    """The tokenizer that the parsed JSON describes; raises LabError if it is wrong or the library it needs is missing."""
+    """The tokenizer that the parsed JSON describes; raises LabError if it is wrong or needs a missing library."""
     model = mapping(content.get("model"), "model")
     try:
         return byte_level(content, model)

@@ -172,7 +172,7 @@ class Trainer:
         return merge
 
     def merge_at(self, places: Sequence[int], merge: Merge) -> tuple[defaultdict[Pair, int], int]:
-        """Merge the pair from the left where it is still present; return how pair counts change and how many were merged."""
+        """Merge the pair from the left where it is still present; return the changed counts and the merges made."""
         (left, right), token = merge.pair, merge.token
         symbol, following, previous, weight, where = (
             self.symbol,
