@@ -1,1 +1,1 @@
-"""MATH T: attention, positions, blocks, the decoder-only model, its generation, and what can be seen inside it."""
+"""MATH T: attention, positions, blocks, the models built from them, generation, and hooks to look inside."""

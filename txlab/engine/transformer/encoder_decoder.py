@@ -1,8 +1,8 @@
-"""The transformer of 2017: an encoder reads the source, a decoder writes the target (MATH T8), read top to bottom.
+"""The transformer of 2017: an encoder reads the source, a decoder writes the target (MATH T8).
 
-Notable: teacher forcing is one call, with the whole target; writing step by step is the same call with caches. The
-positions are sinusoids, interleaved as Wang and Vaswani write them or sines first and cosines after (Marian's weights),
-or learned, or rotary in the self-attentions: across, source and target count from different beginnings.
+Teacher forcing is one call with the whole target; generating step by step is the same call with caches. Positions are
+sinusoids, interleaved as Wang and Vaswani write them or all sines first (Marian's weights), or learned, or rotary in
+the self-attentions only: in cross-attention, source and target positions count from different origins.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
 @dataclass(frozen=True)
 class EncoderDecoderShape:
-    """What a model is before it has weights; letters are MATH.md's.
+    """The configuration of a model; letters are those of MATH.md.
 
-    encoder_layers, decoder_layers N · heads H · width D · feed_forward F (0 = 4D) · context, the most positions of a
-    source and of a target
+    encoder_layers, decoder_layers N · heads H · width D · feed_forward F (0 = 4D) · context, the maximum number of
+    positions of a source and of a target
     norm             "post" (as published) or "pre" (then each stack ends with a norm)
     positions        "sinusoidal", "learned" or "rotary"
-    shared           source and target are looked up in one table (then their vocabularies are one)
-    tied             the unembedding is the target's table
+    shared           source and target share one embedding table (and so one vocabulary)
+    tied             the unembedding is the target's embedding table
     scale_embedding  embeddings are multiplied by √D
     output_bias      the logits have a bias (V)
     half_sinusoids   all sines first, then all cosines, instead of interleaved
@@ -87,7 +87,7 @@ class EncoderDecoder(nn.Module):
         learned = shape.positions == "learned"
         self.positions_source = nn.Embedding(shape.context, D) if learned else None
         self.positions_target = nn.Embedding(shape.context, D) if learned else None
-        # What is fixed is computed, not learned, and so not saved: sinusoids (context, D) or angles (context, K/2).
+        # Fixed tables are computed, not learned, and so not saved: sinusoids (context, D) or angles (context, K/2).
         fixed = torch.empty(0)
         if shape.positions == "sinusoidal":
             fixed = sinusoids(shape.context, D, shape.half_sinusoids)
@@ -120,7 +120,7 @@ class EncoderDecoder(nn.Module):
         initialise_glorot(self, generator)
 
     def encode(self, source: Tensor, kernel: Kernel = "sdpa", mask: Mask = NO_MASK, hooks: Hooks = NO_HOOKS) -> Tensor:
-        """Source ids (B, S) → the memory (B, S, D) that every block of the decoder reads; `mask` is its padding."""
+        """Source ids (B, S) → the memory (B, S, D) that every decoder block attends to; `mask` is its padding."""
         inside = hooks.within("encoder")
         table = self.embed_target if self.embed_source is None else self.embed_source
         x, angles = self._placed(table, self.positions_source, source, 0)  # (B, S, D)
@@ -139,11 +139,11 @@ class EncoderDecoder(nn.Module):
         caches: Sequence[LayerCache] | None = None,
         memory: Tensor | None = None,
     ) -> Tensor:
-        """Teacher forcing: the target begins with its start token, and row t may see its tokens up to t.
+        """Teacher forcing: the target begins with its start token, and row t may attend to its tokens up to t.
 
-        `source_mask`, the source's padding, is kept by the encoder and by whoever reads it. Step by step: `memory` from
-        `encode` and caches (one a layer), `target` then being the tokens after those already read. ValueError past the
-        context.
+        `source_mask`, the source's padding, applies in the encoder and in cross-attention. To generate step by step,
+        pass `memory` from `encode` and caches (one per layer); `target` is then the tokens after those already read.
+        ValueError past the context.
         """
         if memory is None:
             memory = self.encode(source, kernel, source_mask, hooks)
@@ -151,15 +151,15 @@ class EncoderDecoder(nn.Module):
         inside = hooks.within("decoder")
         x, angles = self._placed(self.embed_target, self.positions_target, target, read)  # (B, T, D)
         x = self.dropout(inside("embedding", x))
-        # Each block looks back at its own stream, then at the memory: Q from the stream, K and V from the memory
-        # (erratum T8: one of the lecture texts takes Q and K from there).
+        # Each block attends to its own stream, then to the memory: Q from the stream, K and V from the memory
+        # (erratum T8: one of the lecture texts takes Q and K from the memory).
         x = self.decoder(x, target_mask, kernel, angles, caches, inside, memory, source_mask)
         return hooks("logits", self.unembedded(x))
 
     def _placed(
         self, table: nn.Embedding, positions: nn.Embedding | None, ids: Tensor, read: int
     ) -> tuple[Tensor, Tensor | None]:
-        """Embeddings that know where they stand (B, T, D), and the angles (T, K/2) where attention tells it instead."""
+        """Return embeddings with positions (B, T, D), and the angles (T, K/2) if positions are rotary."""
         upto = read + ids.shape[-1]
         if upto > self.shape.context:
             raise ValueError(f"{upto} positions do not fit a context of {self.shape.context}")
@@ -172,18 +172,18 @@ class EncoderDecoder(nn.Module):
         return (x, fixed) if self.shape.positions == "rotary" else (x + fixed, None)
 
     def unembedded(self, x: Tensor) -> Tensor:
-        """What the decoder gave, scored: x W_Uᵀ + b: (…, D) → (…, V)."""
+        """Unembed the decoder's output: x W_Uᵀ + b: (…, D) → (…, V)."""
         return F.linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
-        """The unembedding of the decoder's residual stream: what one of its layers "would say" (the logit lens)."""
+        """Unembed the decoder's residual stream, as the logit lens does after any layer."""
         return self.unembedded(x if self.decoder.final_norm is None else self.decoder.final_norm(x))
 
     def empty_caches(self) -> list[LayerCache]:
         return [LayerCache() for _ in self.decoder.blocks]
 
     def set_dropout(self, share: float) -> None:
-        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        """Set the dropout probability of embeddings, weights α and branch outputs."""
         set_dropout(self, share)
 
 
@@ -191,9 +191,9 @@ class EncoderDecoder(nn.Module):
 def initialise_glorot(model: nn.Module, generator: torch.Generator | None) -> None:
     """Maps U(±√(6/(in+out))), tables N(0, 1/D), norms' γ 1, all biases 0. Glorot & Bengio 2010, eq. 16.
 
-    What the models of 2017 began with: a branch is about as large as what it reads, and a table of deviation 1/√D gives
-    embeddings of deviation 1 once they are multiplied by √D, beside sinusoids of .7. [W_Q; W_K; W_V] is three maps, not
-    one that is three times as tall.
+    The initialisation of 2017: the output of a branch is about as large as its input, and a table of deviation 1/√D
+    gives embeddings of deviation 1 once they are multiplied by √D, beside sinusoids of .7. [W_Q; W_K; W_V] counts as
+    three maps, not as one that is three times as tall.
     """
     for module in model.modules():
         if isinstance(module, nn.Embedding):

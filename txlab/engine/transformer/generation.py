@@ -1,13 +1,14 @@
-"""One token after another (MATH T8, T9): greedy or sampled, with temperature, top-k, top-p and rules, until an end.
+"""Token-by-token generation (MATH T8, T9): greedy or sampled, with temperature, top-k, top-p, rules and end tokens.
 
-Notable: a *reading* is what a model has read so far, several texts side by side; it knows the logits of what comes next
-and takes on what was chosen. Greedy, sampling and beam search (beam.py) differ only in what they choose. A text longer
-than a GPT's context drops the *older half* of its window and reads the rest again, with or without the cache. Sliding
-by one would shift every learned position at every token and make a cache useless; sliding by half costs one full
-reading every T/2 tokens, and both ways of generating see exactly the same tokens. The rules are those of a
-generation_config.json, with the meaning and in the order of transformers, so that a model writes here what it writes
-there. Sampling applies them to the logits; beam search to log-probabilities, whose sums then rank hypotheses and are no
-longer the model's own.
+A *reading* is a batch of texts that a model has read so far; it gives the logits of the next tokens and is extended by
+the tokens chosen. Greedy decoding, sampling and beam search (beam.py) differ only in what they choose.
+
+Notable: a text longer than a GPT's context drops the *older half* of its window and rereads the rest, with or without
+the cache. Sliding by one would shift every learned position at every token and make a cache useless; sliding by half
+costs one full pass every T/2 tokens, and generation sees exactly the same tokens with and without the cache. The rules
+are those of generation_config.json, with the meaning and order of transformers, so that a model generates the same text
+here and there. Sampling applies them to the logits; beam search to log-probabilities, whose sums then rank hypotheses
+and are no longer the model's own.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class Rules:
-    """
-    never           ids that are not written
-    never_first     ids that are not written first
-    never_rows      rows of ids that are not written one after the other
-    first           the id that follows a text of a single one (the start token of a target), whatever is likelier
-    last            ids one of which must be the last where the length is exhausted
-    repetition      θ: the score of an id that stands in the text already is divided by θ if positive, else multiplied.
-                    Keskar et al. 2019, §4.1, who divide; a negative score divided would be a larger one
-    renormalised    probabilities of what is left sum to 1 again before beam search adds their logarithms
+    """Constraints on generated text.
+
+    never           ids that are never generated
+    never_first     ids that are not generated first
+    never_rows      sequences of ids that are not generated
+    first           the id forced after a text of a single id (the start token of a target)
+    last            ids one of which is forced as the last when the length limit is reached
+    repetition      θ: the score of an id already in the text is divided by θ if positive, else multiplied by it.
+                    Keskar et al. 2019, §4.1, who always divide; but that would raise a negative score
+    renormalised    the remaining probabilities are renormalised to 1 before beam search adds their logarithms
     """
 
     never: Collection[int] = ()
@@ -47,7 +49,7 @@ class Rules:
     renormalised: bool = False
 
     def __call__(self, scores: Tensor, texts: Sequence[Sequence[int]], written: int, left: int) -> Tensor:
-        """Scores (B, V) of what follows each of B texts, which end with `written` new ids; at most `left` follow."""
+        """Apply the rules to next-token scores (B, V) of B texts, which end with `written` new ids; `left` may follow."""
         if self.repetition != 1:
             scores = scores.clone()
             for row, text in zip(scores, texts, strict=True):
@@ -64,33 +66,33 @@ class Rules:
             scores = only(scores, [self.first])
         if self.last and left == 1:
             scores = only(scores, self.last)
-        # Where the first id is forced, the second is the first that is chosen.
+        # If the first id is forced, the second is the first one chosen.
         if written == (self.first is not None and len(texts[0]) - written == 1):
             scores = forbid(scores, self.never_first)
         return scores.log_softmax(-1) if self.renormalised else scores
 
 
 def forbid(logits: Tensor, never: Collection[int]) -> Tensor:
-    """The logits with −∞ at the ids that must not be written (padding, say)."""
+    """Return the logits with −∞ at forbidden ids (e.g. padding)."""
     return logits if not never else logits.index_fill(-1, torch.tensor(list(never), device=logits.device), -torch.inf)
 
 
 def only(scores: Tensor, ids: Collection[int]) -> Tensor:
-    """0 at these ids and −∞ at all others: one of them is certain."""
+    """Return scores of 0 at these ids and −∞ at all others, which forces one of them."""
     index = torch.tensor(list(ids), device=scores.device)
     return torch.full_like(scores, -torch.inf).index_fill(-1, index, 0.0)
 
 
 def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
-    """softmax(logits / temperature), cut to the likeliest and made to sum to 1 again: (…, V) → (…, V) float32.
+    """Return softmax(logits / temperature), truncated to the likeliest and renormalised: (…, V) → (…, V) float32.
 
     MATH T9, F5.
     temperature 0   all the mass on the likeliest token (the lowest id among equals)
     top_k           only the k likeliest; 0 = all (Fan et al. 2018)
     top_p           only the smallest set whose mass reaches p, at least one token (Holtzman et al. 2020)
 
-    With both, p is a share of the mass that the k likeliest have together: each step cuts a distribution that sums to
-    1, in the order temperature, top-k, top-p (as in transformers).
+    With both, p is a share of the mass of the k likeliest: each step truncates a distribution that sums to 1, in the
+    order temperature, top-k, top-p (as in transformers).
     """
     logits = logits.float()
     if temperature == 0:
@@ -102,7 +104,7 @@ def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0,
         if top_k:
             keep[..., top_k:] = False
             ranked = ranked * keep / (ranked * keep).sum(-1, keepdim=True)
-        # The mass *before* a token decides, so that the token that crosses p is still in.
+        # Compare the mass *before* each token, so that the token that crosses p is kept.
         keep &= ranked.cumsum(-1) - ranked < top_p
         keep[..., 0] = True
         probability = torch.zeros_like(probability).scatter(-1, order, ranked * keep)
@@ -113,7 +115,7 @@ def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0,
 def choose(
     logits: Tensor, generator: torch.Generator | None, temperature: float, top_k: int = 0, top_p: float = 1.0
 ) -> list[int]:
-    """One token a row of (B, V), drawn by a CPU generator, or the likeliest where the temperature is 0."""
+    """Choose one token per row of (B, V): drawn with a CPU generator, or the likeliest at temperature 0."""
     if temperature == 0:
         return logits.argmax(-1).tolist()
     probability = next_probabilities(logits, temperature, top_k, top_p).cpu()
@@ -124,12 +126,12 @@ FREE = Rules()
 
 
 def ends_of(end: int | Collection[int] | None) -> frozenset[int]:
-    """The ids that end a text: none, one or several."""
+    """Return the set of ids that end a text: none, one or several."""
     return frozenset(() if end is None else (end,) if isinstance(end, int) else end)
 
 
 def window_start(length: int, context: int) -> int:
-    """Where the window of a text of `length` tokens begins: 0 until the context is full, then half a context on.
+    """Return where the window of a text of `length` tokens begins: 0 until the context is full, then half a context on.
 
     >>> [window_start(length, 8) for length in (7, 8, 9, 12, 13)]
     [0, 0, 4, 4, 8]
@@ -140,16 +142,16 @@ def window_start(length: int, context: int) -> int:
 
 
 def continues(model: GPT) -> None:
-    """LabError for a model whose rows do not say what comes next."""
+    """Raise LabError for a model whose rows do not predict the next token."""
     if model.shape.edges:
         raise LabError("this model passes messages along a graph: it does not say what comes next in a text")
 
 
 class TextReading:
-    """Texts that a GPT continues side by side: `logits` of what comes next, `go_on` with what was chosen.
+    """A batch of texts that a GPT continues: `logits` scores the next tokens, `go_on` appends those chosen.
 
     Texts of different lengths are padded on the left, so that the last column is the newest token of each; positions
-    are numbered from each text's own beginning. ValueError for an empty text.
+    are numbered from the beginning of each text. ValueError for an empty text.
     """
 
     def __init__(
@@ -161,13 +163,13 @@ class TextReading:
         self.model, self.kernel, self.cached = model, kernel, cached
         self.texts = [list(text) for text in texts]
         self.caches: list[LayerCache] = []
-        self.begins: list[int] = []  # of the windows that the caches hold
+        self.begins: list[int] = []  # window starts of the cached texts
 
     def logits(self) -> Tensor:
-        """The scores of every candidate for each text's next token: (B, V)."""
+        """Return the scores of every candidate for each text's next token: (B, V)."""
         begins = [window_start(len(text), self.model.shape.context) for text in self.texts]
         windows = [text[begin:] for text, begin in zip(self.texts, begins, strict=True)]
-        # A full cache may hold padding alone in its first columns, where the longest text has ended: it is read anew.
+        # The first columns of a full cache may be padding only, if the longest text has ended; then read again.
         if self.caches and begins == self.begins and self.caches[0].length < self.model.shape.context:
             fresh = [window[-1:] for window in windows]
             columns = self.caches[0].length + 1
@@ -188,14 +190,14 @@ class TextReading:
         return scores[:, -1]
 
     def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
-        """Text i is from now on what text `rows[i]` was, with `tokens[i]` after it."""
+        """Replace text i by what text `rows[i]` was, followed by `tokens[i]`."""
         select(self.caches, rows, len(self.texts))
         self.begins = [self.begins[row] for row in rows]
         self.texts = [[*self.texts[row], token] for row, token in zip(rows, tokens, strict=True)]
 
 
 class TargetReading:
-    """Targets that an encoder–decoder writes side by side, each for its own source: `logits` and `go_on` as above."""
+    """A batch of targets that an encoder–decoder generates, each for its own source: `logits` and `go_on` as above."""
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ class TargetReading:
         return Padding(tuple(self.lengths)) if min(self.lengths) < self.source.shape[1] else NO_MASK
 
     def logits(self) -> Tensor:
-        """The scores of every candidate for each target's next token: (B, V)."""
+        """Return the scores of every candidate for each target's next token: (B, V)."""
         target = torch.tensor([text[-1:] if self.caches else text for text in self.texts], device=self.source.device)
         caches = self.caches or None
         scores: Tensor = self.model(
@@ -230,7 +232,7 @@ class TargetReading:
         return scores[:, -1]
 
     def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
-        """Target i is from now on what target `rows[i]` was, with `tokens[i]` after it."""
+        """Replace target i by what target `rows[i]` was, followed by `tokens[i]`."""
         select(self.caches, rows, len(self.texts))
         if list(rows) != list(range(len(self.texts))):
             index = torch.tensor(rows, device=self.source.device)
@@ -240,7 +242,7 @@ class TargetReading:
 
 
 def select(caches: Sequence[LayerCache], rows: Sequence[int], there: int) -> None:
-    """Keep these rows of what `there` texts left behind; nothing is copied where they are all, in order."""
+    """Keep these rows of the caches of `there` texts; nothing is copied if that is all of them, in order."""
     if caches and caches[0].keys is not None and list(rows) != list(range(there)):
         index = torch.tensor(rows, device=caches[0].keys.device)
         for cache in caches:
@@ -248,7 +250,7 @@ def select(caches: Sequence[LayerCache], rows: Sequence[int], there: int) -> Non
 
 
 class Choosing(TypedDict, total=False):
-    """The optional arguments of `write`: how the next token is chosen, and when a text is over."""
+    """The optional arguments of `write`: how the next token is chosen, and when a text ends."""
 
     temperature: float
     top_k: int
@@ -271,7 +273,7 @@ def write(
     never: Collection[int] = (),
     rules: Rules = FREE,
 ) -> list[list[int]]:
-    """At most `tokens` new ids for each text of a reading; one that wrote an end is complete and leaves the batch."""
+    """Generate at most `tokens` new ids for each text of a reading; a text with an end token leaves the batch."""
     written: list[list[int]] = [[] for _ in reading.texts]
     awake = list(range(len(written)))  # which text each row of the reading is
     ends = ends_of(end)
@@ -304,12 +306,11 @@ def generate(
     kernel: Kernel = "sdpa",
     cached: bool = True,
 ) -> Iterator[int]:
-    """Yield at most `tokens` ids that continue the prompt (at least one id); `end`, or one of several, is the last, if
-    it comes. MATH T9.
+    """Yield at most `tokens` ids that continue the prompt (at least one id), stopping after an `end` id. MATH T9.
 
-    `generator` is a CPU generator and the only source of randomness (none is needed at temperature 0); the ids of
-    `never` are not written, and the `rules` are kept. The model is left in the mode it was in, so the caller turns
-    dropout off with `model.eval()`. Raises ValueError for an empty prompt.
+    `generator` is a CPU generator and the only source of randomness (none is needed at temperature 0); ids in `never`
+    are not generated, and the `rules` apply. The mode of the model is left as it is, so the caller turns dropout off
+    with `model.eval()`. Raises ValueError for an empty prompt.
     """
     reading = TextReading(model, [prompt], kernel, cached)
     ends = ends_of(end)
@@ -332,7 +333,7 @@ def generate_batch(
     cached: bool = True,
     **how: Unpack[Choosing],
 ) -> list[list[int]]:
-    """What `generate` would write after each prompt, all in one batch (greedy: the same ids; sampled: other draws)."""
+    """Continue all prompts in one batch, as `generate` does each (greedy: the same ids; sampled: other draws)."""
     return write(TextReading(model, prompts, kernel, cached), tokens, generator=generator, **how)
 
 
@@ -348,10 +349,10 @@ def generate_target(
     cached: bool = True,
     **how: Unpack[Choosing],
 ) -> list[list[int]]:
-    """The target of each source, without its start token and with its `end` if it came to it. MATH T8.
+    """Generate the target of each source, returned without its start token and with its `end`, if any. MATH T8.
 
     Greedy unless a temperature is given. At most `tokens` ids and never more than the context holds. Sources of
-    different lengths are padded and the padding is hidden. ValueError for an empty source.
+    different lengths are padded and the padding is masked. ValueError for an empty source.
     """
     how.setdefault("temperature", 0.0)
     reading = TargetReading(model, sources, start, kernel, cached)

@@ -1,7 +1,8 @@
-"""The decoder-only transformer: embed, N blocks, unembed (MATH T9), read top to bottom.
+"""The decoder-only transformer: embed, N blocks, unembed (MATH T9).
 
-Notable: tying is functional, logits = x W_Eᵀ with the embedding's own matrix, so there is one parameter under one name.
-Sinusoidal positions scale the embedding by √D (Vaswani et al. 2017, §3.4), or unit waves would drown weights of .02.
+Tying is functional, logits = x W_Eᵀ with the embedding's own matrix, so there is one parameter under one name. With
+sinusoidal positions the embedding is scaled by √D (Vaswani et al. 2017, §3.4); otherwise waves of amplitude 1 would
+drown weights of .02.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from txlab.engine.transformer.positions import BUCKETS, TURNED, Rotary, bucket, 
 
 @dataclass(frozen=True)
 class GPTShape:
-    """What a model is before it has weights; letters are MATH.md's.
+    """The configuration of a model; letters are those of MATH.md.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T (0 = no limit) · vocabulary V
-    positions      "learned", "sinusoidal", "rotary", turned as `rotary` says, or "relative": a number for each head
-                   and bucket of distances, added to the scores, the same in all layers (T5; Raffel et al. 2020, §2.1)
-    norm           "pre" (a last norm before the unembedding) or "post" (none)
+    positions      "learned", "sinusoidal", "rotary" (configured by `rotary`), or "relative": a bias per head and
+                   distance bucket, added to the scores, shared by all layers (T5; Raffel et al. 2020, §2.1)
+    norm           "pre" (with a final norm before the unembedding) or "post" (without)
     normalisation  "layer" or "rms"
     block          "sequential" or "parallel"
     tied           W_U = W_Eᵀ
-    bias           True, False, or which have one: "qkv", "out", "feed_forward", "norm"
-    gated          three matrices in the feed-forward
+    bias           True, False, or the parts that have one: "qkv", "out", "feed_forward", "norm"
+    gated          the feed-forward is gated (three matrices)
     kv_heads       G, heads of keys and values; 0 = H
     head_dim       K; 0 = D/H
-    one_hot        tokens are looked up by a product with one-hot rows; the same numbers (MATH K3)
-    edges          of a graph (j, i), along which attention looks, node i at node j, in place of all j ≤ i; () = causal
+    one_hot        tokens are looked up by a product with one-hot rows; the result is the same (MATH K3)
+    edges          edges (j, i) of an attention graph: node i attends to node j, instead of all j ≤ i; () = causal
     """
 
     layers: int
@@ -78,7 +79,7 @@ class GPTShape:
 
     @property
     def across(self) -> int:
-        """H·K, what the heads say side by side; mostly D."""
+        """H·K, the width of the concatenated heads; usually D."""
         return self.heads * self.head_width
 
     @property
@@ -109,7 +110,7 @@ class GPT(nn.Module):
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
         relative = shape.positions == "relative"
         self.distances = nn.Embedding(BUCKETS, shape.heads) if relative else None  # one for all layers
-        # What is fixed is computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, r/2).
+        # Fixed tables are computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, r/2).
         fixed = torch.empty(0)
         if shape.positions == "sinusoidal":
             fixed = sinusoids(shape.context, D)
@@ -149,11 +150,11 @@ class GPT(nn.Module):
         places: Tensor | None = None,
         last: bool = False,
     ) -> Tensor:
-        """With caches (one a layer), `ids` are the tokens after those already read. ValueError past T positions. The
-        mask is the model's own, causal or its graph, unless another one is given.
+        """With caches (one per layer), `ids` are the tokens after those already read. ValueError past T positions. The
+        mask defaults to the model's own, causal or its graph.
 
-        `places` (B, T): the position number of each token, where it is not simply its place in the row (padding on
-        the left moves a text to the right). With `last` only the last row's logits are made, (B, 1, V): all that the
+        `places` (B, T): the position of each token, where it is not simply its index in the row (padding on the left
+        shifts a text to the right). With `last`, only the logits of the last row are computed, (B, 1, V): all that the
         next token needs.
         """
         read = caches[0].length if caches else 0
@@ -181,14 +182,14 @@ class GPT(nn.Module):
         return hooks("logits", self.logits(x[:, -1:] if last else x))
 
     def _distant(self, read: int, T: int) -> Hooks:
-        """Adds to every layer's scores what a head makes of the distance i − j."""
+        """Return hooks that add each head's bias for the distance i − j to the scores of every layer."""
         assert self.distances is not None
         place = torch.arange(read + T, device=self.distances.weight.device)
         bias = self.distances(bucket(place[read:, None] - place)).permute(2, 0, 1)  # (H, T, S)
         return Hooks({"blocks.*.attention.scores": lambda name, scores: scores + bias})
 
     def logits(self, x: Tensor) -> Tensor:
-        """The unembedding of a residual stream: (…, D) → (…, V). Also what a layer "would say" (the logit lens)."""
+        """Unembed a residual stream, after the last layer or any other (the logit lens): (…, D) → (…, V)."""
         if self.final_norm is not None:
             x = self.final_norm(x)
         return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight)
@@ -197,7 +198,7 @@ class GPT(nn.Module):
         return [LayerCache() for _ in self.blocks]
 
     def set_dropout(self, share: float) -> None:
-        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        """Set the dropout probability of embeddings, weights α and branch outputs."""
         set_dropout(self, share)
 
 
@@ -205,8 +206,8 @@ class GPT(nn.Module):
 def initialise(model: GPT, generator: torch.Generator | None) -> None:
     """Weights N(0, .02²), biases 0, and the maps into the residual stream N(0, (.02/√(2N))²).
 
-    Radford et al. 2019, §2.3. The 2N branches each add to the
-    stream; dividing by √(2N) keeps its variance at the depth of the last layer.
+    Radford et al. 2019, §2.3. Each of the 2N branches adds to the stream; dividing by √(2N) keeps its variance from
+    growing with depth.
     """
     into_stream = 0.02 / sqrt(2 * model.shape.layers)
     for name, parameter in model.named_parameters():

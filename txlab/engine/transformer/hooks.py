@@ -1,7 +1,7 @@
-"""Named places inside a model, where somebody may look or intervene (MATH T1–T10).
+"""Named places inside a model, where hooks can observe or replace a tensor (MATH T1–T10).
 
 Notable: hooks are an argument of `forward`, not something attached to modules. `NO_HOOKS` passes everything through, so
-the mathematics has no case for it; two people may look into one model differently at the same time; and nothing has to
+the model code needs no special case; two callers may observe one model differently at the same time; and nothing has to
 be removed afterwards. The places of a block are listed in blocks.py, those of a model in its own file.
 """
 
@@ -13,14 +13,14 @@ from functools import lru_cache
 
 from torch import Tensor
 
-# Gets the full name of the place and the tensor there; what it returns replaces the tensor, None leaves it.
+# Takes the full name of the place and the tensor there; returns a replacement, or None to leave it unchanged.
 Hook = Callable[[str, Tensor], Tensor | None]
 
 
 class Hooks:
     """Hooks by place: a full name such as "blocks.3.attention.pattern", or a shell pattern ("blocks.*.pattern").
 
-    Where several match, each gets what the one before it left, in the order given.
+    Where several match, they run in the order given, each on the result of the one before.
     """
 
     def __init__(self, hooks: Mapping[str, Hook] | Iterable[tuple[str, Hook]] = (), scope: str = "") -> None:
@@ -29,11 +29,11 @@ class Hooks:
         self._wanted = tuple(place for place, _ in self.hooks)
 
     def within(self, part: str) -> Hooks:
-        """The same hooks as seen from inside a part, which need not know where it stands."""
+        """Return the same hooks scoped to a part, which need not know its own place in the model."""
         return Hooks(self.hooks, f"{self.scope}{part}.") if self.hooks else self
 
     def __call__(self, place: str, value: Tensor) -> Tensor:
-        """What goes on from a place: the value, or what the hooks there made of it."""
+        """Run the hooks at a place and return the value, changed or not."""
         if not self.hooks:
             return value
         name = self.scope + place
@@ -43,7 +43,7 @@ class Hooks:
         return value
 
     def want(self, *places: str) -> bool:
-        """Whether any hook waits at one of these places: what is only made to be looked at need not be made."""
+        """Whether any hook is registered at one of these places, so that values only hooks use can be skipped."""
         return bool(self.hooks) and any(matching(self.scope + place, self._wanted) for place in places)
 
 
@@ -52,20 +52,20 @@ NO_HOOKS = Hooks()
 
 @lru_cache(maxsize=4096)
 def matching(name: str, wanted: tuple[str, ...]) -> tuple[int, ...]:
-    """The numbers of the wanted places, or patterns of places, that a place's full name fits.
+    """Return the indices of the wanted places, or patterns of places, that match a place's full name.
 
-    Cached, because while a model learns the same few are asked for at the same places every few steps.
+    Cached, because training asks for the same few at the same places every few steps.
     """
     return tuple(number for number, place in enumerate(wanted) if fnmatchcase(name, place))
 
 
 def together(*several: Hooks) -> Hooks:
-    """All of these hooks as one: at each place those of the first set act first."""
+    """Combine several sets of hooks; at each place those of the first set run first."""
     return Hooks([pair for hooks in several for pair in hooks.hooks])
 
 
 def keeping(*places: str) -> tuple[Hooks, dict[str, Tensor]]:
-    """Hooks that change nothing and fill the dictionary beside them: place → the tensor that was there.
+    """Return hooks that change nothing, and the dictionary that they fill: place → the tensor there.
 
     >>> hooks, kept = keeping("blocks.*.leave")
     >>> import torch

@@ -1,8 +1,8 @@
-"""A transformer in its plainest form, to read beside a lecture: one text, no batch, no cache (MATH T1–T9).
+"""A transformer in its plainest form, to read alongside a lecture: one text, no batch, no cache (MATH T1–T9).
 
-Notable: nothing here is fast and nothing is shared with the models that learn; tests hold the two against each other in
-float64. `weights` are a GPT's parameters by name (`dict(model.named_parameters())`): learned positions, pre-LN blocks,
-biases everywhere, the unembedding tied to the embedding, as in GPT-2.
+Notable: nothing here is fast, and no code is shared with the trainable models; tests compare the two in float64.
+`weights` are a GPT's parameters by name (`dict(model.named_parameters())`): learned positions, pre-LN blocks, biases
+everywhere, the unembedding tied to the embedding, as in GPT-2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def softmax(x: Tensor) -> Tensor:
-    """exp(xⱼ) / Σⱼ′ exp(xⱼ′) along the last axis, the largest x taken off first so that nothing overflows. MATH F5."""
+    """exp(xⱼ) / Σⱼ′ exp(xⱼ′) along the last axis, with the largest x subtracted to avoid overflow. MATH F5."""
     e = (x - x.max(-1, keepdim=True).values).exp()
     return e / e.sum(-1, keepdim=True)
 
@@ -69,5 +69,5 @@ def gpt(ids: Tensor, weights: Mapping[str, Tensor], layers: int, heads: int) -> 
 
 
 def part(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The weights whose names begin so, without the beginning."""
+    """Return the weights whose names begin with `prefix`, with the prefix removed."""
     return {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}

@@ -1,8 +1,8 @@
-"""Where a token stands: fixed sinusoids, learned vectors, rotary angles, T5's relative distances (MATH T7).
+"""Position encodings: fixed sinusoids, rotary angles, T5's relative distances (MATH T7).
 
-Notable: the sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them; the
-same numbers with all sines first are another convention, that of Marian's weights. Rotary turns queries and keys, so
-that their product depends on i − j alone.
+The sinusoids are interleaved, sine at even and cosine at odd features, as Wang and Vaswani write them; the same numbers
+with all sines first are the convention of Marian's weights. Rotary positions rotate queries and keys, so that their
+product depends on i − j alone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ BUCKETS = 32  # of relative distances, as in T5
 def sinusoids(positions: int, width: int, half: bool = False) -> Tensor:
     """p[i, j] = sin(i / 10000^(j/D)) for even j, cos(i / 10000^((j−1)/D)) for odd j: (positions, width) float32.
 
-    With `half` the even features stand first, then the odd ones. MATH T7; Wang §5; Vaswani et al. 2017, §3.5. Computed
-    in float64, so that far positions keep their angle.
+    With `half` the even features come first, then the odd ones. MATH T7; Wang §5; Vaswani et al. 2017, §3.5. Computed
+    in float64, so that the angles of distant positions stay accurate.
     """
     feature = torch.arange(width, dtype=torch.float64)
     even = feature - feature % 2  # j, or j − 1 where j is odd
@@ -31,13 +31,13 @@ def sinusoids(positions: int, width: int, half: bool = False) -> Tensor:
 
 @dataclass(frozen=True)
 class Rotary:
-    """How rotary positions turn.
+    """The configuration of rotary positions.
 
     base     of the frequencies
-    width    r, how many of a head's K features are turned, the first ones; 0 = all
+    width    r, how many of a head's K features are rotated, the first ones; 0 = all
     stretch  frequencies are divided by this (position interpolation: Chen et al. 2023)
-    slow, fast, trained   with fast > slow: waves that turn more than `fast` times in `trained` positions keep their
-             frequency, those that turn less than `slow` times are stretched, between them is a ramp (Llama 3.1)
+    slow, fast, trained   with fast > slow: waves with more than `fast` periods in `trained` positions keep their
+             frequency, those with fewer than `slow` are stretched, with a ramp in between (Llama 3.1)
     """
 
     base: float = 10_000.0
@@ -68,7 +68,7 @@ def rotary_angles(
 ) -> Tensor:
     """θ[i, n] = i ω[n], ω[n] = base^(−2n/r): (positions, r/2). MATH T7; Su et al. 2021, eq. 15.
 
-    In float64, rounded at the end; a column at a time, for with a context of 131 072 the table alone has 34 MB.
+    Computed in float64 and rounded at the end, a column at a time: with a context of 131 072 the table alone is 34 MB.
     """
     place, frequency = torch.arange(positions, dtype=torch.float64), rotary.frequencies(head_width)
     table = torch.empty(positions, len(frequency), dtype=dtype)
@@ -78,10 +78,10 @@ def rotary_angles(
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the pair (x₂ₙ, x₂ₙ₊₁) of position i by θ[i, n]: x (…, T, K), angles (T, r/2) → (…, T, K).
+    """Rotate the pair (x₂ₙ, x₂ₙ₊₁) of position i by θ[i, n]: x (…, T, K), angles (T, r/2) → (…, T, K).
 
-    Then rotate(q, θᵢ) · rotate(k, θⱼ) is a function of q, k and i − j. Where r < K the features behind the first r
-    stay as they are. MATH T7; Su et al. 2021, eq. 34.
+    Then rotate(q, θᵢ) · rotate(k, θⱼ) is a function of q, k and i − j. If r < K, the features after the first r are
+    unchanged. MATH T7; Su et al. 2021, eq. 34.
     """
     cos, sin = angles.cos(), angles.sin()
     width = 2 * angles.shape[-1]  # r
@@ -92,9 +92,9 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def bucket(distance: Tensor, buckets: int = BUCKETS, furthest: int = 128) -> Tensor:
-    """Which of T5's buckets a distance i − j ≥ 0 falls into; what lies ahead counts as 0. Raffel et al. 2020, §2.1.
+    """Return T5's bucket of a distance i − j ≥ 0; negative distances count as 0. Raffel et al. 2020, §2.1.
 
-    The first half of the buckets are the distances themselves, the rest grow with the logarithm up to `furthest`.
+    The first half of the buckets are single distances; the rest are spaced logarithmically up to `furthest`.
 
     >>> bucket(torch.tensor([-3, 0, 15, 16, 127, 4000])).tolist()
     [0, 0, 15, 16, 31, 31]
