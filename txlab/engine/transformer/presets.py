@@ -1,8 +1,8 @@
-"""The models that the literature names, with the shapes they were published with (MATH T11).
+"""Models named in the literature, with their published shapes (MATH T11).
 
-Notable: every count is taken from a module on torch's meta device, which has shapes and no memory, so 175 billion
-parameters are counted in a second on a laptop. What was published rounds, and sometimes errs; the shape here is the one
-from which the published count comes out, and `notes` say where a table says something else.
+Every count is taken from a module on torch's meta device, which has shapes but no memory, so 175 billion parameters are
+counted in a second on a laptop. Published figures are rounded and sometimes wrong; the shape here is the one that gives
+the published count, and `notes` say where a table differs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ PresetShape = GPTShape | BertShape | EncoderDecoderShape
 
 @dataclass(frozen=True)
 class Preset:
-    """
+    """A published model.
+
     published   parameters as the source states them; within half a unit of its last digit unless a note says otherwise
     unit        of that last digit
-    tokens      read in training, 0 = not published; those of an encoder–decoder are pairs of source and target tokens
-    lengths     (tokens, positions of their sequences) of each part of the training; none = all of full context
-    flops       of the whole training as the source states them, 0 = not
-    notes       on the numbers: what rounds, what is inconsistent, what a lecture text has otherwise
+    tokens      read in training, 0 = not published; for an encoder–decoder, pairs of source and target tokens
+    lengths     (tokens, sequence length) of each part of the training; empty = all at full context
+    flops       of the whole training as the source states them, 0 = not stated
+    notes       on the numbers: rounding, inconsistencies, differences in a lecture text
     """
 
     name: str
@@ -182,7 +183,7 @@ PRESETS = {
         Preset(
             "lamda-137b",
             "LaMDA 137B",
-            # Maps without biases, norms that only divide by √(mean x² + ε), and as many positions as one likes.
+            # Maps without biases, RMSNorm (division by √(mean x² + ε)), and no limit on positions.
             GPTShape(
                 64,
                 128,
@@ -211,7 +212,7 @@ PRESETS = {
 
 
 def preset_named(name: str) -> Preset:
-    """The preset of that name; LabError with the nearest one otherwise."""
+    """Return the preset of that name; LabError suggests the nearest one otherwise."""
     if name.lower().replace("-", "").startswith("gpt4"):
         # Wang's table prints 170 trillion parameters and 120 layers for it.
         raise LabError("nothing is published of GPT-4's shape; what a lecture text prints of it is a rumour, no preset")
@@ -221,7 +222,7 @@ def preset_named(name: str) -> Preset:
 
 
 def module_of(shape: PresetShape) -> nn.Module:
-    """The model of a shape on the meta device: every tensor has its shape, none has memory."""
+    """Return the model of a shape on the meta device: tensors have shapes but no memory."""
     with torch.device("meta"):
         if isinstance(shape, GPTShape):
             return GPT(shape)
@@ -231,14 +232,14 @@ def module_of(shape: PresetShape) -> nn.Module:
 
 
 def training_flops(preset: Preset) -> float:
-    """FLOPs of the whole training: each part at the length of its sequences; 0 where its tokens are not published."""
+    """Return the FLOPs of the whole training, each part at its sequence length; 0 if the tokens are not published."""
     if not preset.lengths:
         return preset.tokens * costs(preset.shape).flops_per_token
     assert isinstance(preset.shape, BertShape)
     return sum(read * costs(replace(preset.shape, context=T)).flops_per_token for read, T in preset.lengths)
 
 
-# What a parameter belongs to, by a part of its name: the first that fits.
+# The group of a parameter by a part of its name: the first match counts.
 PARTS = (
     (("embed.", "embed_source.", "embed_target."), "token table"),
     (("positions", "distances"), "positions"),
@@ -254,9 +255,9 @@ PARTS = (
 
 @lru_cache(maxsize=64)
 def parts(shape: PresetShape) -> dict[str, int]:
-    """Where the parameters sit: {"token table": …, "attention": …, …}; their sum is all of them, a tied one once.
+    """Count parameters by group: {"token table": …, "attention": …, …}; they sum to the total, a tied matrix once.
 
-    The blocks of a stack are alike: one of them is made and counted as often as the stack has it.
+    The blocks of a stack are alike, so one is built and its count multiplied.
     """
     once, encoder, decoder = _one_block_a_stack(shape)
     found = dict.fromkeys((label for _, label in PARTS), 0)
@@ -268,23 +269,24 @@ def parts(shape: PresetShape) -> dict[str, int]:
 
 
 def _one_block_a_stack(shape: PresetShape) -> tuple[PresetShape, int, int]:
-    """The shape with one block a stack, and how many blocks its encoder has, and its decoder (or only stack)."""
+    """Return the shape with one block per stack, and the number of blocks of its encoder and its decoder (or only
+    stack)."""
     if isinstance(shape, EncoderDecoderShape):
         return replace(shape, encoder_layers=1, decoder_layers=1), shape.encoder_layers, shape.decoder_layers
     return replace(shape, layers=1), shape.layers, shape.layers
 
 
 def parameters(shape: PresetShape) -> int:
-    """How many parameters, a tied matrix once."""
+    """Return the number of parameters, a tied matrix once."""
     return sum(parts(shape).values())
 
 
 def compared(preset: Preset) -> int:
-    """The parameters that the published count counts: all, but for LaMDA, whose token table it leaves out."""
+    """Return the parameters that the published count includes: all, except LaMDA's token table."""
     here = parts(preset.shape)
     return sum(here.values()) - (here["token table"] if preset.name.startswith("lamda") else 0)
 
 
 def agrees(preset: Preset) -> bool:
-    """Whether the published count is ours, rounded as it rounds."""
+    """Whether our count, rounded like the published one, equals it."""
     return abs(compared(preset) - preset.published) <= preset.unit / 2

@@ -1,9 +1,9 @@
 """How probable a model finds a text: the log-probability of each token, their sum, perplexity (MATH R1).
 
-Notable: three kinds of model have three kinds of score, and each is called what it is. A decoder-only model has
-log p(x₁ … x_T) = Σ log p(x_t | x_<t), where the first token stands unscored unless something was put before it; an
-encoder–decoder log p(target | source), its end included; BERT has no probability of a text at all, only a
-*pseudo*-log-likelihood. A text longer than the context is read in windows that overlap. Sums are in float64.
+The three kinds of model have three kinds of score. A decoder-only model gives log p(x₁ … x_T) = Σ log p(x_t | x_<t),
+where the first token is not scored unless something precedes it; an encoder–decoder log p(target | source), including
+the end token; BERT defines no probability of a text, only a *pseudo*-log-likelihood. A text longer than the context is
+read in overlapping windows. Sums are in float64.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FORMULAS = {
     "pseudo-log-likelihood": "PLL(x) = sum over t of log p(x_t | x without x_t)",
     "log-probability given the source": "log p(y | x) = sum over t of log p(y_t | y_<t, x)",
 }
-AT_ONCE = 1 << 26  # logits formed at once: 256 MB in float32
+AT_ONCE = 1 << 26  # logits computed at once: 256 MB in float32
 
 
 @dataclass(frozen=True)
 class TokenScore:
-    """One token, and what the model thought of it at its place.
+    """One token, and how the model scored it.
 
-    logp      log p of it, in nats; NaN where nothing stands before it that could predict it
+    logp      its log p, in nats; NaN where nothing precedes it to predict it from
     rank      1 = no token was likelier; 0 where it is not scored
-    entropy   −Σ p log p of the whole distribution, in nats: the surprise that the model itself expected
-    likeliest, likeliest_logp   the token it would have bet on
-    seen      tokens of the text that were in sight
+    entropy   −Σ p log p of the whole distribution, in nats: the surprise that the model expected
+    likeliest, likeliest_logp   the model's most probable token
+    seen      tokens of the text that the model could see
     """
 
     token: int
@@ -56,7 +56,7 @@ class TokenScore:
 
 @dataclass(frozen=True)
 class Score:
-    """A scored text. `name` is one of FORMULAS; `stride` 0 = all of it was read at once."""
+    """A scored text. `name` is one of FORMULAS; `stride` 0 = the whole text was read at once."""
 
     name: str
     tokens: tuple[TokenScore, ...]
@@ -64,7 +64,7 @@ class Score:
 
     @property
     def scored(self) -> int:
-        """How many tokens have a score."""
+        """The number of tokens that have a score."""
         return sum(token.scored for token in self.tokens)
 
     @property
@@ -74,22 +74,22 @@ class Score:
 
     @property
     def mean(self) -> float:
-        """Nats a token: −Σ log p / n."""
+        """Nats per token: −Σ log p / n."""
         return -self.total / self.scored if self.scored else nan
 
     @property
     def perplexity(self) -> float:
-        """exp(−Σ log p / n): as unsure, on average, as among so many equally likely tokens."""
+        """exp(−Σ log p / n): the number of equally likely tokens that would be as uncertain on average."""
         mean = self.mean
         return exp(mean) if mean < 700 else inf if mean == mean else nan
 
     def bits_per_byte(self, size: int) -> float:
-        """−Σ log₂ p / bytes of the scored tokens: can be set beside a compressor, whatever the tokens are."""
+        """Return −Σ log₂ p / bytes of the scored tokens: comparable to a compressor, whatever the tokenizer."""
         return -self.total / log(2) / size if size and self.scored else nan
 
 
 def window_starts(length: int, context: int, stride: int) -> list[int]:
-    """Where windows of `context` inputs begin, so that each of the tokens 1 … length−1 is predicted once.
+    """Return where windows of `context` inputs begin, so that each of the tokens 1 … length−1 is predicted once.
 
     >>> window_starts(8, 4, 2), window_starts(5, 4, 2), window_starts(1, 4, 2)
     ([0, 2, 4], [0], [])
@@ -101,11 +101,11 @@ def window_starts(length: int, context: int, stride: int) -> list[int]:
 
 
 def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
-    """log p(x_t | x_<t) of each token of a text, under a decoder-only model. MATH R1.
+    """Compute log p(x_t | x_<t) of each token of a text under a decoder-only model. MATH R1.
 
-    A text of more than T + 1 tokens is read in windows of T; each goes `stride` tokens beyond the one before (0 = half
-    the context) and scores only those, so that a token always sees at least T − stride + 1 tokens before it, or all
-    that there are. stride = 1 gives every token all the sight that the model has, at T times the cost.
+    A text of more than T + 1 tokens is read in windows of T; each extends `stride` tokens beyond the one before (0 =
+    half the context) and scores only those, so that a token sees at least the T − stride + 1 tokens before it, or all
+    that there are. stride = 1 gives every token the full context, at T times the cost.
     LabError for a stride outside 1 … T, or a token that is not in the vocabulary.
     """
     context = model.shape.context
@@ -120,7 +120,7 @@ def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
     with reading(model) as device:
         done = 1  # the first token is never predicted
         for start in starts:
-            stop = min(start + context, len(ids) - 1)  # the last input; it predicts the token behind it
+            stop = min(start + context, len(ids) - 1)  # the last input; it predicts the token after it
             logits = model(text[None, start:stop].to(device))[0, done - 1 - start :]  # (new tokens, V)
             asked = text[done : stop + 1]
             seen = range(done - start, stop + 1 - start)
@@ -132,11 +132,11 @@ def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
 def score_masked(
     model: Bert, ids: Sequence[int], mask: int, unasked: Sequence[int] = (), segments: Sequence[int] = ()
 ) -> Score:
-    """log p(x_t | all the others) of each token, hidden behind the mask in turn: PLL = Σ of them.
+    """Compute log p(x_t | all the others) of each token, masking one at a time; their sum is the PLL.
 
-    Salazar et al. 2020, eq. 1. It is no log-probability: the factors do not come from one distribution of texts.
-    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself); `segments` which text of a pair
-    each token belongs to. LabError past the context.
+    Salazar et al. 2020, eq. 1. It is not a log-probability: the factors do not come from one distribution over texts.
+    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself); `segments` says which text of a
+    pair each token belongs to. LabError past the context.
     """
     shape = model.shape
     check(ids, shape.vocabulary, "text")
@@ -164,9 +164,9 @@ def score_masked(
 
 
 def score_target(model: EncoderDecoder, source: Sequence[int], target: Sequence[int]) -> Score:
-    """log p(y_t | y_<t, source) of each token of a target: all but the first, which is what the decoder starts with.
+    """Compute log p(y_t | y_<t, source) of each token of a target except the first, the decoder's start token.
 
-    Include the token that ends a target, or it is the score of everything that begins so. MATH R1, T8.
+    Include the end token; without it, this is the score of every target with this prefix. MATH R1, T8.
     """
     shape = model.shape
     check(source, shape.source_vocabulary, "source")
@@ -186,7 +186,7 @@ def score_target(model: EncoderDecoder, source: Sequence[int], target: Sequence[
 
 
 def scored(logits: Tensor, asked: Tensor, seen: Sequence[int]) -> list[TokenScore]:
-    """What rows of logits (n, V) say of the tokens (n) that were asked about; in float64, a few rows at a time."""
+    """Score tokens (n) by rows of logits (n, V), in float64, a few rows at a time."""
     found: list[TokenScore] = []
     step = max(1, (AT_ONCE >> 3) // logits.shape[-1])
     for first in range(0, len(asked), step):
@@ -205,7 +205,7 @@ def scored(logits: Tensor, asked: Tensor, seen: Sequence[int]) -> list[TokenScor
 
 @contextmanager
 def reading(model: nn.Module) -> Iterator[torch.device]:
-    """The model without dropout, gradients and autocast, and its device; its mode is put back."""
+    """Yield the model's device, with dropout, gradients and autocast off; the model's mode is restored."""
     device = next(model.parameters()).device
     training = model.training
     model.eval()
@@ -217,7 +217,7 @@ def reading(model: nn.Module) -> Iterator[torch.device]:
 
 
 def check(ids: Sequence[int], vocabulary: int, what: str) -> None:
-    """LabError unless all ids are tokens of the model."""
+    """Raise LabError unless all ids are in the model's vocabulary."""
     for token in ids:
         if not 0 <= token < vocabulary:
             raise LabError(f"the {what} has the token {token}; this model's tokens are 0 … {vocabulary - 1}")

@@ -1,8 +1,8 @@
-"""What the lecture texts write wrongly, as variants that can be switched on to see what breaks (MATH T1, T5, T6, T8).
+"""Errors in the lecture texts, as variants that can be switched on to see what breaks (MATH T1, T5, T6, T8).
 
-Notable: the models know nothing of this. Attention is changed through hooks, and what has no place to hook into
-(LayerNorm, where Q and K come from) by putting another forward over the module's own until the `with` block ends. So a
-variant that is off costs nothing, and one that is on needs no other weights: the same model, read wrongly.
+Notable: the models know nothing of this. Attention is changed through hooks; what has no hook (LayerNorm, the source of
+Q and K) by replacing a method of the module until the `with` block ends. A variant that is off costs nothing, and one
+that is on uses the same weights.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Variant:
     """An erratum.
 
     math    the item of MATH.md
-    says    what the source writes, in one sentence
-    right   what is right, and is what the models do
-    breaks  what one sees when it is switched on
-    never   why there is nothing to switch on; "" where there is
+    says    what the source says, in one sentence
+    right   what is correct, and what the models do
+    breaks  the visible effect of switching it on
+    never   why it cannot be switched on; "" if it can
     """
 
     name: str
@@ -134,14 +134,14 @@ VARIANTS = {
 
 
 def variant_named(name: str) -> Variant:
-    """The variant of that name; LabError with the nearest one otherwise."""
+    """Return the variant of that name; LabError suggests the nearest one otherwise."""
     if name not in VARIANTS:
         raise LabError(f"no variant is called {name!r}{nearest(name, VARIANTS)}; allowed: {', '.join(VARIANTS)}")
     return VARIANTS[name]
 
 
 def unfit(name: str, model: nn.Module) -> str | None:
-    """Why this variant cannot be switched on in this model, in one sentence; None if it can."""
+    """Return why this variant cannot be switched on in this model, in one sentence; None if it can."""
     if never := variant_named(name).never:
         return never
     if name == "model-width-scale":
@@ -161,10 +161,10 @@ def unfit(name: str, model: nn.Module) -> str | None:
 
 @contextmanager
 def switched_on(name: str, model: nn.Module, hooks: Hooks = NO_HOOKS) -> Iterator[Hooks]:
-    """The model with this erratum, inside the block: pass the Hooks that it gives to the model's forward.
+    """Context manager that applies this erratum to a model: pass the Hooks it yields to the model's forward.
 
-    `hooks` of one's own come first and are passed on. The weights are not touched, and after the block, also after an
-    exception, everything is as before. While it lasts everybody who runs this model runs the variant.
+    The caller's `hooks` run first. The weights are not touched, and on exit, also after an exception, everything is
+    restored. Inside the block every run of this model uses the variant.
     LabError for an unknown name, and for a model that the variant does not fit.
     """
     if reason := unfit(name, model):
@@ -188,7 +188,7 @@ def softmax_over_matrix(scores: Tensor, allowed: Tensor) -> Tensor:
     """exp(sᵢⱼ) / Σ_pq exp(s_pq) over the allowed (p, q) of the whole matrix: (…, T, S) → (…, T, S). Erratum T1."""
     visible = scores.masked_fill(~allowed, float("-inf")).flatten(-2)
     somebody = allowed.flatten(-2).any(-1, keepdim=True)
-    visible = visible.masked_fill(~somebody, 0.0)  # a matrix in which nobody sees anything is zeros, not NaN
+    visible = visible.masked_fill(~somebody, 0.0)  # a fully masked matrix gives zeros, not NaN
     return (visible.softmax(-1) * somebody).view(scores.shape)
 
 
@@ -199,7 +199,7 @@ def _matrix_hooks(model: nn.Module) -> dict[str, Hook]:
         waiting[name.removesuffix("scores")] = value
 
     def spread(name: str, value: Tensor) -> Tensor:
-        # A weight of the right pattern is above zero exactly where the mask allows it (or so small that it is zero
+        # A weight of the correct pattern is positive exactly where the mask allows it (or so small that it is zero
         # here too, since the sum over the matrix is larger than that over the row).
         return softmax_over_matrix(waiting.pop(name.removesuffix("pattern")), value > 0)
 
@@ -207,7 +207,7 @@ def _matrix_hooks(model: nn.Module) -> dict[str, Hook]:
 
 
 def _output_hooks(model: nn.Module) -> dict[str, Hook]:
-    """softmax(QKᵀ) V / √K: the scores get their √K back, the result is divided by it."""
+    """softmax(QKᵀ) V / √K: undo the scaling of the scores and divide the result by √K instead."""
     root = sqrt(_attention(model).head_width)
     return {"*.scores": lambda name, value: value * root, "*.heads": lambda name, value: value / root}
 
@@ -226,7 +226,7 @@ def _model_width_hooks(model: nn.Module) -> dict[str, Hook]:
 
 
 def _residual_hooks(model: nn.Module) -> dict[str, Hook]:
-    """What leaves a block, without what its heads had added: X + m(X + Σ h(X))."""
+    """Remove what the heads added from the output of a block: X + m(X + Σ h(X))."""
     waiting: dict[str, Tensor] = {}
 
     def keep(name: str, value: Tensor) -> None:
@@ -252,7 +252,7 @@ HOOKS: dict[str, Callable[[nn.Module], dict[str, Hook]]] = {
 }
 
 
-# What stands in for a module's own method: (module, name of the method, function)
+# A replacement for a module's method: (module, name of the method, function)
 
 Replacement = tuple[nn.Module, str, Callable[..., object]]
 
@@ -297,7 +297,7 @@ def _other_norms(name: str, model: nn.Module) -> list[Replacement]:
 def _query_of_encoder(
     cross: MultiHeadAttention, x: Tensor, memory: Tensor, cache: LayerCache | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Q and K of the encoder's output, V of the decoder: (B, H, S, K) each, which fit only where S = T."""
+    """Q and K from the encoder's output, V from the decoder: (B, H, S, K) each, which fit only if S = T."""
     (B, T, D), S = x.shape, memory.shape[1]
     if S != T:
         raise LabError(

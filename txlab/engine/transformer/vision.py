@@ -1,8 +1,8 @@
-"""The vision transformer: an image is a text whose words are its patches (MATH T14; Dosovitskiy et al. 2021).
+"""The vision transformer: an image is a sequence of patches (MATH T14; Dosovitskiy et al. 2021).
 
-Notable: cutting into patches and the linear map of each is one convolution whose stride is its size; it is written as
-the cut and the map, because that is what it means. The blocks are those of the language models, without a mask; where
-a patch lies is told by learned positions, so the model has to find out for itself that an image has two dimensions.
+Notable: cutting into patches and mapping each linearly is one convolution whose stride equals its size; it is written
+as the cut and the map to show what it means. The blocks are those of the language models, without a mask. Positions are
+learned, so the model has to discover that an image has two dimensions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Pooling = Literal["class", "mean"]
 
 @dataclass(frozen=True)
 class VisionShape:
-    """What a model is before it has weights.
+    """The configuration of a model.
 
     layers N · heads H · width D · feed_forward F (0 = 4D)
-    image    Y = X, pixels a side; a multiple of `patch`, the side of a patch
-    channels C · classes, how many kinds of image there are
-    pooling  "class": a learned token before the patches, read at the end · "mean": of the patches, and no such token
+    image    Y = X, pixels per side; a multiple of `patch`, the side of a patch
+    channels C · classes, the number of classes
+    pooling  "class": a learned token before the patches, read at the end · "mean": the mean of the patches
     """
 
     layers: int
@@ -46,7 +46,7 @@ class VisionShape:
 
     @property
     def side(self) -> int:
-        """R, patches a side."""
+        """R, patches per side."""
         return self.image // self.patch
 
     @property
@@ -65,7 +65,7 @@ class VisionShape:
 
     @property
     def patch_numbers(self) -> int:
-        """C P², the numbers in a patch."""
+        """C P², the number of values in a patch."""
         return self.channels * self.patch**2
 
 
@@ -107,12 +107,12 @@ class VisionTransformer(nn.Module):
             x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)  # (B, T, D)
         x = x + self.positions.weight
         x = self.blocks(self.dropout(hooks("embedding", x)), NO_MASK, kernel, hooks=hooks)  # (B, T, D)
-        # LayerNorm works on each position alone, so the class token can be taken before it; a mean cannot.
+        # LayerNorm acts on each position separately, so the class token can be selected before it; a mean cannot.
         pooled = self.final_norm(x[:, 0]) if self.class_token is not None else self.final_norm(x).mean(1)  # (B, D)
         return hooks("logits", self.head(hooks("pooled", pooled)))
 
     def set_dropout(self, share: float) -> None:
-        """Drop this share of embeddings, weights α and branch outputs from now on."""
+        """Set the dropout probability of embeddings, weights α and branch outputs."""
         set_dropout(self, share)
 
 
@@ -120,8 +120,8 @@ class VisionTransformer(nn.Module):
 def initialise(model: VisionTransformer, generator: torch.Generator | None) -> None:
     """Maps N(0, 1/inputs), those into the residual stream divided by √(2N), positions N(0, ½²), biases 0.
 
-    LeCun et al. 1998, §4.6, so that what leaves a map is about as large as what entered: with the .02 of the language
-    models, which are ten times as wide, queries and keys of width 64 begin so small that every pattern is flat.
+    LeCun et al. 1998, §4.6, so that the output of a map is about as large as its input: with the .02 of the language
+    models, which are ten times as wide, queries and keys of width 64 start so small that every pattern is flat.
     """
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -136,7 +136,7 @@ def initialise(model: VisionTransformer, generator: torch.Generator | None) -> N
 
 
 def patches(images: Tensor, patch: int) -> Tensor:
-    """Cut images into squares, row by row: (B, C, Y, X) → (B, R², C P²), each with its channels one after the other.
+    """Cut images into patches, row by row: (B, C, Y, X) → (B, R², C P²), channel after channel within a patch.
 
     >>> patches(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1].tolist()
     [2.0, 3.0, 6.0, 7.0]
@@ -147,7 +147,7 @@ def patches(images: Tensor, patch: int) -> Tensor:
 
 
 def patch_names(shape: VisionShape) -> list[str]:
-    """What the positions are called: T names, rows and columns counted from 1.
+    """Return the names of the T positions, rows and columns counted from 1.
 
     >>> patch_names(VisionShape(1, 1, 4, image=4, patch=2, classes=2))
     ['class', 'r1c1', 'r1c2', 'r2c1', 'r2c2']
