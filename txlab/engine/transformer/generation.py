@@ -49,7 +49,7 @@ class Rules:
     renormalised: bool = False
 
     def __call__(self, scores: Tensor, texts: Sequence[Sequence[int]], written: int, left: int) -> Tensor:
-        """Apply the rules to next-token scores (B, V) of B texts, which end with `written` new ids; `left` may follow."""
+        """Apply the rules to next-token scores (B, V) of texts that end with `written` new ids; `left` may follow."""
         if self.repetition != 1:
             scores = scores.clone()
             for row, text in zip(scores, texts, strict=True):
