@@ -1,7 +1,7 @@
-"""Which world: one of the catalogue, with its options, a map from a file, one of Gymnasium's, or a recorded run.
+"""Choosing a world: one of the catalogue, with options, a map from a file, one of Gymnasium's, or a recorded run.
 
-Notable: worlds are made in a thread, because some take a second and Gymnasium has to be imported first; the learners of
-now go on until the new world is there, and stay where it cannot be made.
+Worlds are made in a thread, because some take a second and Gymnasium has to be imported first; the present learners go
+on until the new world is ready, and stay if it cannot be made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_RUNS = 12
 
 
 class WorldChoice(Panel):
-    """o opens another world, or a recorded run."""
+    """Opens another world or a recorded run with o."""
 
     KEYS: ClassVar = (Binding("o", "open", "world", id="arena.open"),)
     DEFAULT_CSS = "WorldChoice { display: none; }"
@@ -41,7 +41,7 @@ class WorldChoice(Panel):
         return not self.arena.editing
 
     def action_open(self) -> None:
-        """Another world, or a recorded run."""
+        """Choose another world or a recorded run."""
         root = self.app.root  # type: ignore[attr-defined]
         self.making.want(lambda _: choices(root), self.offer)
 
@@ -71,7 +71,7 @@ class WorldChoice(Panel):
         self.app.push_screen(Choose("Which world?", rows), chosen)
 
     def open_world(self, table: dict[str, Any]) -> None:
-        """The world of a [world] table, with the learners of now beginning anew in it."""
+        """Open the world of a [world] table, with the present learners starting from scratch in it."""
 
         def opened(world: World) -> None:
             self.arena.enter_world(world, table)
@@ -82,7 +82,7 @@ class WorldChoice(Panel):
 
 
 def table_of(text: str) -> dict[str, Any]:
-    """`windy moves=king` as a [world] table."""
+    """Parse `windy moves=king` as a [world] table."""
     words = text.split()
     if not words:
         raise LabError("a world needs a name; o lists them")
@@ -105,7 +105,7 @@ def number_or_text(value: str) -> Any:
 
 
 def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
-    """(name, what it is) of each world, and the runs of decisions by their names, newest first."""
+    """Return (name, title) of each world, and the recorded decision runs by name, newest first."""
     from txlab.engine.rl.worlds import worlds
     from txlab.runs.directory import RunInfo
     from txlab.runs.finding import list_runs

@@ -1,7 +1,8 @@
-"""The curves below the worlds: returns while they learn, what greedy policies earn, and bands over many seeds.
+"""The curves below the worlds: returns during learning, returns of greedy policies, and bands over many seeds.
 
-Notable: bands are computed in a thread of their own by the batched learners (engine/rl/sweeps), anew whenever a number,
-a rule or the map changes; a newer wish overtakes an older one. What is seen is then one life beside the mean of many.
+Bands are computed in a thread of their own by the batched learners (engine/rl/sweeps), anew whenever a parameter, a
+rule or the map changes; a newer request replaces an older one. The worlds then show one run, the chart the mean of
+many.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ if TYPE_CHECKING:
 SEEDS = 30
 LEAST_EPISODES, MOST_EPISODES = 200, 1000
 FAMILIES = {"left": "share of runs that went left", "rms": "root-mean-square error", "delta": "largest change"}
-CURVES_EVERY = 0.6  # seconds between two drawings of the curves while one learns
-INSIDE = 0.93  # of the points are inside the chart
+CURVES_EVERY = 0.6  # seconds between two redraws of the curves while learning
+INSIDE = 0.93  # of the points lie inside the chart
 BAND_POINTS = 50  # across a chart
-OUTLYING = 2.5  # times the height of the rest; less than that is not cut off
+OUTLYING = 2.5  # times the height of the rest; outliers nearer than that are not cut off
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Mean return of each episode, and the mean less and plus its standard error."""
+"""(mean return of each episode, the mean minus and plus its standard error)."""
 
 
 class CurvesPanel(Panel):
-    """`show` draws the curves and facts of what the arena looks at."""
+    """`show` draws the curves and facts of what the arena shows."""
 
     KEYS: ClassVar = (
         Binding("b", "bands", "band", id="arena.bands"),
@@ -55,7 +56,7 @@ class CurvesPanel(Panel):
     def __init__(self, arena: ArenaScreen) -> None:
         super().__init__()
         self.arena = arena
-        self.wanted = False  # in any case, on a small terminal in the place of the rule and of a part of the worlds
+        self.wanted = False  # whether a small terminal gives room to the chart, too
         self.drawn_at = 0.0
         self.banding = LatestTask(arena, "bands", self.no_bands)
         self.wants_bands = False
@@ -79,13 +80,13 @@ class CurvesPanel(Panel):
 
     @property
     def room(self) -> int:
-        """Lines of the chart; 0 where there is no room for one."""
+        """Lines available to the chart; 0 if there is no room for one."""
         return self.arena.planned.chart if self.arena.planned is not None else 0
 
     # Drawing.
 
     def show(self) -> None:
-        """Returns while exploring, and as points what the greedy policy would earn; or the bands over seeds."""
+        """Draw the returns while exploring, with those of the greedy policy as points; or the bands over seeds."""
         self.drawn_at = time.monotonic()
         if not self.room:
             return
@@ -112,7 +113,7 @@ class CurvesPanel(Panel):
         chart.set_series(drawn, what + (f", mean of {blocks}" if blocks > 1 else ""), "no returns of episodes yet")
 
     def show_now_and_then(self, running: bool) -> None:
-        """While it is learnt, drawing every picture's curves would cost more than they change."""
+        """Redraw at most every CURVES_EVERY seconds while learning: with every picture would cost too much."""
         if not running or time.monotonic() - self.drawn_at > CURVES_EVERY:
             self.show()
 
@@ -122,7 +123,7 @@ class CurvesPanel(Panel):
             self.query_one("#facts", Words).say(said, layout=False)
 
     def action_curves(self) -> None:
-        """The curves in any case."""
+        """Show the curves even on a small terminal, or stop doing so."""
         self.wanted = not self.wanted
         self.arena.lay_out()
         self.arena.show_all()
@@ -131,7 +132,7 @@ class CurvesPanel(Panel):
     # Bands.
 
     def band_series(self) -> list[ChartSeries]:
-        """Per side the mean over seeds and its error."""
+        """Return the mean over seeds and its standard error for each side."""
         found: list[ChartSeries] = []
         for side, (mean, low, high) in self.bands.items():
             if side < self.arena.sides:
@@ -140,7 +141,7 @@ class CurvesPanel(Panel):
         return found
 
     def action_bands(self) -> None:
-        """A band over seeds, computed beside the learning; asked again, none."""
+        """Compute a band over seeds alongside the learning, or remove it."""
         if self.wants_bands:
             self.wants_bands = False
             self.banding.forget()
@@ -154,7 +155,7 @@ class CurvesPanel(Panel):
         self.arena.refresh_bindings()
 
     def settings_changed(self) -> None:
-        """Other settings or another map: other bands."""
+        """Recompute the bands after a change of the settings or the map."""
         live = self.arena.session.experiment
         if not self.wants_bands or live is None:
             return
@@ -167,7 +168,7 @@ class CurvesPanel(Panel):
         self.show()
 
     def compute(self, lane: LatestTask, world: World, settings: Sequence[Settings], episodes: int) -> None:
-        """In the thread: a band for each side, shown as it grows."""
+        """Compute a band for each side in the worker thread, shown as it grows."""
         from txlab.experiments.tabular.bands import growing
 
         for side, each in enumerate(settings):
@@ -193,8 +194,8 @@ class CurvesPanel(Panel):
 
 
 class ReturnsChart(Chart, inherit_css=True):
-    """Curves of returns, whose first episodes may earn a thousand times less than all later ones: they would press the
-    others into one line, so the axis ends where most are, and what is below runs off it."""
+    """Curves of returns. The first episodes may earn a thousand times less than all later ones and would flatten the
+    rest, so the axis covers most of the points and the outliers below run off it."""
 
     def window(self, curves: Sequence[curve.Curve]) -> Window | None:
         found = super().window(curves)
@@ -212,7 +213,7 @@ class ReturnsChart(Chart, inherit_css=True):
 def banded(
     title: str, colour: int, steps: np.ndarray, mean: np.ndarray, edges: Sequence[np.ndarray]
 ) -> list[ChartSeries]:
-    """A curve, and as points the edges of its band, all as means over blocks of at most BAND_POINTS."""
+    """Return a curve, and the edges of its band as points, all as means over blocks; there are at most BAND_POINTS."""
     block = max(1, -(-len(mean) // BAND_POINTS))
     whole = len(mean) // block * block
     if not whole:

@@ -1,7 +1,7 @@
-"""The map editor: walls, goals, holes and rewards put under the feet of learners that go on learning.
+"""The map editor: walls, goals, holes and rewards change while the learners go on learning.
 
-Notable: an edit is compiled before anything happens to the learners; what is impossible (a goal that cannot be reached)
-is said in a sentence, and map, tables and memory stay as they were.
+An edit is compiled before the learners see it; if it is impossible (a goal that cannot be reached), the reason is shown
+and map, tables and memory stay as they were.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class EditorPanel(Panel):
-    """m begins, esc ends; in between letters are what is put into the cell under the cursor."""
+    """m starts editing, esc ends it; while editing, letters are tiles for the cell under the cursor."""
 
     KEYS: ClassVar = (
         Binding("number_sign", "put('#')", "wall", id="arena.wall", key_display="#"),
@@ -41,7 +41,7 @@ class EditorPanel(Panel):
     def __init__(self, arena: ArenaScreen) -> None:
         super().__init__()
         self.arena = arena
-        self.begins_next = False  # when the world of a recorded run is live
+        self.begins_next = False  # start as soon as the world of a recorded run is live
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action == "edit" or self.arena.editing
@@ -52,7 +52,7 @@ class EditorPanel(Panel):
         return "" if binding.id == "arena.edit" and no_map else binding.description
 
     def action_edit(self) -> None:
-        """Change the map in place, while it is learnt; that of a recorded run is made live for it."""
+        """Edit the map while the learners run; the world of a recorded run is made live first."""
         world = self.arena.world
         if self.arena.editing:
             self.end()
@@ -75,7 +75,7 @@ class EditorPanel(Panel):
             self.change(lambda map: map.with_cell(row, column, sign))
 
     def action_reward(self) -> None:
-        """A reward for arriving in the cell under the cursor."""
+        """Set a reward for entering the cell under the cursor."""
         if self.arena.cursor is None or not self.arena.editing:
             return
         row, column = self.arena.cursor
@@ -91,7 +91,7 @@ class EditorPanel(Panel):
         self.app.push_screen(question, give)
 
     def action_slip(self) -> None:
-        """How often a move goes to one of its two sides instead."""
+        """Set how often a move slips to one of its two sides."""
         world = self.arena.world
         if not self.arena.editing or world is None or world.map is None:
             return
@@ -111,7 +111,7 @@ class EditorPanel(Panel):
         )
 
     def change(self, edit: Callable[[Map], Map]) -> None:
-        """Another map for the learners; LabErrors reach the screen as those of every order do."""
+        """Change the learners' map; LabErrors reach the screen as those of any order do."""
         session = self.arena.session
 
         def work(live: LiveMatch) -> None:

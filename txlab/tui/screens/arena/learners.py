@@ -1,7 +1,7 @@
-"""The live learners of the arena: a match as an experiment that a session steps, and what is remembered of it.
+"""The live learners of the arena: a match as an experiment that a session steps, and the memory of its returns.
 
-Notable: the memory stays small however long they learn. When there are too many points of a curve two become one,
-their mean, and the curve says over how many episodes it is a mean.
+The memory stays small however long they learn. When a curve has too many points, each two are merged into their mean,
+and the curve states how many episodes a point covers.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 240
 LONGEST_HORIZON = 300  # steps for which the greedy policy's expected return is computed
-MOST_BACKUPS = 10_000_000  # of outcomes, for one such measurement
-GREEDY_SHARE = 0.05  # of the time, that measuring the greedy policies may take
+MOST_BACKUPS = 10_000_000  # outcomes, for one such measurement
+GREEDY_SHARE = 0.05  # of the time, at most, to spend on measuring the greedy policies
 CIRCLES, LOST = "goes in circles", "does not arrive"
 
 GreedyWalk = tuple[tuple[int, ...], float, str]
-"""The states that best actions go through, what that earns, and how it fails to arrive ("" where it does)."""
+"""The states along best actions, the return, and how it fails to arrive ("" if it arrives)."""
 
 
 @dataclass(frozen=True)
 class WorldFrame(Frame):
-    """A frame of decisions, and the world that its states are of."""
+    """A frame of a decision experiment, and the world of its states."""
 
     world: World = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
 class ReturnCurves:
-    """The returns of one side: what episodes earned while it explored, and what the greedy policy would have.
+    """The returns of one side: those of episodes while exploring, and those of the greedy policy.
 
-    fate        of the greedy walk where it does not arrive, in words; its return then says only when it was cut off
-    label       of another number that a recorded run has in place of returns     across  what it is a number of
-    low, high   the band that it was recorded with
+    fate        how the greedy walk fails to arrive, if it does; its return then depends on where it was cut off
+    label       the metric that a recorded run has in place of returns     across  the unit of its x axis
+    low, high   the recorded band
     """
 
     episodes: np.ndarray
@@ -63,7 +63,7 @@ class ReturnCurves:
 
 
 class Returns:
-    """The returns of episodes, as means over blocks of 1, 2, 4, … episodes."""
+    """Returns of episodes, as means over blocks of 1, 2, 4, … episodes."""
 
     def __init__(self) -> None:
         self.block = 1
@@ -86,23 +86,23 @@ class Returns:
             self.block *= 2
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """(episode at the end of each block, mean return)"""
+        """Return (episode at the end of each block, mean return)."""
         return (np.arange(1, len(self.means) + 1) * self.block).astype(np.int64), np.asarray(self.means)
 
 
 @dataclass
 class LearnerMemory:
-    """What is remembered of one learner: its returns, and single measurements of its greedy policy."""
+    """The memory of one learner: its returns, and measurements of its greedy policy."""
 
     returns: Returns = field(default_factory=Returns)
     greedy: list[tuple[int, float]] = field(default_factory=list)  # (episodes, expected or earned return)
-    known: int = 0  # episodes of its history that are in `returns`
+    known: int = 0  # episodes of its history that are already in `returns`
     path: tuple[int, ...] = ()
     fate: str = ""
-    walked: int = 0  # steps of the greedy walk, where there is but one
+    walked: int = 0  # steps of the greedy walk, if there is only one
 
     def measured(self, value: float) -> None:
-        """What its greedy policy earns now; every second measurement goes when there are many."""
+        """Add a return of the greedy policy; every second measurement is dropped when there are many."""
         if self.greedy and self.known <= self.greedy[-1][0]:
             self.greedy.pop()
         self.greedy.append((self.known, value))
@@ -120,8 +120,8 @@ class LearnerMemory:
 
 
 class LiveMatch:
-    """Learners beside each other in one world, and their memory. `running` says whether they are stepped on and on, so
-    that measuring their greedy policies must not take long.
+    """Learners side by side in one world, and their memory. `running` says whether they are being stepped continuously,
+    so that measuring their greedy policies must not take long.
 
     `curves` is replaced as a whole by every frame, so that another thread may read it.
     """
@@ -152,7 +152,7 @@ class LiveMatch:
 
     @property
     def settings(self) -> list[Settings]:
-        """Of each side. From any thread."""
+        """The settings of each side. Safe to read from any thread."""
         return list(self.match.sides)
 
     def step(self) -> Metrics:
@@ -162,7 +162,7 @@ class LiveMatch:
         self.match.run(updates)
 
     def frame(self) -> WorldFrame:
-        """The match's, with the greedy path of each side."""
+        """Return the match's frame, with the greedy path of each side."""
         self.remember()
         frame = self.match.frame()
         paths = {f"{number}/path": np.array(each.path, np.int64) for number, each in enumerate(self.memory)}
@@ -170,7 +170,7 @@ class LiveMatch:
         return WorldFrame(frame.step, {**frame.tensors, **paths}, facts=frame.facts, world=self.world)
 
     def remember(self) -> None:
-        """The returns of episodes that have ended since, and now and then what the greedy policies earn."""
+        """Remember the returns of newly ended episodes, and now and then the return of the greedy policies."""
         for number, each in enumerate(self.memory):
             new = self.match.history(number)[each.known :]
             each.known += len(new)
@@ -190,17 +190,17 @@ class LiveMatch:
         self.measured_at = time.monotonic()
         self.measuring = self.measured_at - begun
 
-    # What keys ask for, between two updates.
+    # Orders of the keys, carried out between two updates.
 
     def another(
         self, settings: Sequence[Settings], world: World | None = None, table: Mapping[str, Any] | None = None
     ) -> LiveMatch:
-        """A match from the beginning with these learners, in this world or another one."""
+        """Return a fresh match with these learners, in this world or another one."""
         found = world or self.world
         return LiveMatch(found, self.match.table if table is None else table, settings, self.seed, self.running)
 
     def again(self) -> LiveMatch:
-        """The same learners knowing nothing; with another seed, so that it is another life."""
+        """Return the same learners with nothing learnt and another seed, for an independent run."""
         self.seed += 1
         return self.another(self.settings)
 
@@ -209,14 +209,14 @@ class LiveMatch:
             self.match.set(side, **{name: value})
 
     def change_rule(self, side: int, rule: str) -> None:
-        """Another rule for a side, which begins with empty tables; the other side goes on."""
+        """Change the rule of a side, which restarts with empty tables; the other side goes on."""
         if side < len(self.memory):
             self.match.rule(side, rule)
             self.memory[side] = LearnerMemory(known=len(self.match.history(side)))
 
     def edit(self, change: Callable[[Map], Map]) -> list[str]:
-        """Change the map under the learners' feet; what there is to know of the new one. LabError, and nothing is
-        changed, where the map is impossible."""
+        """Change the map under the learners; return notes on the new one. Raises LabError, and changes nothing, if the
+        map is impossible."""
         from txlab.engine.rl.maps.compiling import compile_map
 
         before = self.world
@@ -232,8 +232,8 @@ class LiveMatch:
 
 
 def expected_return(process: Process, agent: Agent) -> float | None:
-    """What the greedy policy earns on average until the world cuts it off, where one walk would be a matter of luck;
-    None where nothing is left to chance, or where that is too much to compute beside the learning."""
+    """Return the expected return of the greedy policy until the world cuts it off, where a single walk would be a
+    matter of luck; None if nothing is random, or if it is too expensive to compute while learning."""
     from txlab.engine.rl.dynamic_programming import from_start, value_within
 
     certain = bool((np.diff(process.first) <= 1).all()) and process.start.max() == 1
@@ -244,19 +244,19 @@ def expected_return(process: Process, agent: Agent) -> float | None:
 
 
 def fate_of(path: Sequence[int], process: Process) -> str:
-    """ "" where a greedy walk ended as the world ends it, or nothing in the world is an end; else how it did not."""
+    """Return "" if a greedy walk ended as the world ends it, or the world has no end; else how it failed."""
     walked = len(path) - 1
     if walked < 1 or process.terminal[path[-1]] or not process.done.any():
         return ""
     certain = bool((np.diff(process.first) <= 1).all())
     if certain and repeats(path):
         return CIRCLES
-    cut = walked >= (process.limit or walked)  # by the world itself: what chance does not lead home earns just that
+    cut = walked >= (process.limit or walked)  # by the world itself: the expected return accounts for that
     return "" if cut and not certain else LOST
 
 
 def repeats(path: Sequence[int]) -> bool:
-    """Whether the last states are those before them once more."""
+    """Return whether the last states repeat those before them."""
     last = len(path) - 1
     for before in range(last - 1, last // 2, -1):
         if path[before] == path[last]:
@@ -266,7 +266,7 @@ def repeats(path: Sequence[int]) -> bool:
 
 
 def told_of(facts: Mapping[str, Any], side: int) -> Mapping[str, Any]:
-    """What a frame says about a side."""
+    """Return what a frame says about a side."""
     sides = facts.get("sides")
     found = sides[side] if isinstance(sides, (list, tuple)) and side < len(sides) else {}
     return found if isinstance(found, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The learners' rules and parameters: which there are, the stops they are turned through, and the keys that do it."""
+"""The learners' rules and parameters: which there are, the values that the arrow keys step through, and those keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parameter:
-    """`name` is that of Settings; `stops` are where turning halts; `ascii` is the letter where there are none."""
+    """`name` is that of Settings; `stops` are the values of the arrow keys; `ascii` replaces the Greek letter in ASCII
+    mode."""
 
     letter: str
     ascii: str
@@ -32,7 +33,7 @@ class Parameter:
     stops: tuple[float, ...]
 
     def turned(self, value: float, by: int) -> float:
-        """The next stop above or below a value."""
+        """Return the next stop above or below a value."""
         at = bisect_right(self.stops, value) if by > 0 else bisect_left(self.stops, value) - 1
         return self.stops[max(0, min(at, len(self.stops) - 1))]
 
@@ -63,21 +64,21 @@ PLANNED = ("value-iteration", "policy-iteration", "evaluation")
 
 
 def parameters(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """Those that mean something to the rule and the policy of a side, as a frame tells of it, and have a value."""
+    """Return the parameters that apply to the rule and policy of a side, according to a frame, and have a value."""
     rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
     if rule in PLANNED:
         meant: tuple[Parameter, ...] = (GAMMA,)
     elif rule in rule_names():
         meant = (*(BY_NAME[name] for name in rule_named(rule).numbers(policy)), GAMMA)
-    elif "n" in told:  # n-step TD, of a recorded prediction
+    elif "n" in told:  # n-step TD of a recorded prediction
         meant = (ALPHA, STEPS, GAMMA)
-    else:  # a recorded prediction has rules of its own: those whose name says so have traces
+    else:  # a recorded prediction has rules of its own; their names say whether they have traces
         meant = (ALPHA, EPSILON, *([LAM] if "lambda" in rule else []), GAMMA)
     return tuple(each for each in meant if isinstance(told.get(each.name), (int, float))) or meant
 
 
 def typed(text: str) -> float:
-    """A number that a person wrote, fractions too; LabError says what would be one."""
+    """Parse a number or a fraction; LabError says what is allowed."""
     try:
         above, line, below = text.strip().replace("−", "-").partition("/")
         value = float(above) / float(below) if line else float(above)
@@ -89,7 +90,7 @@ def typed(text: str) -> float:
 
 
 class ParametersPanel(Panel):
-    """p turns the parameters of the chosen side with the arrows; u gives it another rule, a adds a second side."""
+    """Changes the parameters of the chosen side with the arrows (p) and its rule (u), and adds a second side (a)."""
 
     KEYS: ClassVar = (
         Binding("p", "turn_mode", "turn", id="arena.turn"),
@@ -109,7 +110,7 @@ class ParametersPanel(Panel):
         self.arena = arena
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("choose", "turn_chosen"):  # else the arrows move the cursor
+        if action in ("choose", "turn_chosen"):  # otherwise the arrows move the cursor
             return self.arena.turning is not None and not self.arena.editing
         return action not in ("turn_mode", "rule") or not self.arena.editing
 
@@ -129,12 +130,12 @@ class ParametersPanel(Panel):
 
     @property
     def chosen(self) -> Parameter | None:
-        """The parameter that the arrows turn."""
+        """The parameter that the arrows change."""
         known, place = parameters(self.told), self.arena.turning
         return known[min(place, len(known) - 1)] if place is not None else None
 
     def action_turn_mode(self) -> None:
-        """The arrows turn the parameters of this side: up and down choose, left and right turn, enter types."""
+        """Let the arrows change the parameters of this side: up and down select, left and right change, enter types."""
         if self.arena.turning is not None:
             self.arena.turning = None
         elif self.arena.live():
@@ -150,7 +151,7 @@ class ParametersPanel(Panel):
         self.action_turn(by)
 
     def action_turn(self, by: int) -> None:
-        """The chosen parameter a stop up or down."""
+        """Move the selected parameter one stop up or down."""
         if not self.arena.live():
             return
         if self.arena.turning is None:
@@ -170,7 +171,7 @@ class ParametersPanel(Panel):
         session.order(work, (parameter.name, side))
 
     def type(self) -> None:
-        """The chosen parameter, written."""
+        """Type a value for the selected parameter."""
         parameter = self.chosen
         if parameter is None or not self.arena.live():
             return
@@ -184,7 +185,8 @@ class ParametersPanel(Panel):
     # Rules and sides.
 
     def action_rule(self) -> None:
-        """Another rule for this side; its tables begin anew, for those of one rule mean nothing to another."""
+        """Choose another rule for this side; its tables start empty, since those of one rule mean nothing to
+        another."""
         if not self.arena.live():
             return
         side, now, session = self.arena.side, self.told.get("rule"), self.arena.session
@@ -200,8 +202,8 @@ class ParametersPanel(Panel):
         self.app.push_screen(Choose(f"Which rule{which}?", rows), choose)
 
     def action_second(self) -> None:
-        """Add a second learner beside the first (both begin anew: only after equally many updates they can be
-        compared), or take the side that is chosen away."""
+        """Add a second learner beside the first (both restart: they are comparable only after equally many updates), or
+        remove the chosen side."""
         if self.arena.live():
             side, many = self.arena.side, self.arena.sides
             self.arena.side = 0

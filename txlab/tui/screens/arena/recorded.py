@@ -1,9 +1,10 @@
-"""Recorded runs of decisions in the arena: planning, prediction and control, finished or still growing.
+"""Recorded decision runs in the arena: planning, prediction and control, finished or still growing.
 
-Notable: the world of a run is made again from the [world] table that its frames carry, once for each table, in the
-thread that reads. A run may have rules that the arena has not: when one goes on from it by hand, planning becomes
-value iteration, what only predicts becomes TD(λ) with the traces it had, and a number that a learner cannot have is
-left at its usual value.
+The world of a run is rebuilt from the [world] table in its frames, once for each table, in the thread that reads.
+
+Notable: a run may have rules that the arena lacks. When it is continued by hand, planning becomes value iteration, a
+prediction-only rule becomes TD(λ) with the traces it had, and a parameter that a learner cannot have keeps its
+default.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_WORLDS = 8
 MOST_SIDES = 4
-INSTEAD = ("delta", "value_start")  # what planning records in place of returns
+INSTEAD = ("delta", "value_start")  # recorded by planning in place of returns
 NUMBERS = ("alpha", "beta", "lam", "n", "planning", "gamma", "epsilon", "temperature", "decay")
 PREDICTED: dict[str, dict[str, Any]] = {
     "td-0": {"lam": 0.0},
@@ -37,12 +38,12 @@ PREDICTED: dict[str, dict[str, Any]] = {
     "replacing": {"traces": "replacing"},
     "true-online": {"traces": "true-online"},
 }
-"""Rules that predict, and what of TD(λ) they are."""
+"""Prediction rules, and their equivalents in TD(λ)."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunReading:
-    """What was read of a run; `trouble` says why there is no frame."""
+    """The result of reading a run; `trouble` says why there is no frame."""
 
     status: str
     steps: np.ndarray
@@ -54,13 +55,13 @@ class RunReading:
 
 
 class RecordedWorlds:
-    """Reads frames of runs with their worlds, which are kept by their tables."""
+    """Reads frames of runs with their worlds, which are cached by table."""
 
     def __init__(self) -> None:
         self.worlds: dict[str, World] = {}
 
     def read(self, reader: RunReader, at: int | None) -> RunReading:
-        """The frame at a step, or the last one before it; None: the newest."""
+        """Read the frame at a step, or the last one before it; None reads the newest."""
         frames = reader.frames
         frames.refresh()
         steps, state = frames.steps, reader.state
@@ -76,7 +77,7 @@ class RecordedWorlds:
         return replace(found, frame=WorldFrame(**vars(frame), world=world), curves=curves_of_run(reader, frame))
 
     def world_of(self, frame: Frame) -> World:
-        """The world that a frame's [world] table means; LabError in one sentence for what is no world."""
+        """Return the world of a frame's [world] table; raises LabError if it describes none."""
         table = frame.facts.get("world")
         if not isinstance(table, dict):
             raise LabError("the frames of this run do not say in which world it learns")
@@ -93,7 +94,7 @@ class RecordedWorlds:
 
 
 def world_from(table: dict[str, Any]) -> World:
-    """The world of a [world] table; LabError naming what is wrong with it."""
+    """Build the world of a [world] table; LabError names what is wrong with it."""
     from pydantic import ValidationError
 
     from txlab.experiments.tabular.world import WorldSection, world_of
@@ -108,8 +109,8 @@ def world_from(table: dict[str, Any]) -> World:
 
 
 def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
-    """What the run is looked at for, of each side, by the label that it has in the metrics: the family of its headline,
-    as return/… or left/…; where it has neither that nor returns, the first of INSTEAD."""
+    """Return the headline curves of a run for each side, by the label in the metric names: the family of its headline,
+    as return/… or left/…; if it has neither that nor returns, the first of INSTEAD."""
     sides = frame.facts.get("sides")
     names = reader.names()
     about = reader.info.facts
@@ -146,7 +147,7 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
 
 
 def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
-    """Why V(state), else the best Q(state, a), of a recorded frame is what it is, by the frame's own numbers."""
+    """Explain V(state), else the best Q(state, a), of a recorded frame by the frame's own numbers."""
     from txlab.experiments.kind import kind_named
 
     explain = kind_named("prediction" if "true/v" in frame.tensors else "control").explain_frame
@@ -157,13 +158,13 @@ def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
     return explain(frame, f"{side}/v", (state,))
 
 
-# On from a run by hand.
+# Continuing a run by hand.
 
 
 def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
-    """The settings of the sides that a frame tells of, and in words what of them is something else here.
+    """Return the settings of the sides in a frame, and in words what differs here.
 
-    LabError where it tells of none.
+    Raises LabError if there are none.
     """
     told = [side for side in facts.get("sides") or () if isinstance(side, Mapping)]
     if not told:
@@ -183,7 +184,7 @@ def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
 
 
 def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
-    """What a frame tells of a side as a learner of the arena, and whether it is the same rule."""
+    """Return the side of a frame as a learner of the arena, and whether its rule is the same."""
     from txlab.engine.rl.rules import rule_names
     from txlab.engine.rl.settings import checked
 
@@ -201,5 +202,5 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
         try:
             settings = checked(replace(settings, **{name: value}))
         except LabError:
-            continue  # a number that means nothing to this rule
+            continue  # a parameter that this rule lacks
     return settings, same

@@ -1,8 +1,8 @@
-"""Screen 6, Arena: learners beside each other in one world, their values, their paths, and the rule with its numbers.
+"""Screen 6, Arena: learners side by side in one world, their values, their paths, and the update rule with its
+numbers.
 
-What is shown is one frame with its world and its curves (`look_at`), whether the session has made it a moment ago, it
-is looked at again on the time line, or it was read from a run. This file says what is looked at and who draws what of
-it; the panels have the keys.
+The screen shows one frame with its world and its curves (`look_at`), whether it comes from the session, its timeline,
+or a recorded run. This file decides what is shown and which panel draws what; the panels own the keys.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from txlab.tui.widgets.why import ask_why
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
-AROUND = 5  # lines that are not between the header and the time line: those two, navigation, its rule, the keys
-RUN_KEYS = {"run.pause", "run.step"}  # which act on a recorded run while it goes on
+AROUND = 5  # lines outside the plan: header, timeline, navigation, its rule, the keys
+RUN_KEYS = {"run.pause", "run.step"}  # which act on a recorded run while it is running
 LIVE_KEYS = RUN_KEYS | {
     *("arena.slower", "arena.new", "arena.turn", "arena.rule", "arena.second", "arena.greedy", "arena.bands"),
     "arena.edit",
@@ -56,7 +56,7 @@ EDIT_KEYS = {
 
 
 class ArenaScreen(BenchScreen):
-    """Opens on the cliff, SARSA at the left, Q-learning at the right, ready to run."""
+    """Opens with cliff walking, SARSA on the left and Q-learning on the right, ready to run."""
 
     CSS_PATH = "arena.tcss"
     AUTO_FOCUS = ""
@@ -96,13 +96,13 @@ class ArenaScreen(BenchScreen):
         self.picture: Picture[LiveMatch] | None = None  # the newest of the live learners
         self.frame: WorldFrame | None = None  # what is shown
         self.curves: tuple[ReturnCurves, ...] = ()
-        self.replaying = False  # what is shown is of a recorded run
-        self.standing: tuple[str, int, int] = ("", 0, 0)  # of that run: status, step, steps in all
+        self.replaying = False  # a recorded run is shown
+        self.standing: tuple[str, int, int] = ("", 0, 0)  # of that run: status, step, total steps
         self.trouble = ""
         self.recorded = RecordedWorlds()
         self.side = 0
         self.cursor: tuple[int, int] | None = None
-        self.turning: int | None = None  # which parameter the arrows turn
+        self.turning: int | None = None  # index of the parameter that the arrows change
         self.editing = False
         self.planned: PanePlan | None = None
         self.header, self.worlds, self.below = SessionPanel(self), WorldsPanel(self), CurvesPanel(self)
@@ -130,15 +130,15 @@ class ArenaScreen(BenchScreen):
         self.session.begin(on_the_cliff)
         self.show_header()
 
-    # Where what is shown comes from: the session…
+    # The source of what is shown: the session…
 
     def begin(self, make: Callable[[LiveMatch], LiveMatch]) -> None:
-        """Other learners, or those of now in another world."""
+        """Replace the learners, or move them to another world."""
         self.worlds.end_walk()
         self.session.begin(lambda old: make(old) if old is not None else old)  # type: ignore[arg-type, return-value]
 
     def show_picture(self, picture: Picture[LiveMatch]) -> None:
-        """What the session has made."""
+        """Show a picture of the session."""
         known, self.picture = self.picture, picture
         fresh = known is None or known.experiment is not picture.experiment
         if known is None or known.running != picture.running:
@@ -160,7 +160,7 @@ class ArenaScreen(BenchScreen):
             self.begin_editing()
 
     def enter_world(self, world: World, table: Mapping[str, Any]) -> None:
-        """The learners of now, knowing nothing, in another world."""
+        """Put the present learners, with nothing learnt, into another world."""
         if self.replaying:
             self.back_to_the_learners()
         self.editing = False
@@ -170,7 +170,7 @@ class ArenaScreen(BenchScreen):
     # … or a recorded run.
 
     def run_changed(self) -> None:
-        """Look at the new run until it proves to be of another kind."""
+        """Show the new run unless it turns out to be of another kind."""
         self.trouble = ""
         if self.run_panel.path is None and self.replaying:
             self.back_to_the_learners()
@@ -182,7 +182,7 @@ class ArenaScreen(BenchScreen):
         return self.recorded.read(reader, self.at) if changed else None
 
     def show_run(self, snapshot: RunReading) -> None:
-        if not self.run_panel.watching:  # it was left while this was read
+        if not self.run_panel.watching:  # the user left it while it was read
             return
         changed = not self.replaying or snapshot.status != self.run_panel.status
         if not self.replaying:
@@ -208,7 +208,7 @@ class ArenaScreen(BenchScreen):
             self.call_after_refresh(self.refresh_bindings)
 
     def look_at_run(self, path: Path) -> None:
-        """A run that was chosen here."""
+        """Show a run that was chosen here."""
         self.replaying, self.run_panel.watching = False, True
         if self.app.current_run == path:  # type: ignore[attr-defined]
             self.run_panel.wants_read()
@@ -219,7 +219,7 @@ class ArenaScreen(BenchScreen):
         self.begin_anew()
 
     def back_to_the_learners(self) -> None:
-        """The match again, as it was left."""
+        """Return to the match as it was left."""
         self.leave_run()
         if self.picture is not None:
             picture = self.picture
@@ -232,7 +232,7 @@ class ArenaScreen(BenchScreen):
         self.refresh_bindings()
 
     def go_live(self) -> bool:
-        """The recorded world and its learners as a match that can be run, turned and edited; whether it could."""
+        """Turn the recorded world and its learners into a live match; return whether that was possible."""
         frame = self.frame
         table = self.facts.get("world")
         if not self.replaying or frame is None or not isinstance(table, Mapping):
@@ -247,11 +247,11 @@ class ArenaScreen(BenchScreen):
         self.tell("live now: its world and its learners, knowing nothing yet; space runs" + left)
         return True
 
-    # What is looked at.
+    # What is shown.
 
     @property
     def at(self) -> int | None:
-        """The step that is looked at on the time line; None is now."""
+        """The step selected on the timeline; None is the present."""
         return self.run_panel.at
 
     @property
@@ -264,34 +264,34 @@ class ArenaScreen(BenchScreen):
 
     @property
     def sides(self) -> int:
-        """How many learners the frame that is shown has."""
+        """The number of learners in the current frame."""
         told = self.facts.get("sides")
         return max(1, len(told)) if isinstance(told, (list, tuple)) else 1
 
     @property
     def shown(self) -> range:
-        """Those that are seen: two at most, the chosen one among them (a run may have more)."""
+        """The visible sides: at most two, including the chosen one (a run may have more)."""
         first = max(0, min(self.side, self.sides - 2))
         return range(first, min(first + 2, self.sides))
 
     @property
     def run_goes_on(self) -> bool:
-        """Whether what is shown is a run that takes requests."""
+        """Whether a run is shown that takes requests."""
         return self.replaying and self.run_panel.status in GOING
 
     def live(self) -> bool:
-        """Whether there is a match to act on; says so where a recorded run is looked at."""
+        """Return whether there is a match to act on; tells the user if a recorded run is shown."""
         if self.replaying:
             self.tell("this is a recorded run: l goes on from its world with its learners, by hand")
         return not self.replaying and (self.session.experiment is not None or self.session.alive)
 
     def begin_anew(self) -> None:
-        """Another match or run: what was chosen and looked at in the old one means nothing in it."""
+        """Forget selections that are meaningless in another match or run."""
         self.cursor, self.run_panel.at, self.run_panel.timeline.at = None, None, None
         self.worlds.begin_anew()
 
     def moved(self) -> None:
-        """Another step on the time line."""
+        """Show another step of the timeline."""
         self.worlds.walked = {}
         if self.replaying:
             self.run_panel.wants_read()
@@ -300,12 +300,12 @@ class ArenaScreen(BenchScreen):
             self.look_at(found or self.picture.frame)
 
     def follow_now(self) -> None:
-        """Look at now, not at an earlier frame."""
+        """Show the present instead of an earlier frame."""
         if self.at is not None:
             self.run_panel.action_last()
 
     def look_at_now(self) -> None:
-        """The same, with no walk and no layer in the way: something is about to happen."""
+        """Do the same, and drop the greedy walk and the chosen layer: something is about to happen."""
         self.worlds.end_walk()
         self.follow_now()
         self.worlds.chosen_layer = None
@@ -345,7 +345,7 @@ class ArenaScreen(BenchScreen):
         self.query_one("#rule").display = bool(rule)
         self.query_one("#rule").styles.height = rule or 1
         worlds = self.worlds.lay_out(found, sides)
-        self.below.display = worlds + rule < lines  # or it would take a line that is not there
+        self.below.display = worlds + rule < lines  # otherwise it would need a line that is not there
 
     def show_all(self) -> None:
         self.worlds.show()
@@ -366,11 +366,11 @@ class ArenaScreen(BenchScreen):
         self.query_one("#update", Words).say(Content("\n").join(said), layout=False)
 
     def settings_changed(self) -> None:
-        """The parameters, rules or world of the learners are others now: what was measured with the old ones goes."""
+        """Drop everything measured with the old parameters, rules or world."""
         self.below.settings_changed()
 
     def where(self) -> str:
-        """What one is doing, where it is not simply watching."""
+        """Return the present mode, unless it is plain watching."""
         if self.editing:
             return "editing the map"
         if self.worlds.walked:
@@ -393,7 +393,7 @@ class ArenaScreen(BenchScreen):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a map is edited, letters are what is put into it; of a recorded run one only looks."""
+        """While a map is edited, letters are tiles; a recorded run is only for viewing."""
         if action == ROUTED and parameters[0] == "RunPanel" and parameters[1] in ("pause", "step", "stop"):
             return self.run_goes_on and super().check_action(action, parameters)
         if action == "play":
@@ -409,10 +409,10 @@ class ArenaScreen(BenchScreen):
         return super().check_action(action, parameters)
 
     def word_for(self, binding: Binding) -> str:
-        """What a key would do now; a mode has only its own keys on the bottom line."""
+        """Return what a key would do now; a mode has only its own keys on the bottom line."""
         ident = binding.id or ""
         if self.replaying and ident in LIVE_KEYS and not (ident in RUN_KEYS and self.run_goes_on):
-            return ""  # it only says what a recording is
+            return ""  # it only explains what a recording is
         if ident == "run.pause" and self.replaying:
             return "pause" if self.run_panel.status == "running" else "run"
         if self.editing and ident not in EDIT_KEYS:
@@ -424,28 +424,28 @@ class ArenaScreen(BenchScreen):
         return super().word_for(binding)
 
     async def action_play(self) -> None:
-        """The other screen of decisions: tic-tac-toe."""
+        """Open the other screen of decisions: tic-tac-toe."""
         await self.run_action("app.open_screen('play')")
 
     def action_live(self) -> None:
         self.go_live()
 
     def action_side(self) -> None:
-        """The other learner is the one that keys are about."""
+        """Choose the other learner for the keys."""
         self.side = (self.side + 1) % self.sides
         if self.turning is not None:
             self.turning = min(self.turning, len(parameters(told_of(self.facts, self.side))) - 1)
         self.show_all()
 
     def action_enter(self) -> None:
-        """Type the parameter that is being turned; else ask why."""
+        """Type the parameter that the arrows change; otherwise ask why."""
         if self.turning is not None:
             self.parameters.type()
         else:
             self.action_why()
 
     def action_leave(self) -> None:
-        """Out of the editor, of turning, of the chosen cell, of a recorded run, one after the other."""
+        """Leave the editor, the parameters, the chosen cell or the recorded run, one after the other."""
         if self.editing:
             self.editor.action_edit()
         elif self.turning is not None:
@@ -458,7 +458,7 @@ class ArenaScreen(BenchScreen):
         self.refresh_bindings()
 
     def begin_editing(self) -> None:
-        """The map is changed from now on, beginning where the learner is."""
+        """Start editing the map, with the cursor at the learner."""
         self.worlds.end_walk()
         self.follow_now()
         self.editing, self.turning = True, None
@@ -468,7 +468,7 @@ class ArenaScreen(BenchScreen):
         self.show_all()
 
     def action_why(self) -> None:
-        """Why this number: the last update of the cell, or what the backup of its value is made of."""
+        """Explain this number: the last update of the cell, or the backup that its value is made of."""
         side, frame, state = self.side, self.frame, self.worlds.state_asked()
         if frame is None or state is None:
             self.tell("no state is drawn in this cell; choose another one with the arrows, or click on it")

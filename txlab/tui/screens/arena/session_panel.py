@@ -1,4 +1,4 @@
-"""The line above the worlds, and the keys that run the learners: run and pause, one update, speed, begin again."""
+"""The line above the worlds, and the keys that run the learners: run and pause, one update, speed, restart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 
 
 class SessionPanel(Panel):
-    """Steps the arena's session; `show` draws the line again."""
+    """Steps the arena's session; `show` redraws the line."""
 
     KEYS: ClassVar = (
         Binding("space", "pause", "run", id="run.pause", key_display="space"),
@@ -42,7 +42,7 @@ class SessionPanel(Panel):
         yield Words(id="header")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run that goes on is paused and stepped by its own panel; while a map is edited . is a tile."""
+        """A run that is running is paused and stepped by its own panel; while a map is edited, . is a tile."""
         if action in ("pause", "step") and self.arena.run_goes_on:
             return False
         return action != "step" or not self.arena.editing
@@ -76,7 +76,7 @@ class SessionPanel(Panel):
             self.show()
 
     def action_forget(self) -> None:
-        """Begin again: nothing learnt."""
+        """Restart with nothing learnt."""
         if self.arena.live():
             self.arena.begin(lambda old: old.again())
 
@@ -92,7 +92,7 @@ class SessionPanel(Panel):
 
 
 def header_parts(world: World | None, where: str, groups: list[Parts], cells: int, ascii: bool) -> Parts:
-    """`Cliff walking   Sutton and Barto 2018, example 6.6`, or what one is doing in the place of the source."""
+    """Return `Cliff walking   Sutton and Barto 2018, example 6.6`, or the present mode in place of the source."""
     left: Parts = [(visible(world.title or world.name, ascii) if world is not None else "Arena", "bold")]
     if where:
         left.append((f"   {visible(where, ascii)}", "$accent"))
@@ -104,7 +104,7 @@ def header_parts(world: World | None, where: str, groups: list[Parts], cells: in
 
 
 def live_groups(pace: float, running: bool, speed: float, ascii: bool) -> list[Parts]:
-    """Whether it runs, how fast that is, and how fast it may: what can be done without comes first."""
+    """Return whether it runs, its speed, and the speed limit, the least important first."""
     signs, bars, at = glyphs(ascii), ASCII_BARS if ascii else BARS, PACES.index(pace)
     words = f"{count(pace)} updates/s" if pace else "one update a key"
     words = "as fast as it goes" if pace == float("inf") else words
@@ -117,7 +117,7 @@ def live_groups(pace: float, running: bool, speed: float, ascii: bool) -> list[P
 
 
 def run_groups(status: str, step: int, total: int, ascii: bool) -> list[Parts]:
-    """How a recorded run stands."""
+    """Return the status of a recorded run."""
     signs = glyphs(ascii)
     sign = {"running": signs.live, "paused": signs.paused, "done": signs.done, "failed": signs.failed}.get(status, "")
     words = f"{sign} {STATES.get(status, status)}".strip()

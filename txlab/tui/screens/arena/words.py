@@ -1,4 +1,4 @@
-"""What the arena says in words: the line of each side, the update with its numbers, the facts beside the curves."""
+"""The text of the arena: the line of each side, the update with its numbers, the facts beside the curves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def styled(parts: Parts) -> Content:
 
 
 def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
-    """`left` at the left, as many of the groups as fit at the right edge; the first ones are left out first."""
+    """Put `left` on the left, and as many groups as fit at the right edge; the first ones are dropped first."""
     used = sum(width(text) for text, _ in left)
     kept = list(groups)
     while kept and used + 1 + sum(width(text) for group in kept for text, _ in group) > cells:
@@ -41,7 +41,7 @@ def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
 
 
 def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: bool) -> Parts:
-    """▸ SARSA   α .5  ε .1  γ 1, the chosen number between ‹ and ›."""
+    """Return `▸ SARSA   α .5  ε .1  γ 1`, with the selected number between ‹ and ›."""
     signs = glyphs(ascii)
     parts: Parts = [
         (f"{signs.cursor} " if here else "  ", "bold $accent"),
@@ -57,14 +57,14 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: b
         else:
             parts += [(f"  {letter} ", "$quiet"), (text, "")]
     policy = str(told.get("policy", "epsilon-greedy"))
-    chosen_by = told.get("rule") not in PLANNED or told.get("rule") == "evaluation"  # else it is only where it begins
+    chosen_by = told.get("rule") not in PLANNED or told.get("rule") == "evaluation"  # otherwise only the initial policy
     if policy != "epsilon-greedy" and chosen_by:
         parts.append((f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet"))
     return parts
 
 
 def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, ascii: bool) -> list[Parts]:
-    """episode 214   on-line −24.1   greedy −17: the returns, whose difference is what exploring costs."""
+    """Return `episode 214   on-line −24.1   greedy −17`: the two returns differ by the cost of exploring."""
     episodes = episodes_of(facts, side)
     groups: list[Parts] = []
     if episodes:
@@ -80,7 +80,7 @@ def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | Non
 
 
 def episodes_of(facts: Mapping[str, Any], side: int) -> int:
-    """How many episodes it has ended; 0 where that is not known."""
+    """Return how many episodes a side has ended; 0 if unknown."""
     episodes = facts.get("episodes")
     known = isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], int)
     return episodes[side] if known else 0  # type: ignore[index]
@@ -90,20 +90,20 @@ def side_head(
     facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, chosen: int | None, here: bool,
     lines: int, cells: int, ascii: bool,
 ) -> Content:  # fmt: skip
-    """The line of a side, or its two."""
+    """Return the one or two lines of a side."""
     names = side_parts(told_of(facts, side), chosen, here, ascii)
     scores = score_groups(facts, side, curves, ascii)
     if lines < 2:
         return spread(names, scores, cells)
     while len(scores) > 1 and sum(width(text) for group in scores for text, _ in group) > cells:
-        scores = scores[1:]  # the greedy return is what one looks for
+        scores = scores[1:]  # the greedy return matters most
     return Content("\n").join([styled(names), styled([part for group in scores for part in group])])
 
 
 def update_lines(
     facts: Mapping[str, Any], side: int, world: World, cells: int, lines: int, ascii: bool, recorded: bool = False
 ) -> Content:
-    """What was updated, and the rule with the numbers under its letters."""
+    """Return what was updated, and the rule with the numbers under its letters."""
     told, last = told_of(facts, side), facts.get("last")
     title = visible(str(told.get("title", "")), ascii)
     update = last[side] if isinstance(last, (list, tuple)) and side < len(last) else None
@@ -122,7 +122,7 @@ def update_lines(
 
 
 def pairs_of(terms: Any) -> list[tuple[str, float | None]]:
-    """Terms as a frame has them; what is not one is left out."""
+    """Return the terms of a frame; malformed ones are left out."""
     found: list[tuple[str, float | None]] = []
     for term in terms if isinstance(terms, (list, tuple)) else ():
         if isinstance(term, (list, tuple)) and len(term) == 2:
@@ -132,7 +132,7 @@ def pairs_of(terms: Any) -> list[tuple[str, float | None]]:
 
 
 def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool) -> Content:
-    """SARSA   s (2,4)  a right  r −1  s′ (2,5)"""
+    """Return `SARSA   s (2,4)  a right  r −1  s′ (2,5)`."""
     process = world.process
     parts: Parts = [(title, "bold")]
 
@@ -156,7 +156,7 @@ def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool)
 
 
 def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], lines: int, ascii: bool) -> Content:
-    """Numbers of each side, one below the other."""
+    """Return the numbers of each side, one below the other."""
     rows: list[Parts] = []
     for side, each in enumerate(curves):
         told = told_of(facts, side)

@@ -1,8 +1,7 @@
-"""The worlds of one or two learners beside or above each other, the line over each, and the walk of the greedy policy.
+"""The worlds of one or two learners side by side or stacked, the line over each, and the greedy walk.
 
-Notable: colours of both sides mean the same numbers, so they share one scale. The worlds are beside each other wherever
-their cells are then large enough for a number; a long world in a narrow terminal is stacked, so that a cell keeps room
-for one.
+Notable: both sides share one colour scale, so that colours are comparable. The worlds are side by side wherever their
+cells are then large enough for a number; long worlds in a narrow terminal are stacked instead.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from txlab.tui.widgets.world import WorldView
 if TYPE_CHECKING:
     from txlab.tui.screens.arena.screen import ArenaScreen
 
-WALK = 0.12  # seconds that a step of the greedy walk is seen
-LONGEST_WALK = 8.0  # seconds; longer ones go faster
-LOST_STEPS = 60  # that are seen of a walk that does not arrive
+WALK = 0.12  # seconds for a step of the greedy walk
+LONGEST_WALK = 8.0  # seconds; longer walks go faster
+LOST_STEPS = 60  # shown of a walk that does not arrive
 NUMBERS = 3  # CellSize.rank from which a cell has an arrow and a number
-LEAST_CHART = 8  # lines below which curves are no curves
+LEAST_CHART = 8  # fewest lines for a useful chart
 BEST_CHART = 14
 RULE_LINES = 3
 
 
 class WorldsPanel(Panel):
-    """`show` draws what the arena looks at; what a cell shows, which layer and the greedy walk are chosen here."""
+    """`show` draws the current frame; the keys choose what a cell shows, the layer and the greedy walk."""
 
     KEYS: ClassVar = (
         Binding("y", "layer", "layer", id="arena.layer"),
@@ -58,11 +57,11 @@ class WorldsPanel(Panel):
         self.arena = arena
         self.showing: Show = "values"
         self.scale = Scale()
-        self.chosen_layer: int | None = None  # that the person has chosen; None: where the learner is
+        self.chosen_layer: int | None = None  # by the user; None: the learner's layer
         self.walks: list[GreedyWalk] = []
         self.walk_at = 0
         self.walk_timer: Timer | None = None
-        self.walked: dict[int, tuple[int, ...]] = {}  # per side: the greedy path, as far as it was walked
+        self.walked: dict[int, tuple[int, ...]] = {}  # per side: the greedy path so far
 
     def compose(self) -> ComposeResult:
         for place in range(2):
@@ -82,15 +81,15 @@ class WorldsPanel(Panel):
 
     @property
     def chosen_view(self) -> WorldView:
-        """That of the chosen side."""
+        """The view of the chosen side."""
         return self.query_one(f"#world{self.arena.shown.index(self.arena.side)}", WorldView)
 
     def begin_anew(self) -> None:
-        """Other learners or another run: what was looked at means nothing there."""
+        """Forget what belonged to other learners or another run."""
         self.chosen_layer, self.scale, self.walked = None, Scale(), {}
 
     def lay_out(self, plan: PanePlan, sides: int) -> int:
-        """Take the lines of the plan; how many that are."""
+        """Take the lines of the plan, and return how many they are."""
         each = plan.head + plan.world
         lines = each * (sides if plan.stacked else 1)
         self.styles.height = lines
@@ -115,7 +114,7 @@ class WorldsPanel(Panel):
         self.show_heads()
 
     def scene(self, side: int) -> Scene | None:
-        """What is drawn of a side; None where the frame has nothing of it that fits the world."""
+        """Return the scene of a side; None if the frame has none that fits the world."""
         frame = self.arena.frame
         if frame is None:
             return None
@@ -139,7 +138,7 @@ class WorldsPanel(Panel):
             self.query_one(f"#head{place}", Words).say(said, layout=False)
 
     def where(self) -> str:
-        """What the cells show, where that is not the values, and the layer that was chosen."""
+        """Return what the cells show, unless it is the values, and the chosen layer."""
         found = NAMES[self.showing] if self.showing != "values" else ""
         layer = self.layer_seen()
         if layer and (self.chosen_layer is not None or not self.arena.session.running):
@@ -149,14 +148,14 @@ class WorldsPanel(Panel):
         return f"{found}: no room, values" if cramped else found
 
     def layer_seen(self) -> str:
-        """What the layer of the chosen side is; "" in a world that has but one."""
+        """Return the name of the layer shown on the chosen side; "" in a world with a single layer."""
         layers, depth = self.layers, self.chosen_view.depth
         return layers[depth] if len(layers) > 1 and depth < len(layers) else ""
 
     # Keys.
 
     def action_view(self) -> None:
-        """What cells show: values, Q in four directions, visits, the policy."""
+        """Cycle what cells show: values, Q in four directions, visits, the policy."""
         tensors = self.arena.frame.tensors if self.arena.frame is not None else {}
         needs = {"actions": "q", "visits": "visits", "policy": "policy"}
         known = [show for show in SHOWS if show not in needs or f"{self.arena.side}/{needs[show]}" in tensors]
@@ -165,13 +164,13 @@ class WorldsPanel(Panel):
         self.arena.show_all()
 
     def action_layer(self) -> None:
-        """The next layer of a world that has several."""
+        """Show the next layer of a world that has several."""
         if len(self.layers) > 1:
             self.chosen_layer = (self.chosen_view.depth + 1) % len(self.layers)
             self.arena.show_all()
 
     def action_move(self, down: int, right: int) -> None:
-        """The cursor a cell further; it begins where the learner is."""
+        """Move the cursor by a cell; it starts at the learner."""
         arena = self.arena
         if arena.world is None:
             return
@@ -192,8 +191,8 @@ class WorldsPanel(Panel):
         arena.show_all()
 
     def state_asked(self) -> int | None:
-        """The state under the cursor; else the one that was updated last, else where the learner stands; and where
-        nobody stands anywhere, the one of this layer in which an episode most probably begins."""
+        """Return the state under the cursor, else the last updated one, else the learner's; without a learner, the
+        likeliest start of an episode on this layer."""
         arena = self.arena
         if arena.world is None:
             return None
@@ -209,7 +208,7 @@ class WorldsPanel(Panel):
         return int(here[arena.world.process.start[here].argmax()])
 
     def place_asked(self) -> tuple[int, int]:
-        """(row, column) of that state."""
+        """Return (row, column) of that state."""
         state = self.state_asked()
         if state is None or self.arena.world is None:
             return 0, 0
@@ -219,7 +218,7 @@ class WorldsPanel(Panel):
     # The greedy walk.
 
     def action_greedy(self) -> None:
-        """Walk the greedy path of every learner, and say what it earns."""
+        """Walk the greedy path of every learner, and report its return."""
         if self.walks:
             self.end_walk()
             self.arena.show_all()
@@ -259,13 +258,13 @@ class WorldsPanel(Panel):
         self.walks, self.walked = [], {}
 
 
-# Where everything of the arena goes.
+# The layout of the arena.
 
 
 @dataclass(frozen=True)
 class PanePlan:
-    """`stacked`: the second side below the first. Lines: `head` of each side, `world` of each, `chart` (0: none).
-    `updates`: of how many sides there is room for the rule with its numbers."""
+    """`stacked`: the second side is below the first. Lines: `head` and `world` of each side, `chart` (0: none).
+    `updates`: the number of sides whose update rule has room."""
 
     stacked: bool
     head: int
@@ -278,8 +277,8 @@ class PanePlan:
 def plan(
     layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, with_updates: bool = True
 ) -> PanePlan:
-    """For `lines` lines between the header and the time line; `curves`: the person wants the curves in any case;
-    `with_updates`: there are updates to be shown."""
+    """Plan `lines` lines between the header and the timeline; `curves`: the user asked for the curves; `with_updates`:
+    there are updates to show."""
     rule = 0 if (curves and lines < 24) or not with_updates else RULE_LINES + 1
     beside, stacked = (candidate(layout, sides, columns, lines, curves, rule, below) for below in (False, True))
     if sides == 1:

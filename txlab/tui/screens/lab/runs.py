@@ -300,7 +300,7 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
 
 
 def how_far(run: RunSummary) -> str:
-    """Return 1 240/5 000, or the state in a word and the step at which it was reached."""
+    """Return `1 240/5 000`, or the state in a word and the step at which it was reached."""
     if run.status == "created":
         return STATES["created"]
     steps = f"{count(run.step)}/{count(run.steps)}" if run.going and run.steps else count(run.step) if run.step else ""
@@ -310,7 +310,7 @@ def how_far(run: RunSummary) -> str:
 
 
 def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
-    """Return loss 2.113 ▇▆▅▄▃▃▂▂▂▁ 3m12s, or why the run ended."""
+    """Return `loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s`, or why the run ended."""
     ellipsis = glyphs(ascii).ellipsis
     if run.status in ("failed", "lost", "unreadable") and run.reason:
         return [(fit(visible(run.reason), room, ellipsis=ellipsis), "error")]

@@ -1,7 +1,7 @@
-"""The game on the Play screen: its moves, who sits where, whose turn it is, undo, hints, and agents that play on.
+"""The game on the Play screen: its moves, the seats, turns, undo, hints, and agents that play each other.
 
-Notable: a game is the list of its moves; everything else about it is looked up in the solved game. An agent answers a
-moment later, so that one sees what it answers to; a key that comes in between belongs to what is seen.
+Notable: a game is the list of its moves; everything else about it is looked up in the solved game. An agent answers
+after a short pause, so that its move can be told from the user's; a key pressed meanwhile acts on what is shown.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from txlab.tui.widgets.board import Board
 if TYPE_CHECKING:
     from txlab.tui.screens.play.screen import PlayScreen
 
-ANSWER = 0.3  # seconds until an agent answers a person
-PACES = (0.5, 1.0, 2.0, 5.0, 20.0)  # moves a second of agents among themselves
-SEEN = 2.0  # moves that an ended game is looked at for, among agents
+ANSWER = 0.3  # seconds until an agent answers the user
+PACES = (0.5, 1.0, 2.0, 5.0, 20.0)  # moves a second when agents play each other
+SEEN = 2.0  # moves for which an ended game stays on show between agents
 VIEWS = ("agent", "perfect", "nothing")
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Who can sit at the board: a person, the perfect player, a random one, learners of this screen, players of runs.
+    """A player at the board: a person, the perfect player, a random one, a learner of this screen, the player of a
+    run.
 
-    key     stays the same while a player learns; what it knows is looked up when it moves
-    player  None for the person     about   stands beside the title where players are chosen
+    key     stays the same while a player learns; its knowledge is looked up when it moves
+    player  None for a person     about   stands beside the title where players are chosen
     """
 
     key: str
@@ -88,14 +89,14 @@ class GamePanel(Panel):
         self.board = Board(id="board")
         self.solution: Solution | None = None
         self.perfect: MaskPlayer | None = None
-        self.agents: list[Seat] = []  # who needs no learning
+        self.agents: list[Seat] = []  # those that need no learning
         self.moves: list[int] = []
         self.seats: dict[int, Seat] = {FIRST: PERSON, SECOND: PERSON}
-        self.tally: dict[int, int] = {}  # how games between these two ended: outcome → how often
-        self.counted: int | None = None  # the outcome of this game, once it is in the tally
+        self.tally: dict[int, int] = {}  # results between these two: outcome → number of games
+        self.counted: int | None = None  # the outcome of this game, once it has been tallied
         self.hinted: list[int] = []
         self.view = "agent"
-        self.running = True  # agents among themselves play on
+        self.running = True  # whether agents keep playing each other
         self.pace = 1
         self.clock: Timer | None = None
         self.chance = random.Random(0)
@@ -137,12 +138,12 @@ class GamePanel(Panel):
 
     @property
     def watching(self) -> bool:
-        """Whether nobody plays but agents."""
+        """Whether only agents play."""
         return not any(seat.person for seat in self.seats.values())
 
     @property
     def you(self) -> int | None:
-        """The side at which the only person sits; None with two of them, or none."""
+        """The side of the only person; None with two of them, or none."""
         sides = [side for side, seat in self.seats.items() if seat.person]
         return sides[0] if len(sides) == 1 else None
 
@@ -151,7 +152,7 @@ class GamePanel(Panel):
         return self.solution is not None and not self.ended and self.seats[self.mover].person
 
     def prepare(self) -> None:
-        """Search the whole game once, in a thread: 0.1 s that the first paint does not wait for."""
+        """Search the whole game once, in a thread: 0.1 s that would delay the first paint."""
 
         def search(lane: LatestTask) -> tuple[Solution, MaskPlayer, MaskPlayer]:
             return solved(tictactoe), perfect_player(tictactoe), random_player(tictactoe)
@@ -167,10 +168,10 @@ class GamePanel(Panel):
         self.seats = {FIRST: PERSON, SECOND: self.agents[0]}
         self.proceed()
 
-    # What comes next.
+    # Taking turns.
 
     def proceed(self) -> None:
-        """After anything that changed the game: count it if it has ended, let an agent move if it is its turn."""
+        """Continue after any change of the game: tally it if it has ended, let an agent move if it is its turn."""
         self.unseen()
         if self.ended and self.counted is None:
             outcome = tictactoe.outcome(self.position)
@@ -189,13 +190,13 @@ class GamePanel(Panel):
         self.proceed()
 
     def unseen(self) -> None:
-        """Nobody moves while one looks at something else."""
+        """Make no moves while the screen is hidden."""
         if self.clock is not None:
             self.clock.stop()
             self.clock = None
 
     def let_agent_move(self) -> None:
-        """The agent whose turn it is moves."""
+        """Let the agent whose turn it is move."""
         player = None if self.ended else self.seats[self.mover].player
         if player is not None:
             self.move(player.move(self.position, self.chance.random()))
@@ -206,12 +207,12 @@ class GamePanel(Panel):
         self.proceed()
 
     def begin_again(self) -> None:
-        """The next game, from the empty board."""
+        """Start the next game from the empty board."""
         self.moves, self.hinted, self.counted = [], [], None
         self.proceed()
 
     def sit(self, seats: dict[int, Seat], afresh: bool) -> None:
-        """Others play from now on: the count of games begins anew, and the game if `afresh`."""
+        """Change the players: the tally restarts, and with `afresh` the game too."""
         if {side: seat.key for side, seat in seats.items()} != {side: seat.key for side, seat in self.seats.items()}:
             self.tally = {}
         self.seats = seats
@@ -222,24 +223,24 @@ class GamePanel(Panel):
         self.play.refresh_bindings()
 
     def renew_seats(self, seats: list[Seat]) -> None:
-        """Who sits here is by now what these say of the same players."""
+        """Update the seats with the present state of the same players."""
         known = {seat.key: seat for seat in seats}
         self.seats = {side: known.get(seat.key, seat) for side, seat in self.seats.items()}
 
-    # What stands on the squares.
+    # The numbers on the squares.
 
     def show_board(self) -> str:
-        """Draw the board; what stands on its free squares, in words."""
+        """Draw the board; return in words what its free squares show."""
         values, notes, said = self.on_the_squares()
         self.board.set_squares(squares_of(self.moves, values, notes, self.hinted))
         return said
 
     def seer(self) -> Seat | None:
-        """The agent whose values are looked at: the mover, or who plays against the mover."""
+        """Return the agent whose values are shown: the mover, or the mover's opponent."""
         return next((seat for side in (self.mover, -self.mover) if not (seat := self.seats[side]).person), None)
 
     def on_the_squares(self) -> tuple[dict[int, float] | None, dict[int, str] | None, str]:
-        """(values of the free squares, notes below them, what they are in words)."""
+        """Return (values of the free squares, notes below them, their description)."""
         solution, perfect = self.solution, self.perfect
         if solution is None or perfect is None or self.ended:
             return None, None, "the game is over" if self.ended else "nothing yet"
@@ -258,7 +259,7 @@ class GamePanel(Panel):
 
     @on(Board.SquareChosen)
     def chosen(self, event: Board.SquareChosen) -> None:
-        """A person's move; in an ended game, the next one."""
+        """Make the user's move; in an ended game, start the next one."""
         event.stop()
         if self.solution is None:
             return
@@ -274,7 +275,7 @@ class GamePanel(Panel):
             self.move(event.square)
 
     def action_undo(self) -> None:
-        """Take back what was moved since the person's last move, and that move."""
+        """Take back the user's last move and all that followed it."""
         kept = len(self.moves) - 1
         if not self.watching:
             while kept >= 0 and not self.seats[FIRST if kept % 2 == 0 else SECOND].person:
@@ -290,7 +291,7 @@ class GamePanel(Panel):
         self.proceed()
 
     def action_hint(self) -> None:
-        """The moves of best play, and what they lead to."""
+        """Show the moves of best play, and what they lead to."""
         if self.solution is None or self.ended:
             self.tell("the game is over; n begins another one" if self.ended else "one moment")
             return
@@ -300,7 +301,7 @@ class GamePanel(Panel):
         self.play.show_game()
 
     def hint_words(self) -> str:
-        """`centre: wins in 2`, of the moves that are hinted at."""
+        """Return the hinted moves as `centre: wins in 2`."""
         if not self.hinted or self.solution is None:
             return ""
         what = note_of(self.solution, self.position, self.hinted[0])
@@ -313,22 +314,22 @@ class GamePanel(Panel):
         self.begin_again()
 
     def action_sides(self) -> None:
-        """The two change places, and a new game begins."""
+        """Swap the two sides and start a new game."""
         self.sit({FIRST: self.seats[SECOND], SECOND: self.seats[FIRST]}, afresh=True)
 
     def action_values(self) -> None:
-        """What stands on the free squares: what the agent sees, what is true, nothing."""
+        """Cycle what the free squares show: the agent's values, the true ones, nothing."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.play.show_game()
 
     def action_run(self) -> None:
-        """Agents play on, or rest."""
+        """Let the agents play on, or pause them."""
         self.running = not self.running
         self.proceed()
         self.play.refresh_bindings()
 
     def action_one(self) -> None:
-        """One move of the agents, or the next game."""
+        """Make one move of the agents, or start the next game."""
         self.running = False
         if self.ended:
             self.begin_again()

@@ -1,7 +1,7 @@
-"""An agent that learns on the Play screen by playing against itself, while one looks on and plays: a session steps it.
+"""An agent that learns on the Play screen by self-play while the user watches and plays: a session steps it.
 
-Notable: what it is at 0, 10, 100, 1 000 … games is kept, so that one may play against each of them afterwards; and the
-learner sits down at the board as soon as it begins, so that its values are seen to come.
+Snapshots after 0, 10, 100, 1 000 … games are kept as opponents. The learner takes a seat at once, so that its values
+can be watched as they form.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from txlab.tui.screens.play.screen import PlayScreen
 
 MARKS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-"""Games after which what it is by then is kept."""
-PICTURES = 7.0  # a second, of what is being learnt
+"""Numbers of games after which a snapshot is kept."""
+PICTURES = 7.0  # a second, while learning
 ALL_CURVES = 44  # columns of a chart whose legend has room for four
 
 
 @dataclass(frozen=True)
 class LearnerSnapshot:
-    """A learner at one moment: `player` is what it is by now, `kept` what it was at the marks."""
+    """A learner at one time: `player` is its present state, `kept` its snapshots."""
 
     games: int
     points: tuple[Point, ...]
@@ -72,14 +72,14 @@ class Course:
         return {}
 
     def run(self, games: int) -> None:
-        """So many games more, with a stop at every mark between."""
+        """Play that many more games, stopping at every mark in between."""
         end = self.training.games + games
         while (now := self.training.games) < end:
             self.training.run(min([end, *(mark for mark in MARKS if mark > now)]) - now)
             self.keep()
 
     def keep(self) -> None:
-        """What it is by now, if this is a mark."""
+        """Keep a snapshot if this is a mark."""
         games = self.training.games
         if games in MARKS and games not in dict(self.kept):
             self.kept.append((games, self.training.player(f"{self.title}, {games} games")))
@@ -94,7 +94,7 @@ class Course:
 
 
 class LearningPanel(Panel):
-    """What is being learnt in words and curves; l begins."""
+    """Shows the learning in words and curves; l starts it."""
 
     KEYS: ClassVar = (Binding("l", "learn", "learn", id="play.learn"),)
 
@@ -120,7 +120,7 @@ class LearningPanel(Panel):
         return self.session.running
 
     def action_learn(self) -> None:
-        """Ask what is to be learnt, and begin."""
+        """Ask what to learn, and start."""
         if self.play.game.solution is None:
             return
         if self.learning:
@@ -129,7 +129,7 @@ class LearningPanel(Panel):
         self.app.push_screen(LearnDialog(self.lesson), lambda lesson: self.learn(lesson) if lesson else None)
 
     def learn(self, lesson: Lesson) -> None:
-        """Begin; the learner takes the place of the agent at the board."""
+        """Start learning; the learner takes the agent's seat at the board."""
         self.lesson = lesson
         rule = formula(lesson.settings.title, self.play.ascii)
         number = 1 + sum(title.split(" #")[0] == rule for title in self.courses)
@@ -141,13 +141,13 @@ class LearningPanel(Panel):
         self.play.show_tab("learning")
 
     def took(self, picture: Picture[Course]) -> None:
-        """What the learner is by now, at the board, in the lists and in the curves."""
+        """Update the learner at the board, in the lists and in the curves."""
         if picture.experiment is self.course:
             self.play.learner_is(self.seats(picture.experiment))
             self.show()
 
     def seats(self, course: Course) -> list[Seat]:
-        """The learner, and what it was at the marks, as players."""
+        """Return the learner and its snapshots as players."""
         snapshot, lesson, title = course.snapshot, course.lesson, course.title
         about = formula(
             f"α {lesson.settings.alpha:g}, ε {lesson.settings.epsilon:g}, seed {lesson.seed}", self.play.ascii
@@ -160,7 +160,8 @@ class LearningPanel(Panel):
         return seats
 
     def explain(self, course: Course, position: Position, square: int) -> Explanation:
-        """In another thread: the last update of what it sees of a move; asked of the thread that learns, if it does."""
+        """Explain the last update of a move's value; for another thread. The thread that learns answers, if there is
+        one."""
         if course is self.session.experiment:
             found: Explanation = self.session.ask(lambda course: course.training.explain(position, square))
             return found
@@ -178,7 +179,8 @@ class LearningPanel(Panel):
 
 
 def learner_words(course: Course, speed: float | None, tall: bool, ascii: bool) -> Content:
-    """`TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and how it would fare; a table where there is room.
+    """Return `TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and its expected results; a table where there is
+    room.
 
     speed   games a second, 0 where that is not known yet; None where it does not learn
     """
@@ -214,7 +216,8 @@ def rate(value: float) -> str:
 
 
 def curves(points: Sequence[Point], all: bool) -> list[ChartSeries]:
-    """Won, drawn and lost against a random player, the mean of both seats; with `all` also lost to the perfect one."""
+    """Return wins, draws and losses against a random player, the mean of both seats; with `all` also losses to the
+    perfect one."""
     steps = np.array([point.games for point in points], dtype=np.int64)
 
     def series(label: str, values: Sequence[float], dashed: bool = False) -> ChartSeries:

@@ -1,7 +1,7 @@
-"""The question before an agent learns: which rule, which numbers, how many games.
+"""The dialog before an agent learns: which rule, which parameters, how many games.
 
-Notable: one small table that is turned with the arrows and typed into, so that what is usual is one key away and
-anything else can be said; what is allowed is the engine's to say, in its own sentence.
+One small table is changed with the arrows or by typing, so that usual values are one key away and any other can be
+entered; the engine decides what is allowed, and says so in its own sentence.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
 GAMES = (100, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 MOST_GAMES = 10_000_000
 SEEDS = tuple(range(10))
-LONGEST = 12  # characters of a number that is typed
+LONGEST = 12  # characters of a typed number
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What is to be learnt: the settings of the rule, how many games, by which chance."""
+    """What to learn: the settings of the rule, the number of games, the random seed."""
 
     settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     games: int = 100_000
     seed: int = 0
 
     def with_value(self, name: str, value: Any) -> Lesson:
-        """Another rule or number; LabError where it is not allowed."""
+        """Return the lesson with another rule or number; raises LabError if it is not allowed."""
         if name in ("games", "seed"):
             return replace(self, **{name: value})
         return replace(self, settings=replace(self.settings, **{name: value}))
@@ -46,7 +46,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Knob:
-    """A line of the table: `name` is the setting's, `steps` are what the arrows go through."""
+    """A line of the table: `name` is the setting's, `steps` are the values of the arrows."""
 
     name: str
     title: str
@@ -70,7 +70,7 @@ def value_of(lesson: Lesson, name: str) -> object:
 
 
 def written(value: object) -> str:
-    """A value as it is shown."""
+    """Return a value as it is shown."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -81,7 +81,7 @@ def written(value: object) -> str:
 
 
 def parsed(name: str, text: str) -> object:
-    """A typed number. LabError says what it should be."""
+    """Parse a typed number. LabError says what it should be."""
     whole = name in ("games", "seed")
     try:
         value: object = int(text) if whole else float(text)
@@ -94,7 +94,7 @@ def parsed(name: str, text: str) -> object:
 
 
 class LearnDialog(Dialog[Lesson]):
-    """Answers with the lesson, or nothing."""
+    """Answers with the lesson, or None."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -105,7 +105,7 @@ class LearnDialog(Dialog[Lesson]):
         Binding("left", "turn(-1)", "less", id="learn.less"),
         Binding("right", "turn(1)", "more", id="learn.more"),
         Binding("backspace", "rub", "take a digit back", id="learn.rub"),
-        # Bindings, and not a look at every key: those go another way, and would overtake an arrow typed before them.
+        # Bindings, not a key handler: keys take another path there, and would overtake an arrow typed before them.
         *(Binding(digit, f"type('{digit}')", digit, id=f"learn.{digit}", show=False) for digit in "0123456789"),
         Binding("full_stop,comma", "type('.')", "point", id="learn.point", show=False),
     ]
@@ -126,7 +126,7 @@ class LearnDialog(Dialog[Lesson]):
         self.draw()
 
     def knobs(self) -> list[Knob]:
-        """Those that mean something to the rule."""
+        """Return the settings that apply to the rule."""
         settings = self.lesson.settings
         left_out = set() if settings.rule == "td-lambda" else {"lam"}
         left_out |= set() if settings.rule in OF_POSITIONS else {"exploring"}
@@ -153,7 +153,7 @@ class LearnDialog(Dialog[Lesson]):
         self.query_one("#verdict", Words).say(Content.styled(visible(self.complaint) or " ", style))
 
     def settle(self) -> bool:
-        """Take what was typed; False, and a sentence, where it cannot be taken."""
+        """Accept what was typed; if that is impossible, show why and return False."""
         if not self.typed:
             return True
         name = self.knobs()[self.row].name
@@ -167,7 +167,7 @@ class LearnDialog(Dialog[Lesson]):
         return True
 
     def action_type(self, sign: str) -> None:
-        """A digit or a point begins a number of one's own."""
+        """Type a digit or a point of a number."""
         if self.knobs()[self.row].name not in ("rule", "exploring"):
             self.typed, self.complaint = (self.typed + sign)[:LONGEST], ""
             self.draw()
@@ -182,7 +182,7 @@ class LearnDialog(Dialog[Lesson]):
             self.draw()
 
     def action_turn(self, by: int) -> None:
-        """The next of the usual values in that direction; rules and answers go round."""
+        """Go to the next usual value in that direction; rules and yes/no answers wrap around."""
         self.typed, self.complaint = "", ""
         knob = self.knobs()[self.row]
         now = value_of(self.lesson, knob.name)

@@ -1,7 +1,7 @@
-"""A tournament on the Play screen: all agents at hand play each other, and get a rating.
+"""A tournament on the Play screen: all available agents play each other, and get a rating.
 
-Notable: it is played in a thread, by what the agents are when it begins; the first move of each game is drawn, for two
-players that leave nothing to chance would play one game over and over.
+Notable: it is played in a thread, by the agents as they are when it begins; the first move of each game is random,
+since two deterministic players would otherwise repeat one game.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from txlab.tui.screens.play.screen import PlayScreen
 
 GAMES = 1_000
-"""Between every two: a rating is then known to about 10 points."""
+"""Games between every two players: a rating is then known to about 10 points."""
 NO_RATINGS = "m lets all agents play each other"
 
 
 class RatingsPanel(Panel):
-    """Two tables: #ratings, and #pairs of the player that is chosen in it."""
+    """Two tables: #ratings, and #pairs of the player selected in it."""
 
     KEYS: ClassVar = (
         Binding("m", "tournament", "tournament", id="play.tournament"),
@@ -42,7 +42,7 @@ class RatingsPanel(Panel):
         self.standings: Standings | None = None
         self.rows: list[Standing] = []
         self.row = 0
-        self.played: tuple[int, int] | None = None  # of how many games, while they are played
+        self.played: tuple[int, int] | None = None  # (games played, total) during a tournament
         self.rating = LatestTask(play, "tournament", lambda sentence: self.tell(sentence, "error"))
 
     def compose(self) -> ComposeResult:
@@ -97,12 +97,12 @@ class RatingsPanel(Panel):
             self.tell("the tournament is cancelled; the ratings before it stay")
 
     def action_row(self, by: int) -> None:
-        """Another player of the table, whose pairs are looked at."""
+        """Select another player of the table, whose pairs are shown."""
         self.row = max(0, min(self.row + by, len(self.rows) - 1))
         self.show()
 
     def rating_of(self, name: str) -> str:
-        """`1 480 ± 21`, if it has played in a tournament."""
+        """Return `1 480 ± 21`, if the player was in a tournament."""
         found = next((row for row in self.rows if row.name == name), None)
         return "" if found is None else rating_text(found)
 
@@ -128,7 +128,7 @@ def rating_text(row: Standing) -> str:
 
 
 def rating_table(rows: Sequence[Standing], wide: bool) -> tuple[list[Column], list[list[str]]]:
-    """Best first; games where there is room for them, else shares of all."""
+    """Return the ratings, best first, with numbers of games if there is room, else shares of all."""
     columns = [Column("player", right=False), Column("rating")]
     if wide:
         columns += [Column("won"), Column("drawn"), Column("lost")]
@@ -146,7 +146,7 @@ def percent(part: int, all: int) -> str:
 
 
 def pair_table(standings: Standings, rows: Sequence[Standing], chosen: int) -> tuple[list[Column], list[list[str]]]:
-    """The one that is chosen against each of the others."""
+    """Return the results of the selected player against each of the others."""
     if not rows:
         return [], []
     me = standings.names.index(rows[chosen].name)

@@ -1,7 +1,7 @@
-"""Tic-tac-toe on the bench: the board large and in the middle, who plays, what the agent sees, how it learnt it.
+"""Tic-tac-toe: the board large and in the middle, the players, what the agent expects, how it learnt it.
 
 The game, the seats, learning and ratings are panels; this file has the facts beside the board and the tabs below them.
-Where there is much room, the moves are always seen above the tabs.
+On a large terminal the moves are always shown above the tabs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TABS = ("moves", "learning", "ratings", "pairs")
 
 
 class PlayScreen(BenchScreen):
-    """The board, and the side with its tabs."""
+    """The board, and the side panel with its tabs."""
 
     CSS_PATH = "play.tcss"
     AUTO_FOCUS = ""
@@ -66,7 +66,7 @@ class PlayScreen(BenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self.tab = "moves"
-        self.exact: tuple[MaskPlayer, MaskPlayer, str] | None = None  # of whom, and what
+        self.exact: tuple[MaskPlayer, MaskPlayer, str] | None = None  # (the two players, the sentence)
         self.game = GamePanel(self)
         self.seats = SeatsPanel(self.game)
         self.lessons, self.ratings = LearningPanel(self), RatingsPanel(self)
@@ -92,7 +92,7 @@ class PlayScreen(BenchScreen):
         self.show_tab("moves")
         self.show_game()
 
-    # What is seen.
+    # What is shown.
 
     def show_game(self) -> None:
         if not self.is_attached:
@@ -109,13 +109,13 @@ class PlayScreen(BenchScreen):
         tally = tally_words(game.tally, game.you)
         rows.append(("games", tally or "none yet", "" if tally else "$quiet"))
         self.query_one("#facts", Words).say(facts(rows))
-        told = game.view != "nothing" or game.ended  # whether it is said what the moves are worth
+        told = game.view != "nothing" or game.ended  # whether the moves are rated
         for name in ("#moves", "#game"):
             self.query_one(name, Table).set_table(*move_table(game.moves, game.solution, told))
         self.refresh_bindings()
 
     def exact_words(self) -> str:
-        """`X .9678, drawn .0322, O .0000`: how games between these two end, computed and not played."""
+        """Return `X .9678, drawn .0322, O .0000`: the results of these two, computed rather than played."""
         first, second = self.game.seats[FIRST].player, self.game.seats[SECOND].player
         if first is None or second is None:
             return ""
@@ -126,7 +126,7 @@ class PlayScreen(BenchScreen):
         return self.exact[2]
 
     def who(self, side: int) -> str:
-        """`TD(0), rating 1 480 ± 21`"""
+        """Return `TD(0), rating 1 480 ± 21`."""
         title = self.game.seats[side].title
         rating = self.ratings.rating_of(title)
         return formula(f"{title}, rating {rating}" if rating else title, self.ascii)
@@ -135,36 +135,36 @@ class PlayScreen(BenchScreen):
         return not self.game.ended and self.game.mover == side
 
     def beside(self) -> str:
-        """What else the line above the board says."""
+        """Return what else the line above the board says."""
         if not self.game.watching:
             return ""
         pace = PACES[self.game.pace]
         return f"{f'{pace:g}' if pace >= 1 else 'every second'} {'moves a second' if pace > 1 else 'move a second'}"
 
-    # What learns.
+    # The learner.
 
     def learner_is(self, seats: list[Seat]) -> None:
-        """What a learner is by now, as players."""
+        """Update a learner among the players."""
         self.seats.learnt(seats)
         self.show_game()
 
     def give_seat_to_learner(self, key: str) -> None:
-        """It sits down where the agent sits."""
+        """Seat the learner in the agent's place."""
         seat = next(seat for seat in self.seats.learners if seat.key == key)
         side = SECOND if self.game.you is None else -self.game.you
         self.game.sit({**self.game.seats, side: seat}, afresh=not self.game.moves)
 
     def action_cancel(self) -> None:
-        """End the tournament and the learning; what was learnt so far stays."""
+        """End the tournament and the learning; whatever was learnt stays."""
         self.ratings.cancel()
         if self.lessons.learning:
             self.lessons.session.pause()
 
-    # The side.
+    # The side panel.
 
     @property
     def tabs(self) -> tuple[str, ...]:
-        """Where there is room for the moves above the tabs, they are none of them."""
+        """The tabs; if there is room for the moves above them, they are not among them."""
         return TABS[1:] if self.has_class("-tall") else TABS
 
     def show_tab(self, name: str) -> None:
@@ -178,18 +178,18 @@ class PlayScreen(BenchScreen):
         self.call_after_refresh(self.resized)
 
     def resized(self) -> None:
-        """Another size: other tabs, and tables with other columns."""
+        """Choose tabs and table columns for the new size."""
         if self.is_attached:
             self.show_tab(self.tab)
             self.lessons.show()
             self.ratings.show()
 
     def action_tab(self, by: int) -> None:
-        """The next tab; on a tiny terminal the board is one of them."""
+        """Go to the next tab; on a tiny terminal the board is one of them."""
         folded = self.has_class("-tiny")
         names = ("board", *self.tabs) if folded else self.tabs
         now = "board" if folded and not self.has_class("-side") else self.tab
-        at = names.index(now) if now in names else -by  # another size has put that one above the tabs
+        at = names.index(now) if now in names else -by  # after a resize that moved that one above the tabs
         name = names[(at + by) % len(names)]
         self.set_class(name != "board", "-side")
         if name != "board":
@@ -207,7 +207,7 @@ class PlayScreen(BenchScreen):
         return super().check_action(action, parameters)
 
     def action_why(self) -> None:
-        """Why the square under the cursor is worth what stands on it."""
+        """Explain the value on the square under the cursor."""
         game = self.game
         if game.solution is not None:
             square = game.board.cursor if not game.ended and not game.position[game.board.cursor] else None
@@ -215,8 +215,8 @@ class PlayScreen(BenchScreen):
             ask_why(self.app, ask, "one moment…")
 
     def explained(self, position: Position, square: int | None, seat: Seat | None, view: str) -> Explanation | str:
-        """In a thread: the last update of what a learner sees, or what is known of another one's value; what best play
-        leads to where that is what stands there."""
+        """Return the last update of a learner's value, or what is known of another player's value; the result of best
+        play if that is shown. For a worker thread."""
         player = seat.player if seat is not None and view == "agent" else None
         if seat is not None and player is not None and player is not self.game.perfect and square is not None:
             course = self.lessons.courses.get(seat.key)
@@ -227,7 +227,7 @@ class PlayScreen(BenchScreen):
         return explain(self.game.solution, position, square)
 
     def action_worlds(self) -> None:
-        """Back to the worlds of the Arena."""
+        """Go back to the worlds of the Arena."""
         self.app.action_open_screen("arena")  # type: ignore[attr-defined]
 
 
@@ -236,11 +236,11 @@ def unfocused(table: Table) -> Table:
     return table
 
 
-# What the screen says.
+# The text of the screen.
 
 
 def state(moves: Sequence[int], seats: Mapping[int, Seat], you: int | None, ready: bool) -> tuple[str, str]:
-    """(what is said, how loud: "live", "over" or "quiet")."""
+    """Return (sentence, style: "live", "over" or "quiet")."""
     position = position_of(moves)
     if not ready:
         return "searching all 5 478 positions…", "quiet"
@@ -258,7 +258,7 @@ def state(moves: Sequence[int], seats: Mapping[int, Seat], you: int | None, read
 
 
 def headline(moves: Sequence[int], seats: Mapping[int, Seat], you: int | None, ready: bool, beside: str) -> Content:
-    """The line above the board; `beside` says what else is going on."""
+    """Return the line above the board; `beside` says what else is going on."""
     words, loud = state(moves, seats, you, ready)
     style = {"live": "bold $accent", "over": "bold", "quiet": ""}[loud]
     parts = [Content.styled(words, style)]
@@ -268,7 +268,7 @@ def headline(moves: Sequence[int], seats: Mapping[int, Seat], you: int | None, r
 
 
 def tally_words(tally: Mapping[int, int], you: int | None) -> str:
-    """`won 2, drawn 5, lost 1`, of the games between these two."""
+    """Return `won 2, drawn 5, lost 1`, of the games between these two."""
     if not sum(tally.values()):
         return ""
     won, drawn, lost = tally.get(you or FIRST, 0), tally.get(0, 0), tally.get(-(you or FIRST), 0)
@@ -278,7 +278,7 @@ def tally_words(tally: Mapping[int, int], you: int | None) -> str:
 
 
 def facts(rows: Sequence[tuple[str, str, str]]) -> Content:
-    """Names and what there is to say about them; the third of each row is a style."""
+    """Return names and values as aligned lines; the third item of each row is a style."""
     wide = max((len(name) for name, _, _ in rows), default=0)
     parts: list[Content] = []
     for place, (name, words, style) in enumerate(rows):
@@ -288,7 +288,7 @@ def facts(rows: Sequence[tuple[str, str, str]]) -> Content:
 
 
 def move_table(moves: Sequence[int], solution: Solution | None, told: bool) -> tuple[list[Column], list[list[str]]]:
-    """The game so far, and with `told` what each move led to and which of them gave something away."""
+    """Return the game so far, with `told` also what each move led to and which were mistakes."""
     columns = [Column("#"), Column("", right=False), Column("square", right=False)]
     told = told and solution is not None
     columns += [Column("best play", right=False, quiet=True), Column("", right=False)] if told else []
@@ -303,7 +303,7 @@ def move_table(moves: Sequence[int], solution: Solution | None, told: bool) -> t
 
 
 def brief_verdict(solution: Solution, before: Sequence[int], move: int) -> str:
-    """`draw`, `X in 2` (moves), `X won`"""
+    """Return `draw`, `X in 2` (moves) or `X won`."""
     words = leads_to(solution, position_of(before), move)
     if words.startswith("a draw"):
         return "draw"
@@ -311,14 +311,14 @@ def brief_verdict(solution: Solution, before: Sequence[int], move: int) -> str:
 
 
 def mistake(solution: Solution, moves: Sequence[int], place: int) -> bool:
-    """Whether the move gave away something that best play would have kept."""
+    """Return whether the move gave away something that best play would have kept."""
     graph = solution.graph
     before, after = (graph.numbered(position_of(moves[:end])) for end in (place, place + 1))
     return int(solution.value[before]) != int(solution.value[after])
 
 
 def unexplained(title: str, values: Mapping[int, float], position: Position, square: int) -> str:
-    """About a value whose making is not known any more, and about who sees nothing."""
+    """Describe a value whose update is no longer known, or a player that has no values."""
     where, sign = tictactoe.MOVES[square], SIGN[tictactoe.mover(position)]
     best = "v shows what is true with best play, and w then says why."
     if square not in values:

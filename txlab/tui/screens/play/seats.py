@@ -1,6 +1,6 @@
-"""Choosing who sits at the board: the opponent, both sides where agents play each other, the player of a run.
+"""Choosing the players: the opponent, both sides where agents play each other, the player of a run.
 
-Notable: runs are looked for only when somebody asks for one, in a thread; a folder of a thousand runs takes a while.
+Runs are searched only on request, in a thread; a folder of a thousand runs takes a while.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ A_RUN = "of a run…"
 
 
 class SeatsPanel(Panel):
-    """Gives the sides of a game to others."""
+    """Assigns the sides of a game to players."""
 
     KEYS: ClassVar = (
         Binding("o", "opponent", "opponent", id="play.opponent"),
@@ -37,8 +37,8 @@ class SeatsPanel(Panel):
     def __init__(self, game: GamePanel) -> None:
         super().__init__()
         self.game = game
-        self.learners: list[Seat] = []  # what has learnt here, the newest first
-        self.recorded: list[Seat] = []  # players of runs that were chosen once
+        self.learners: list[Seat] = []  # those that learnt here, newest first
+        self.recorded: list[Seat] = []  # players of runs that were chosen before
         self.finding = LatestTask(game.play, "finding runs", lambda sentence: self.tell(sentence, "error"))
 
     def word_for(self, binding: Binding) -> str:
@@ -50,13 +50,13 @@ class SeatsPanel(Panel):
         return [*self.game.agents, *self.learners, *self.recorded]
 
     def learnt(self, seats: list[Seat]) -> None:
-        """What a learner is by now, and was: in the place of what was known of it."""
+        """Replace a learner and its snapshots by newer ones."""
         mine = {seat.key for seat in seats}
         self.learners = [*seats, *(seat for seat in self.learners if seat.key not in mine)]
         self.game.renew_seats(seats)
 
     def ask_who(self, question: str, side: int, then: Callable[[Seat], None], people: bool) -> None:
-        """One of those at hand, the player of a run, or (with `people`) another person."""
+        """Offer the agents at hand, the player of a run, or (with `people`) another person."""
         seats = {seat.title: seat for seat in self.at_hand}
         now = self.game.seats[side].title
         rows = [(seat.title, seat.about, seat.title == now) for seat in seats.values()]
@@ -75,7 +75,7 @@ class SeatsPanel(Panel):
         self.app.push_screen(Choose(question, rows), chosen)
 
     def action_opponent(self) -> None:
-        """Who plays against you; among agents, who plays O."""
+        """Choose your opponent; if only agents play, who plays O."""
         if self.game.solution is None:
             return
         side = SECOND if self.game.you is None else -self.game.you
@@ -87,7 +87,7 @@ class SeatsPanel(Panel):
         self.ask_who(question, side, sit, people=not self.game.watching)
 
     def action_watch(self) -> None:
-        """Two agents play each other; asked again, a person takes the place of X."""
+        """Let two agents play each other; pressed again, a person takes X."""
         if self.game.solution is None:
             return
         if self.game.watching:
@@ -106,7 +106,7 @@ class SeatsPanel(Panel):
     # The players of runs.
 
     def find_runs(self, question: str, then: Callable[[Seat], None]) -> None:
-        """Which runs have a player, and which of them is meant."""
+        """List the runs that have a player, and ask for one."""
         root: Path = self.app.root  # type: ignore[attr-defined]
 
         def look(lane: LatestTask) -> list[tuple[str, Path, str]]:
@@ -128,7 +128,7 @@ class SeatsPanel(Panel):
         self.finding.want(look, ask)
 
     def open_run(self, path: Path, then: Callable[[Seat], None]) -> None:
-        """The player of a run as it is now, and then what it is wanted for."""
+        """Load the present player of a run, then call `then` with it."""
 
         def take(seat: Seat) -> None:
             self.recorded = [seat, *(each for each in self.recorded if each.key != seat.key)]
@@ -138,7 +138,7 @@ class SeatsPanel(Panel):
 
 
 def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path, str]]:
-    """(name, path, what it learns) of the runs of self-play, the newest first."""
+    """Return (name, path, title) of the runs of self-play, newest first."""
     from txlab.runs.directory import RunDirectory, RunInfo
     from txlab.runs.finding import list_runs
 
@@ -156,7 +156,7 @@ def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path
 
 
 def seat_of_run(path: Path) -> Seat:
-    """The player that a run has come to. LabError where it has none yet."""
+    """Return the latest player of a run. Raises LabError if it has none yet."""
     from txlab.runs.models import player_of_run
 
     player = player_of_run(path)

@@ -26,7 +26,7 @@ class Pending:
 
 
 def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
-    """Return gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go — or what is wrong and what can be done about it."""
+    """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or what is wrong and what can be done about it."""
     state, dot = snap.state, f" {signs.dot} "
     name = Content.styled(visible(snap.called), "bold")
     step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
