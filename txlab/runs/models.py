@@ -1,7 +1,7 @@
-"""Open any model by its name: a run, one of its checkpoints, or a folder with the weights of others.
+"""Open any model by its name: a run, one of its checkpoints, or a folder with published weights.
 
-Notable: a run that is alive is opened at its newest complete checkpoint, while it goes on; nothing of its data is
-loaded. What is opened knows how a person's text becomes what the model reads, and how its tokens are called.
+A running run is opened at its newest complete checkpoint while it continues; its data is not loaded. An OpenModel knows
+how a person's text becomes the model's input, and how its tokens are shown.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ CONFIG = "config.json"
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model with its words.
+    """A model with its tokenizer.
 
-    name     as it is shown: the run's name, or the folder's
+    name     the name shown: the run's or the folder's
     origin   the run's directory, or the folder
-    step     of the checkpoint; None for a folder of others
+    step     the step of the checkpoint; None for a folder of published weights
     steps    the checkpoints of this run that can be opened
-    example, example_target   a text to begin with; "" = none
-    note     what one should know of it, a sentence; "" = nothing
-    generation   how a folder says that its model is to write; None for a run
-    typed_special   the texts of special tokens in what a person types become these tokens; else they are text
+    example, example_target   an initial text; "" = none
+    note     a sentence about the model for the user; "" = none
+    generation   the folder's generation settings; None for a run
+    typed_special   whether special tokens that a person types become these tokens, or stay plain text
     """
 
     name: str
@@ -70,12 +70,12 @@ class OpenModel:
 
     @property
     def context(self) -> int | None:
-        """Positions that the model has; None where its positions have no end."""
+        """The number of positions of the model; None if it is unlimited."""
         return getattr(self.model.shape, "context", None)
 
     @property
     def never(self) -> tuple[int, ...]:
-        """Ids that are not written: what a folder forbids; of a run its padding, and what a target begins with."""
+        """Ids that are never generated: those a folder forbids; for a run, padding and the start token of a target."""
         if self.generation is not None:
             return tuple(self.generation.rules.never)
         special = self.special
@@ -83,20 +83,20 @@ class OpenModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names the very weights, wherever they were read from: a digest of all parameters by name."""
+        """Identifies the weights, wherever they were read from: a digest of all parameters by name."""
         return digest_of(self.model.state_dict())
 
     def with_special(self) -> OpenModel:
-        """The same, in which typed special tokens are these tokens; LabError where its tokenizer has none."""
+        """The same model, with typed special tokens recognised; LabError if its tokenizer has none."""
         for tokenizer in (self.tokenizer, self.target_tokenizer):
             if tokenizer is not None and not getattr(tokenizer, "special", ()):
                 raise LabError(f"--special is for tokenizers with special tokens, and that of {self.title} has none")
         return replace(self, typed_special=True)
 
-    # A text as the model reads it
+    # From a text to the model's input
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """A person's text, or source, as ids, with what this model puts around it. "[MASK]" is the mask of BERT."""
+        """The ids of a text or source, with the special tokens that this model adds. "[MASK]" is BERT's mask."""
         special = self.special
         ids = self._encoded(text)
         if special.around is not None:
@@ -114,7 +114,7 @@ class OpenModel:
 
     def pair(self, first: str, second: str) -> Text:
         """Two texts as BERT reads them: [CLS] first [SEP] second [SEP], of the segments 0 and 1; RoBERTa's pairs have
-        </s></s> between and no segments. An empty second text is none, as to their own tokenizers."""
+        </s></s> between them and no segments. An empty second text counts as none, as in their own tokenizers."""
         from txlab.engine.interpret.sites import Text
 
         if not self.reads_pairs:
@@ -140,7 +140,7 @@ class OpenModel:
             return self._typed(self.tokenizer, text)
         parts = text.split(mask)
         if isinstance(self.tokenizer, BytePairTokenizer) or mask == "<mask>":
-            # Words begin with their space, RoBERTa's too, so the one before a mask belongs to what is hidden.
+            # Words begin with their space, in RoBERTa too, so the space before a mask belongs to the hidden word.
             parts[:-1] = [part.removesuffix(" ") for part in parts[:-1]]
         ids: list[int] = []
         for number, part in enumerate(parts):
@@ -152,13 +152,13 @@ class OpenModel:
         return list(tokenizer.encode(text, special=True) if self.typed_special else tokenizer.encode(text))
 
     def target_ids(self, text: str, end: bool = True) -> tuple[int, ...]:
-        """A person's target as an encoder–decoder reads it: its start token first, and last what ends it."""
+        """The ids of a target as an encoder–decoder reads it: the start token first, the end token last."""
         ids = self._typed(self.target_tokenizer or self.tokenizer, text)
         return (*given(self.special.begin), *ids, *(given(self.special.end) if end else ()))
 
     def text(self, source: str, target: str | None = None, pair: str | None = None) -> Text:
-        """What the model reads. `target` is for an encoder–decoder, without it only the start token is; `pair` is a
-        second text, for BERT and its like."""
+        """The model's input. `target` is for an encoder–decoder (without it, only the start token); `pair` is a second
+        text, for BERT-like models."""
         from txlab.engine.interpret.sites import Text
 
         if self.kind == "vision":
@@ -171,25 +171,25 @@ class OpenModel:
             raise LabError(f"{self.title} reads a source and a target, not a pair of texts")
         return Text(self.ids(source), self.target_ids(target or "", end=False))
 
-    # Ids as a person reads them
+    # From ids to text
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """Each token as text to show; as it is, unescaped."""
+        """Each token as text to show, unescaped."""
         return [self._label(self.tokenizer, token, self.special.names) for token in ids]
 
     def target_labels(self, ids: Iterable[int]) -> list[str]:
-        """The same for tokens of the target of an encoder–decoder, and for what any model predicts."""
+        """The same for target tokens of an encoder–decoder, and for the predictions of any model."""
         names = self.special.target_names or self.special.names
         return [self._label(self.target_tokenizer or self.tokenizer, token, names) for token in ids]
 
     def _label(self, tokenizer: Tokenizer, token: int, names: Mapping[int, str]) -> str:
         if token in names:
             return names[token]
-        # A model may have more rows than its tokenizer has tokens: they are padding of the table.
+        # A model may have more rows than its tokenizer has tokens: the rest pads the table.
         return tokenizer.label(token) if token < tokenizer.vocabulary else f"[{token}]"
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of what the model wrote; special tokens, and rows that are not tokens, are left out."""
+        """The text of generated ids; special tokens, and rows that are not tokens, are left out."""
         tokenizer = self.target_tokenizer or self.tokenizer
         names = self.special.target_names or self.special.names
         return tokenizer.decode([token for token in ids if token not in names and token < tokenizer.vocabulary])
@@ -200,7 +200,7 @@ def given(token: int | None) -> tuple[int, ...]:
 
 
 def digest_of(weights: Mapping[str, Tensor]) -> str:
-    """sha256 over names, shapes and numbers of a state dict: about half a gigabyte a second."""
+    """The SHA-256 of the names, shapes and numbers of a state dict; about half a gigabyte per second."""
     from hashlib import sha256
 
     import torch
@@ -213,13 +213,13 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
 
 
 def open_model(name: str, root: Path | None = None, step: int | None = None, device: str = "cpu") -> OpenModel:
-    """The model that a person means, in eval mode.
+    """Open a model by name, in eval mode.
 
     name  "latest", a run's name or directory, "RUN@1200" (its checkpoint nearest to that step), a checkpoint's
           directory, or a folder with config.json and *.safetensors
-    step  the same as @: the nearest checkpoint to it; None = the newest
+    step  the same as @: the checkpoint nearest to it; None = the newest
 
-    Raises LabError in one sentence, with the nearest name.
+    Raises LabError, one sentence with the nearest name.
     """
     place, asked = find_model(name, root)
     step = asked if step is None else step
@@ -230,7 +230,7 @@ def open_model(name: str, root: Path | None = None, step: int | None = None, dev
 
 
 def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
-    """The run or folder that a name means, and the step that it asks for."""
+    """The run or folder that a name refers to, and the requested step."""
     folder = folder_named(name)
     in_checkpoints = folder is not None and folder.parent.name == "checkpoints" and folder.name.isdecimal()
     if folder is not None and in_checkpoints and is_run(folder.parents[1]):
@@ -251,7 +251,7 @@ def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
 
 
 def folder_named(name: str) -> Path | None:
-    """The folder of that path, if there is one; any string may be asked about."""
+    """The folder at that path, or None; accepts any string."""
     try:
         path = Path(name).expanduser()
         return path.resolve() if name and path.is_dir() else None
@@ -260,7 +260,7 @@ def folder_named(name: str) -> Path | None:
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether a folder looks like weights of others; reading them says whether they are."""
+    """Whether a folder looks like published weights; only reading them tells for certain."""
     try:
         return any(path.name == CONFIG or path.suffix in (".safetensors", ".bin") for path in folder.iterdir())
     except OSError:
@@ -268,7 +268,7 @@ def holds_model(folder: Path) -> bool:
 
 
 def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
-    """A run's model as it was at its newest checkpoint, or at that nearest to `step`; damaged ones are passed over."""
+    """Open a run's model at its newest checkpoint, or at that nearest to `step`; damaged checkpoints are skipped."""
     from txlab.experiments.kind import kind_named
 
     info = info_of(run)
@@ -284,7 +284,7 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
         raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")
     error: LabError | None = None
     for found in wanted:
-        # One that a running process removes meanwhile, or that is damaged inside, is passed over like one not there.
+        # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
             state = checkpoints.load(run, found)
         except LabError as damage:
@@ -296,7 +296,7 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
 
 
 def scenario_of(run: RunDirectory) -> Scenario:
-    """What a run computes. Unlike `load_scenario`, the text that it learnt from may be gone."""
+    """The scenario of a run. Unlike with `load_scenario`, its training text need not exist any more."""
     from txlab.runs.scenario import check, parse, read_text
 
     path = run.scenario_file
@@ -305,7 +305,7 @@ def scenario_of(run: RunDirectory) -> Scenario:
 
 
 def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
-    """Steps in the order in which they are tried: the newest first, or the nearest (of two as near, the earlier).
+    """The steps in the order to try them: newest first, or nearest first (on a tie, the earlier).
 
     >>> order_of([100, 200, 300], None), order_of([100, 200, 300], 240)
     ([300, 200, 100], [200, 300, 100])
@@ -332,7 +332,7 @@ def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, st
 
 
 def open_folder(folder: Path) -> OpenModel:
-    """The weights of others, with the tokenizer of the same folder; without one, texts are rows of token ids."""
+    """Open published weights with the tokenizer of the same folder; without one, texts are written as token ids."""
     from txlab.engine.tokenizers.elementary import NumberTokenizer
     from txlab.engine.transformer.weights import load_model
 
@@ -359,15 +359,15 @@ def open_folder(folder: Path) -> OpenModel:
     )
 
 
-# The names that the published vocabularies of BERT give to what a folder does not number.
+# The names in BERT's published vocabularies, for special tokens whose ids a folder does not give.
 NAMED = {"begin": "[CLS]", "separator": "[SEP]", "mask": "[MASK]"}
 
 
 def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: Tokenizer) -> Special:
-    """What a folder calls its special tokens, as this program uses them.
+    """The special tokens of a folder, as txlab uses them.
 
-    What stands between the texts of a pair is, of encoders of others, what their tokenizers say, and where they say
-    nothing at all, what ends a text, RoBERTa's twice.
+    For published encoders, what separates the texts of a pair comes from the tokenizer; if it says nothing, it is the
+    token that ends a text, twice for RoBERTa.
     """
     found, around, ends = dict(loaded.special), loaded.around, loaded.generation.ends
     if kind == "bert":
@@ -398,13 +398,13 @@ def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: To
     if kind == "encoder-decoder":
         special = Special(found.get("start", pad), end, pad=pad, source_end=end, around=around, ends=ends)
         return replace(special, names=names(tokenizer), target_names=names(target))
-    # GPT-2 has one special token, which stands between texts; only some tokenizers put one before each.
+    # GPT-2 has one special token, which separates texts; only some tokenizers put one before each text.
     return Special(end=end, pad=pad, around=around, names=names(tokenizer), ends=ends)
 
 
 def player_of_run(path: Path) -> MaskPlayer:
-    """Who plays as a run of self-play would by now (MATH G1): a frame is enough, so one may play against a run that
-    still learns, or one whose checkpoints are gone. LabError for a run of another kind, or without a frame."""
+    """A player with the current policy of a self-play run (MATH G1). It needs only a frame, so the run may still be
+    learning, or have no checkpoints left. LabError for a run of another kind, or without a frame."""
     info = RunInfo.load(path)
     if info.kind != "self-play":
         kind = info.kind or "unknown"

@@ -1,8 +1,8 @@
-"""What a run came from: the command line of the program that began it, and the commit of the code around it.
+"""Where a run came from: the command line of the program that started it, and the commit of its code.
 
-Notable: a repository may be somebody else's, and git runs programs that the configuration of a repository names (file
-monitors, filters, hooks). So the commit is read from its files, and whether the tree differs from it is asked of git
-through an empty repository, which borrows objects and index and has no configuration.
+Notable: a repository may be somebody else's, and git runs programs that a repository's configuration names (file
+monitors, filters, hooks). So the commit is read from the repository's files, and the tree is compared with it by git
+in an empty repository, which borrows objects and index and has no configuration.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def command_line() -> list[str]:
-    """The words that started this process, the interpreter first, each at most 1 000 characters long."""
+    """The command line of this process, the interpreter first, each word at most 1 000 characters long."""
     return [os.fsencode(word).decode("utf-8", "replace")[:1000] for word in sys.orig_argv[:200]]
 
 
 def program_folder() -> Path:
-    """Where the program lies that runs in this process; the current folder if it was installed, or is a prompt."""
+    """The folder of the program running in this process; the current folder if it is installed, or is a prompt."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if not isinstance(file, str) or Path(file).resolve().is_relative_to(Path(sys.prefix).resolve()):
         return Path.cwd()
@@ -40,12 +40,12 @@ def program_folder() -> Path:
 def commit_of(folder: Path) -> dict[str, Any]:
     """{"commit": hexadecimal digits, "dirty": whether a tracked file differs} of the repository around a folder.
 
-    {} where there is none, or no commit yet; without "dirty" where git is missing or cannot tell soon.
+    {} if there is no repository or no commit yet; without "dirty" if git is missing or takes too long.
     """
     try:
         top = next(place for place in (folder, *folder.parents) if (place / ".git").exists())
         own = top / ".git"
-        if own.is_file():  # of a worktree or a submodule: a file that names the folder
+        if own.is_file():  # in a worktree or a submodule, a file that names the folder
             own = top / _line(own).removeprefix("gitdir: ")
         shared = own / _line(own / "commondir") if (own / "commondir").is_file() else own
         commit = _commit(own, shared)
@@ -60,7 +60,7 @@ def _line(path: Path) -> str:
 
 
 def _commit(own: Path, shared: Path) -> str:
-    """HEAD followed to its commit. Raises OSError or ValueError."""
+    """Resolve HEAD to its commit. Raises OSError or ValueError."""
     said = _line(own / "HEAD")
     for _ in range(5):
         if _COMMIT.fullmatch(said):
@@ -79,7 +79,7 @@ def _commit(own: Path, shared: Path) -> str:
 
 
 def _differs(top: Path, own: Path, shared: Path, commit: str) -> bool | None:
-    """Whether a tracked file of the tree differs from the commit; None if that cannot be found out."""
+    """Whether a tracked file of the tree differs from the commit; None if that cannot be determined."""
     git = shutil.which("git")
     if git is None:
         return None

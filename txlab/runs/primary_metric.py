@@ -1,7 +1,7 @@
-"""Which metrics of a run come first in a list, at the end of a command and on a chart by default; and which
-of them measures on unseen data what another one measures in training.
+"""Which metrics of a run come first in a list, at the end of a command and on a chart by default; and which of them
+is the validation metric of another.
 
-Notable: an experiment may name its own in facts()["headline"]; else its kind does.
+An experiment may name its own in facts()["headline"]; otherwise its kind does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _PART = re.compile(rf"(train|{'|'.join(UNSEEN)})([/_])(.+)", re.DOTALL)
 
 
 def primary_metrics(facts: Mapping[str, Any], names: Sequence[str], kind: str = "") -> list[str]:
-    """Those of the recorded `names` that come first, most wanted first; if none is known the first that is called a
-    loss of training, else the first recorded one, with its validation.
+    """The recorded `names` that come first, most important first; if none is known, the first training loss, or else
+    the first recorded metric, each with its validation metric.
 
     >>> primary_metrics({}, ["lr", "val_loss", "loss"])
     ['loss', 'val_loss']
@@ -40,7 +40,7 @@ def primary_metrics(facts: Mapping[str, Any], names: Sequence[str], kind: str = 
 
 
 def validation_of(name: str, names: Sequence[str]) -> str:
-    """The one of `names` that measures on unseen data what `name` measures in training, "" if none does.
+    """The one of `names` that measures on unseen data what `name` measures in training, or "".
 
     >>> validation_of("train/loss", ["train/loss", "eval/loss"]), validation_of("loss", ["loss", "val_loss"])
     ('eval/loss', 'val_loss')
@@ -53,7 +53,7 @@ def validation_of(name: str, names: Sequence[str]) -> str:
 
 
 def is_validation(name: str) -> bool:
-    """Whether a metric says of itself that it was measured on unseen data.
+    """Whether the name of a metric says that it was measured on unseen data.
 
     >>> is_validation("eval/loss"), is_validation("val_loss/python-docs"), is_validation("value")
     (True, True, False)
@@ -63,7 +63,7 @@ def is_validation(name: str) -> bool:
 
 
 def short(name: str) -> str:
-    """A name where there is little room: what is measured, or the family of one of several.
+    """A short form of a name: what is measured, without the split or the variant.
 
     >>> short("train/loss"), short("return/expected-sarsa"), short("loss")
     ('loss', 'return', 'loss')

@@ -1,7 +1,7 @@
 """From a scenario to a finished run: prepare the directory, execute it here, or start it as a process of its own.
 
-Notable: `execute` and the detached command are the same code, so a run started from a screen is the run a shell
-starts. Nothing here knows what is learned; torch comes in when the experiment is built, after the thread settings.
+Notable: `execute` and the detached command share their code, so a run started from a screen equals one started from a
+shell. Nothing here depends on the experiment; torch is imported when it is built, after the thread settings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
     from txlab.runs.scenario import LoadedScenario
 
-SILENT_FOR = 6.0  # seconds, three heartbeats: for so long a run that another host claims to compute is watched
+SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
 PACKAGES = ("txlab", "torch", "numpy", "safetensors")
@@ -49,34 +49,34 @@ PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 def set_thread_environment() -> None:
     """Environment variables that must be set before torch is imported.
 
-    GOMP_SPINCOUNT: threads that wait for each other spin for so many turns before they sleep. Long spinning is best
-    alone and ruinous beside others, whose time it burns. A bfloat16 step of a GPT of 809 k parameters, 2 threads on 2
-    cores, in ms, alone and beside three busy processes: default (about 300 000) 23.6 and 166; 10 000 23.6 and 126;
-    1 000 26.1 and 94.
+    GOMP_SPINCOUNT: how many iterations waiting threads spin before they sleep. Long spinning is best on an idle machine
+    and ruinous on a busy one, where it burns the time of others. A bfloat16 step of a GPT of 809 k parameters, 2
+    threads on 2 cores, in ms, alone and beside three busy processes: default (about 300 000) 23.6 and 166; 10 000 23.6
+    and 126; 1 000 26.1 and 94.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def keep_freed_memory() -> None:
-    """Let the allocator keep what is freed, for the next step wants the same again.
+    """Let the allocator keep freed memory, since the next step needs the same again.
 
-    glibc gives every large block back to the system and faults it in anew, zeroed page by page: 3 100 faults a step of
+    glibc returns every large block to the system and faults it in again, zeroed page by page: 3 100 faults per step of
     a GPT of 809 k parameters in bfloat16, and 32.4 instead of 27.3 ms (float32: 44.9 instead of 42.2). The price is
-    that the process stays as large as it ever was. Elsewhere than on glibc nothing is done.
+    that the process never shrinks. Does nothing without glibc.
     """
     mmap_threshold, trim_threshold = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        for most in (1 << 30, 1 << 25):  # 32 MB is what every version accepts
+        for most in (1 << 30, 1 << 25):  # every version accepts 32 MB
             if libc.mallopt(mmap_threshold, most):
                 break
         libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
 def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None = None) -> Path:
-    """Make the run directory of a scenario, ready to be executed; returns its path. Raises LabError.
+    """Create the run directory of a scenario, ready to be executed, and return its path. Raises LabError.
 
-    What the scenario starts from is found now, and copied into the run.
+    The weights that the scenario starts from are found now and copied into the run.
     """
     from txlab.runs.scenario import dump_scenario
     from txlab.runs.starting import find_start, write_start
@@ -104,13 +104,13 @@ def execute(
     rewind_to: int | None = None,
     keep_requests: bool = False,
 ) -> RunInfo:
-    """Compute a prepared, stopped or killed run to its end in this process; returns run.json as it ended.
+    """Compute a prepared, stopped or killed run to its end in this process; returns its final run.json.
 
-    Goes on from the newest sound checkpoint, or from that of `rewind_to`, which drops everything later. `observer` gets
-    every row. Requests left for an earlier process of the run are put away, unless they are meant for this one
-    (`keep_requests`). A run that fails returns with status "failed"; where its directory cannot say so any more (it was
-    deleted), RunFailed is raised. Raises LabError when it cannot begin: no such
-    checkpoint, another process that writes it, a wrong scenario.
+    Continues from the newest sound checkpoint, or from that of `rewind_to`, dropping everything later. `observer` gets
+    every row. Requests left for an earlier process of the run are moved away, unless they are meant for this one
+    (`keep_requests`). A run that fails returns with status "failed"; if its directory cannot record that any more (it
+    was deleted), RunFailed is raised. Raises LabError if the run cannot start: no such checkpoint, another process that
+    writes it, an invalid scenario.
     """
     run = RunDirectory.of(run).held()
     info_of(run)  # something that is not a run is refused before anything is written
@@ -146,7 +146,7 @@ def execute(
 
 
 def begin(run: RunDirectory, info: RunInfo) -> None:
-    """Say in run.json that this process has the run now."""
+    """Record in run.json that this process now computes the run."""
     info.status, info.reason, info.pid = "running", "", os.getpid()
     info.host, info.user = socket.gethostname(), user_name()
     info.started, info.ended = time.time(), None
@@ -165,7 +165,7 @@ def _compute(
     signals: Signals,
     rewind_to: int | None,
 ) -> RunOutcome:
-    """Build the experiment, put it back to where it goes on, and drive it."""
+    """Build the experiment, restore its state, and drive it."""
     from txlab.runs.starting import read_start, start_of, told
 
     try:
@@ -175,7 +175,7 @@ def _compute(
         rows, newest = rows_behind(run, log_bytes)
         step = checkpoint.about.step if checkpoint else -1
         pending = [] if rewind_to is not None else pending_changes(checkpoint.about.pending if checkpoint else (), rows)
-        if checkpoint:  # it may be refused (another text than before): until then nothing is dropped
+        if checkpoint:  # restoring may fail (the text has changed): until then nothing is dropped
             experiment.load_state_dict(checkpoint.state)
         elif (weights := read_start(run, scenario)) is not None:
             experiment.start_from(weights)
@@ -202,7 +202,7 @@ def _compute(
         info.facts, info.steps = dict(facts), experiment.steps
         compute = facts.get("compute")
         info.device = str(compute.get("device", "")) if isinstance(compute, Mapping) else ""
-        if newest is None:  # what the person must know, e.g. that episodes of a world without an end are cut off
+        if newest is None:  # what the person should know, e.g. that episodes of a world without an end are cut off
             for note in facts.get("notes", ()):
                 recorder.note(experiment.step_count, str(note))
         recorder.status("running")
@@ -225,10 +225,10 @@ def _compute(
 
 
 def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Any:
-    """The experiment of a scenario. What is `auto` is decided first, once, and written into scenario.toml, which then
-    repeats the run: `txlab run RUN/scenario.toml`.
+    """Build the experiment of a scenario. Settings that are `auto` are decided first, once, and written into
+    scenario.toml, which then repeats the run: `txlab run RUN/scenario.toml`.
 
-    `say` gets a line where that takes a while.
+    `say` gets a line if that takes a while.
     """
     from txlab.experiments.kind import kind_named
     from txlab.runs.scenario import dump_scenario
@@ -242,8 +242,8 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
 
 
 def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
-    """Of the log from there on: the controls and the rewinds that a person asked for, of several without a control
-    between them the furthest; and the last step of any row (None = there is no row)."""
+    """From that offset of the log on: the controls, and the rewinds that a person requested (of several without a
+    control between them, the furthest); and the last step of any row (None = there is no row)."""
     kept: list[Row] = []
     newest = None
     for row, _ in each_row(run.events, offset):
@@ -258,11 +258,11 @@ def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
 
 
 def pending_changes(known: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The changes of parameters that a checkpoint does not hold, in the order of their steps.
+    """The changes of parameters that a checkpoint does not include, in the order of their steps.
 
     known  those that were still to be repeated when the checkpoint was taken
-    rows   the log behind the checkpoint, dead branches included: a life that was killed before it came to a change
-           of the life before has not undone it. Only a rewind that a person asked for drops what came after.
+    rows   the log after the checkpoint, dead branches included: a process that was killed before it could repeat an
+           earlier change has not undone it. Only a rewind that a person requested drops what came after.
     """
     changes = [dict(change) for change in known]
     for row in rows:
@@ -276,7 +276,7 @@ def pending_changes(known: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> 
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """The versions of the software that the numbers depend on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -291,13 +291,12 @@ def versions() -> dict[str, str]:
 def writing(run: RunDirectory) -> Iterator[None]:
     """Hold the run's lock, an flock, which the system releases however the process ends.
 
-    Notable: on one host this is certain, and on several as far as their file system carries locks from one to the other
-    (NFS does unless it is mounted with nolock or local_lock). Where it does not, two more things stand in the way: a
-    run that another host claims to compute is watched for some seconds first, and a process that meets the heartbeat of
-    another one in its run ends (see Recorder). Two that begin at the same moment may then compute side by side for
-    those seconds.
+    Notable: this is reliable on one host, and across hosts if their file system shares locks (NFS does unless mounted
+    with nolock or local_lock). If it does not, there are two more safeguards: a run that another host claims to compute
+    is watched for some seconds first, and a process that finds the heartbeat of another process in its run ends (see
+    Recorder). Two that start at the same moment may then compute side by side for those seconds.
 
-    Raises LabError naming the process that has it, or what makes it no run of ours.
+    Raises LabError naming the process that holds the lock, or the entry that does not belong in a run.
     """
     run.require_own()
     try:
@@ -315,7 +314,7 @@ def writing(run: RunDirectory) -> Iterator[None]:
                 holder = f"process {said['pid']} on {said['host']}"
             raise LabError(f"{run.path} is being written by {holder}") from None
         require_silence(run)
-        with contextlib.suppress(OSError):  # who holds it is a courtesy; a full disk must not forbid the lock itself
+        with contextlib.suppress(OSError):  # naming the holder is a courtesy; a full disk must not prevent the lock
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
         yield
@@ -324,9 +323,9 @@ def writing(run: RunDirectory) -> Iterator[None]:
 
 
 def require_silence(run: RunDirectory) -> None:
-    """Raise LabError if another host computes the run; one that claims to is watched for three heartbeats.
+    """Raise LabError if another host computes the run; if one claims to, watch the run for three heartbeats.
 
-    Its clock, or ours, may be wrong, so an old heartbeat proves nothing; that no new one comes does.
+    Its clock or ours may be wrong, so an old heartbeat proves nothing; the absence of a new one does.
     """
     before = read_heartbeat(run)
     try:
@@ -344,11 +343,11 @@ def require_silence(run: RunDirectory) -> None:
 
 
 class Signals:
-    """While entered: `received` is the name of the first signal that came ("SIGTERM"), or None.
+    """A context in which `received` is the name of the first signal received ("SIGTERM"), or None.
 
     The loop reads it at a step boundary; nothing is raised into a computation. A signal that was ignored when the
-    process began stays ignored, so that `nohup` and shells without job control keep their meaning. Outside the main
-    thread, where Python allows no handlers, it watches nothing. Leaving restores what was there.
+    process started stays ignored, so that `nohup` and shells without job control work as usual. Outside the main
+    thread, where Python allows no handlers, it does nothing. On exit the previous handlers are restored.
     """
 
     def __init__(self) -> None:
@@ -377,7 +376,7 @@ class Signals:
 def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> int:
     """Execute a run in a process of its own that outlives terminal, session and parent; returns its pid.
 
-    Requests left for an earlier process of this run are put away. Raises LabError if a process writes the run already.
+    Requests left for an earlier process of this run are moved away. Raises LabError if a process already writes it.
     """
     run = RunDirectory.of(run).held()
     info_of(run)  # something that is not a run is refused before anything is written
@@ -387,7 +386,7 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
             Inbox(run).clear()
         if info.status in ALIVE:
             info.status, info.reason = "interrupted", "its process is gone"
-        with contextlib.suppress(OSError):  # as it was, or put together again: who waits for the process reads it
+        with contextlib.suppress(OSError):  # unchanged or rebuilt: whoever waits for the process reads it
             info.save(run)
     rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]
     # cwd is / so that no mount is held busy; -P keeps / out of sys.path; the package is found where this one was.
@@ -407,7 +406,7 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
             )
     except OSError as error:
         raise LabError(f"no process can be started for {run.path}: {error.strerror}") from None
-    # Collect it when it ends, should this process live longer: a zombie would look like a running one.
+    # Reap the child when it ends, if this process lives longer: otherwise it would remain a zombie.
     threading.Thread(target=process.wait, name="txlab child", daemon=True).start()
     return process.pid
 

@@ -1,9 +1,9 @@
-"""A run, read while somebody else writes it: the one door through which screens, plots and exports see a directory.
+"""Reading a run while another process writes it: how screens and plots see a run directory.
 
-Notable: it never writes, and a long log is shown at once: its tail, and two thousand rows spread evenly over the rest,
-while `catch_up` reads all of it in slices in another thread; until then `complete` is False. A million rows are 154 MB:
-the sampled curve is there after 0.35 s, the whole one after 4 to 6 s. Whatever is torn, garbled or missing is tried
-again at the next poll, and never ends the reading.
+Notable: the reader never writes, and shows a long log at once: its tail, and two thousand rows spread evenly over the
+rest, while `catch_up` reads all of it in slices in another thread; until then `complete` is False. For a million rows,
+154 MB, the sampled curve is there after 0.35 s, the whole one after 4 to 6 s. Anything torn, garbled or missing is
+tried again at the next poll and never stops the reader.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, Branch, Series, parse
 
 AT_ONCE = 4 * 1024 * 1024  # a log up to this size is read whole by the first poll (about 90 ms)
-EACH_POLL = 1024 * 1024  # of what has been added since, a poll reads no more than this (about 25 ms)
-PAUSE = 0.0005  # seconds between slices of catching up, for the thread that draws
+EACH_POLL = 1024 * 1024  # the most that a later poll reads of what has been added (about 25 ms)
+PAUSE = 0.0005  # seconds between slices of catching up, to let the drawing thread run
 
-# A sample of a long log: bytes of its tail, places in the rest, and bytes read at each of them, about 28 rows, so that
-# rows logged seldom (validation) are met too. The light one takes a new sample after so many new bytes: it stays small.
+# A sample of a long log: bytes of its tail, places in the rest, and bytes read at each, about 28 rows, so that rare
+# rows (validation) are found too. A light reader samples again after LIGHT_GROWTH new bytes, so that it stays small.
 TAIL, SAMPLES, BLOCK = 256 * 1024, 2000, 4096
 LIGHT_TAIL, LIGHT_SAMPLES, LIGHT_BLOCK = 64 * 1024, 64, 1024
 LIGHT_GROWTH = 1024 * 1024
-SEARCHED = 1024 * 1024 * 1024  # bytes of a log that is searched for rewinds (1.6 ms a megabyte)
+SEARCHED = 1024 * 1024 * 1024  # bytes of a log that are searched for rewinds (1.6 ms per megabyte)
 CHUNK = LONGEST
 MOST_REWINDS = 100_000
-PARSED = 64 * 1024 * 1024  # bytes of rows that are parsed because they have that word in them
+PARSED = 64 * 1024 * 1024  # bytes of rows that are parsed because they contain that word
 
 
 class RunReader:
@@ -46,7 +46,7 @@ class RunReader:
     never `complete` for a longer log. With `background` the first poll of a long log starts catching up in a thread of
     its own; `catch_up` then waits for it.
 
-    Arrays in a Series are read-only and stay as they are when the run goes on. Any thread may call any method.
+    Arrays in a Series are read-only and do not change when the run continues. All methods are thread-safe.
 
     Raises LabError if the directory does not exist or is not a run.
     """
@@ -55,10 +55,10 @@ class RunReader:
         self.directory = RunDirectory(path)
         self.light, self.background = light, background and not light
         self._catcher: threading.Thread | None = None
-        self.version = 0  # grows whenever what the reader would answer has changed
-        self._told = 0  # the version at the last poll; catching up moves it on, too
+        self.version = 0  # increases whenever the reader's answers have changed
+        self._told = 0  # the version at the last poll; catching up increases `version` too
         self._polling = threading.Lock()  # one thread polls at a time
-        self._lock = threading.Lock()  # around the branch and the cursor; never held for more than a few slices
+        self._lock = threading.Lock()  # guards the branch and the cursor; never held for more than a few slices
         self._catching = threading.Lock()  # one thread catches up at a time
         self._frames: FrameIndex | None = None
         self._scenario: dict[str, Any] = {}
@@ -76,7 +76,7 @@ class RunReader:
 
     def _start_over(self) -> None:
         self._branch, self._cursor = Branch(), LineCursor(self.directory.events)
-        # While the branch is a sample: the fold from the first byte on, which will take its place.
+        # While the branch is a sample: the fold from the first byte on, which will replace it.
         self._whole: tuple[Branch, LineCursor] | None = None
         self._sampled_at = 0
         self._series: dict[str, Series] = {}
@@ -84,7 +84,7 @@ class RunReader:
     # Following
 
     def poll(self) -> bool:
-        """Look again; whether anything has changed. Reads at most about a megabyte, after the first time."""
+        """Check for changes; True if there are any. Reads at most about a megabyte, after the first call."""
         with self._polling:
             changed = self._look()
             with self._lock:
@@ -105,12 +105,12 @@ class RunReader:
         return told != self.version
 
     def _look(self) -> bool:
-        """run.json and heartbeat."""
+        """Read run.json and heartbeat."""
         before = (self._info, self._state.status, self._state.step, self.problem)
         if self._renewed(self.directory.run_file):
             try:
                 self._info, self._garbled = RunInfo.load(self.directory), ""
-            except LabError as error:  # garbled or gone: what was known stays, and it is tried again
+            except LabError as error:  # garbled or gone: keep what is known and try again later
                 self._garbled = str(error)
                 self._files.pop(self.directory.run_file, None)
         if self._renewed(self.directory.path, follow=True):
@@ -121,7 +121,7 @@ class RunReader:
         return before != (self._info, self._state.status, self._state.step, self.problem)
 
     def _renewed(self, path: Path, follow: bool = False) -> bool:
-        """Whether a file that is replaced by renaming, or a directory, is another one than last time."""
+        """Whether a directory, or a file that is replaced by renaming, has changed since the last call."""
         try:
             about = path.stat(follow_symlinks=follow)
         except OSError:
@@ -152,7 +152,7 @@ class RunReader:
         return changed
 
     def _take_sample(self) -> bool:
-        """The first look at a long log."""
+        """Take a first sample of a long log."""
         events = self.directory.events
         how = (LIGHT_TAIL, LIGHT_SAMPLES, LIGHT_BLOCK, 0) if self.light else (TAIL, SAMPLES, BLOCK, SEARCHED)
         try:
@@ -168,13 +168,13 @@ class RunReader:
 
     @property
     def complete(self) -> bool:
-        """Whether every row that was there at the last poll has been read."""
+        """Whether every row that existed at the last poll has been read."""
         return self._whole is None and self._cursor.behind <= self._cursor.waiting
 
     def catch_up(self, seconds: float = math.inf) -> bool:
-        """Read all of the log, in slices of some milliseconds; for so long, or to its end. Returns `complete`.
+        """Read the log to its end, or for so many seconds, in slices of a few milliseconds. Returns `complete`.
 
-        Where a thread is at it already (`background`), this waits for it.
+        If a background thread is already catching up, this waits for it.
         """
         deadline = time.monotonic() + seconds
         with self._catching:
@@ -200,30 +200,30 @@ class RunReader:
                     break
                 else:
                     with self._lock:
-                        if self._whole is whole:  # else a poll has found another log in its place
+                        if self._whole is whole:  # otherwise a poll has found that the log was replaced
                             (self._branch, self._cursor), self._whole = whole, None
                             self._series.clear()
                             self.version += 1
         return self.complete
 
     def catch_up_in_background(self) -> threading.Thread:
-        """`catch_up` in a daemon thread, which is returned started, or the one that runs already."""
+        """Start `catch_up` in a daemon thread and return it, or return the one already running."""
         if self._catcher is None or not self._catcher.is_alive():
             name = f"reading {self.directory.name}"
             self._catcher = threading.Thread(target=self.catch_up, name=name, daemon=True)
             self._catcher.start()
         return self._catcher
 
-    # What is known
+    # Results
 
     @property
     def info(self) -> RunInfo:
-        """run.json as it was last readable."""
+        """run.json as last read successfully."""
         return self._info
 
     @property
     def state(self) -> RunState:
-        """What can be concluded about the run, as of the last poll."""
+        """The state of the run, as of the last poll."""
         return self._state
 
     @property
@@ -238,19 +238,19 @@ class RunReader:
 
     @property
     def frames(self) -> FrameIndex:
-        """The recording; looked up when first asked for, refreshed by `poll` from then on."""
+        """The recording; opened on first use, refreshed by `poll` from then on."""
         if self._frames is None:
             self._frames = FrameIndex(self.directory.frames)
             self._frames.refresh()
         return self._frames
 
     def names(self, event: str | None = None) -> list[str]:
-        """Names of the live branch, metrics before machine; `event` "metrics" or "machine" asks for one kind."""
+        """Names of the live branch, metrics before machine; `event` "metrics" or "machine" selects one kind."""
         with self._lock:
             return self._branch.names(event)
 
     def series(self, name: str) -> Series:
-        """The live branch of a metric, by step; empty if there is none of that name."""
+        """A metric on the live branch, by step; empty if there is none of that name."""
         with self._lock:
             found = self._series.get(name)
             if found is None:
@@ -263,7 +263,7 @@ class RunReader:
             return self._branch.dead_series(name)
 
     def latest(self, name: str) -> float | None:
-        """The value logged last on the live branch; None if there is none."""
+        """The latest value on the live branch; None if there is none."""
         with self._lock:
             return self._branch.latest(name)
 
@@ -275,24 +275,24 @@ class RunReader:
 
     @property
     def skipped(self) -> int:
-        """Lines of the log that were no rows (torn by a crash, or garbled)."""
+        """The number of lines of the log that were not rows (torn by a crash, or garbled)."""
         return self._branch.skipped
 
 
 def sampled_branch(path: Path, tail: int, samples: int, block: int, searched: int) -> tuple[Branch, int]:
-    """A branch of sampled live rows plus all of the tail, and the offset behind the last complete line.
+    """A branch of sampled live rows plus all of the tail, and the offset after the last complete line.
 
-    Notable: what is sampled must be live, or the curve would show a past that was rewound. So the rewinds are looked
-    for first, and a sampled row counts only if no later rewind goes below its place. Beyond `searched` bytes that
-    search is given up, and the places themselves decide: walking backwards, only rows at or below the places that come
-    later are kept. Raises OSError.
+    Notable: sampled rows must be live, or the curve would show steps that were rewound. So the rewinds are found first,
+    and a sampled row counts only if no later rewind goes below its place. Beyond `searched` bytes there is no such
+    search, and the places themselves decide: going backwards, only rows at or below the places that come later are
+    kept. Raises OSError.
     """
     with os.fdopen(open_regular(path, follow=False), "rb", buffering=0) as file:
         descriptor = file.fileno()
         size = os.fstat(descriptor).st_size
         start = max(size - tail, 0)
         ending = os.pread(descriptor, size - start, start)
-        first = ending.find(b"\n") + 1 if start else 0  # a tail that begins inside a row begins after it
+        first = ending.find(b"\n") + 1 if start else 0  # skip the rest of a row that the tail begins in
         nul = ending.find(0)
         end = ending.rfind(b"\n", 0, nul if nul >= 0 else len(ending)) + 1
         last = [row for line in ending[first:end].split(b"\n") if (row := parse(line)) is not None]
@@ -338,7 +338,7 @@ def find_rewinds(descriptor: int, end: int) -> list[tuple[int, int]] | None:
 
 
 def sample(descriptor: int, end: int, samples: int, size: int) -> list[tuple[int, Row]]:
-    """From evenly spaced blocks: the first row of each set of metrics, and every other row; with their offsets."""
+    """From evenly spaced blocks: the first row of each set of metrics, and all other rows, with their offsets."""
     found: list[tuple[int, Row]] = []
     stride = max(end // max(samples, 1), size)
     for place in range(0, end, stride):
