@@ -1,10 +1,10 @@
-"""Off-policy prediction with a linear unit: how it diverges, and what cures it (MATH M4; S&B 2018, chapter 11).
+"""Off-policy prediction with a linear unit: how it diverges, and what prevents it (MATH M4; S&B 2018, chapter 11).
 
     δ(s) = Σ_s′ P^π(s, s′) [ r + γ w·x(s′) ] − w·x(s)
 
-Notable: the first three rules are *expected* updates, a whole sweep over the states weighted by how often the behaviour
-is there: nothing is random in them, so that it is plainly not chance that makes Baird's weights grow. The last one is
-what is learnt from a single life, with importance sampling.
+Notable: the first three rules are *expected* updates, a full sweep over the states weighted by how often the behaviour
+policy visits them. They are deterministic, so it is plainly not chance that makes Baird's weights grow. The last rule
+learns from a single run, with importance sampling.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from txlab.engine.rl.process import Process
 
 @dataclass(frozen=True, eq=False)
 class OffPolicy:
-    """features X (S, D), target π and behaviour b (S, A), weighting d (S) of the states, γ.
+    """features X (S, D), target π and behaviour b (S, A), weights d (S) of the states, γ.
 
-    step (S, S) = P^π without what comes after an end, reward (S) = r^π.
+    step (S, S) = P^π without transitions after an end, reward (S) = r^π.
     """
 
     process: Process
@@ -35,7 +35,7 @@ class OffPolicy:
     reward: np.ndarray
 
     def errors(self, w: np.ndarray) -> np.ndarray:
-        """(S) δ of every state, expected under π."""
+        """The expected error δ (S) of every state under π."""
         values = self.features @ w
         found: np.ndarray = self.reward + self.gamma * (self.step @ values) - values
         return found
@@ -49,7 +49,7 @@ def off_policy(
     weighting: np.ndarray,
     gamma: float,
 ) -> OffPolicy:
-    """The problem with P^π and r^π worked out."""
+    """The problem with P^π and r^π computed."""
     S, A = process.size, process.choices
     state, action = process.pair // A, process.pair % A
     weight = target[state, action] * process.probability
@@ -62,7 +62,7 @@ def off_policy(
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """w (D), and for the rules that estimate it, v (D) ≈ E[x xᵀ]⁻¹ E[δ x]."""
+    """w (D), and v (D) ≈ E[x xᵀ]⁻¹ E[δ x] for the rules that estimate it."""
 
     w: np.ndarray
     v: np.ndarray
@@ -111,9 +111,9 @@ TITLES = {
 def sampled_td(
     problem: OffPolicy, w: np.ndarray, state: int, seed: int, begin: int, steps: int, alpha: float
 ) -> tuple[np.ndarray, int]:
-    """Live `steps` steps by the behaviour b and learn about π:  w ← w + α ρ δ x(s),  ρ = π(a|s) / b(a|s).   Eq. 11.2
+    """Take `steps` steps with the behaviour b and learn about π:  w ← w + α ρ δ x(s),  ρ = π(a|s) / b(a|s).   Eq. 11.2
 
-    Draws of step t as everywhere: number 1 chooses the action, number 2 what the world does. Returns w and the state.
+    Draws are used as everywhere: draw 1 of a step chooses the action, draw 2 the outcome. Returns w and the state.
     """
     process, w = problem.process, w.copy()
     for u in uniforms(seed, begin, steps)[0]:

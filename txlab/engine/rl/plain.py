@@ -1,8 +1,8 @@
 """The rules to read first: SARSA, Expected SARSA, Q-learning, SARSA(λ), Watkins' Q(λ) with dictionaries (MATH M5, M6).
 
-Notable: slow, and shares nothing with the learners of the bench but the draws and the process. The tests hold the fast
-forms to it, bit for bit. An action is chosen with draws 0 and 1 of its step, the outcome with draw 2, the next start
-with draw 3.
+Notable: slow, and shares nothing with the learners of the bench but the draws and the process. The tests compare the
+fast forms with it, bit for bit. An action is chosen with draws 0 and 1 of its step, the outcome with draw 2, the next
+start with draw 3.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Table = dict[tuple[int, int], float]
 
 
 class Plain:
-    """A learner: `act` chooses ε-greedily from `value`, `happen` asks the world, `live` is the loop."""
+    """A learner: `act` chooses ε-greedily from `value`, `happen` samples an outcome, `live` is the loop."""
 
     def __init__(self, process: Process, seed: int, alpha: float, epsilon: float) -> None:
         self.process, self.seed, self.alpha, self.epsilon, self.gamma = process, seed, alpha, epsilon, process.discount
@@ -48,7 +48,7 @@ class Plain:
         return outcomes[-1].reward, outcomes[-1].next, outcomes[-1].done
 
     def begin(self, t: int) -> int:
-        """Where the episode begins that follows step t − 1."""
+        """The first state of the episode that follows step t − 1."""
         u, below = self.draw(t - 1)[3], 0.0
         for s, p in enumerate(self.process.start.tolist()):
             below += p

@@ -1,7 +1,7 @@
 """How an action is chosen from a row of values: greedy, ε-greedy, softmax (MATH M5).
 
-Notable: equally good actions share the choice (first-index greedy never solves FrozenLake), exploring means *any*
-allowed action, the best included, and the chance that decides is given, never drawn here.
+Notable: tied actions share the choice (always taking the first never solves FrozenLake), exploration draws from *all*
+allowed actions, the best included, and the random numbers are passed in, never drawn here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from txlab.engine.rl.settings import Settings
 
 
 def tied(row: list[float], u: float) -> int:
-    """The int(u · ties)-th of the equally best, in order of their numbers."""
+    """The int(u · ties)-th of the best actions, in numerical order."""
     best = max(row)
     ties = [k for k, value in enumerate(row) if value == best]
     return ties[int(u * len(ties))]
 
 
 def weights(row: list[float], temperature: float) -> list[float]:
-    """softmax: exp(qₖ/T) / Σ exp(qⱼ/T); the largest is subtracted first, it cancels."""
+    """softmax: exp(qₖ/T) / Σ exp(qⱼ/T); the largest is subtracted first, which cancels."""
     best = max(row)
     raw = [exp((value - best) / temperature) for value in row]
     total = added(raw)
@@ -30,7 +30,7 @@ def weights(row: list[float], temperature: float) -> list[float]:
 
 
 def soft(row: list[float], temperature: float, u: float) -> int:
-    """The first action whose cumulated softmax probability is above u."""
+    """The first action whose cumulative softmax probability is above u."""
     running = 0.0
     for k, one in enumerate(weights(row, temperature)):
         running += one
@@ -40,9 +40,9 @@ def soft(row: list[float], temperature: float, u: float) -> int:
 
 
 class Exploration(NamedTuple):
-    """How an episode explores: the chance that a choice is not simply the greedy one; τ; whether it is a softmax.
+    """How an episode explores: the probability that a choice is not simply greedy; τ; whether it is a softmax.
 
-    A softmax policy never simply takes the best: its `epsilon` is 1.
+    A softmax policy never simply takes the best, so its `epsilon` is 1.
     """
 
     epsilon: float
@@ -51,7 +51,7 @@ class Exploration(NamedTuple):
 
 
 def exploring(settings: Settings, episode: int) -> Exploration:
-    """ε, or τ, of an episode: its value · decayⁿ, at least the floor."""
+    """ε, or τ, of an episode: its value · decayⁿ, but at least the floor."""
     fade = settings.decay**episode if settings.decay != 1.0 else 1.0
     match settings.policy:
         case "greedy" | "exploring-starts":
@@ -63,7 +63,7 @@ def exploring(settings: Settings, episode: int) -> Exploration:
 
 
 def choose_action(row: list[float], exploration: Exploration, u0: float, u1: float) -> int:
-    """An action of the policy, by draws 0 and 1 of its step; the loops of the glass box write this out."""
+    """Choose an action by draws 0 and 1 of its step; the loops of the glass box inline this."""
     epsilon, temperature, softly = exploration
     if u0 < epsilon:
         return soft(row, temperature, u1) if softly else int(u1 * len(row))
@@ -71,7 +71,7 @@ def choose_action(row: list[float], exploration: Exploration, u0: float, u1: flo
 
 
 def added(row: list[float]) -> float:
-    """The sum from the first on; Python's own `sum` compensates rounding from 3.12 on, and would be another number."""
+    """The sum from left to right; Python's own `sum` compensates for rounding from 3.12 on, so it would differ."""
     total = 0.0
     for value in row:
         total += value
@@ -79,7 +79,7 @@ def added(row: list[float]) -> float:
 
 
 def probabilities(q: np.ndarray, settings: Settings, episode: int) -> np.ndarray:
-    """(S, A) π(a|s) from Q (S, A) with NaN where an action is not allowed; a row of zeros where none is."""
+    """π(a|s) (S, A) from Q (S, A) with NaN where an action is not allowed; a row of zeros where none is."""
     allowed = ~np.isnan(q)
     filled = np.where(allowed, q, -np.inf)
     some = allowed.any(axis=1, keepdims=True)

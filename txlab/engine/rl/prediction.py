@@ -1,13 +1,13 @@
-"""What states are worth, learnt from the episodes of a policy with a linear unit: TD(λ), n-step TD, Monte Carlo (M4).
+"""State values of a policy, learned from its episodes with a linear unit: TD(λ), n-step TD, Monte Carlo (MATH M4).
 
     O(s) = w · x(s),   R_t − O(s_t) = Σ_τ≥t [ r_τ+1 + O(s_τ+1) − O(s_τ) ]          Mehlig
 
-One episode at a time, written for reading; prediction_sweep.py does the same for thousands of runs and settings, and
-is held to these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and gives the new w;
-n-step TD has its n in the place of λ.
-Notable: "off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds up all that
-was learnt; Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and walks through the episode once
-more with a w that moves. The first diverges where the second does not: states are visited many times in an episode.
+One episode at a time, written to be read; prediction_sweep.py does the same for thousands of runs and settings, and is
+tested against these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and returns the new w;
+n-step TD takes its n in the place of λ.
+Notable: "off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds everything
+learned; Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and goes through the episode again
+with a w that changes. The first diverges where the second does not: states are visited many times in an episode.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Rule = Callable[[np.ndarray, Features, Episode, float, float, float], np.ndarray
 
 @dataclass(frozen=True)
 class Learned:
-    """One update with the numbers that made it.
+    """One update with the numbers that went into it.
 
-    here, there   O(s) and O(s′) by the weights before it; there = 0 at an end      old   true on-line: O_old
-    delta         r + γ there − here          trace   how much of α δ the value of s takes: x(s) · e
+    here, there   O(s) and O(s′) under the weights before it; there = 0 at an end      old   true on-line: O_old
+    delta         r + γ there − here          trace   the share of α δ that is added to the value of s: x(s) · e
     after         O(s) afterwards
     """
 
@@ -52,7 +52,7 @@ class Learned:
 class OnlineTD:
     """TD(λ) of one linear unit, one transition at a time: δ = r + γ O(s′) − O(s),  w ← w + α δ e.
 
-    weights (D), trace (D). True on-line TD(λ) keeps `before`, O of this state as it was when it was arrived at.
+    weights (D), trace (D). True on-line TD(λ) keeps `before`, the value O of this state when it was reached.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class OnlineTD:
         self.begin()
 
     def begin(self) -> None:
-        """An episode begins: traces are cleared, for nothing that was done in another one led here."""
+        """Begin an episode: clear the traces, since nothing done in an earlier episode led here."""
         self.trace = np.zeros_like(self.weights)
         self.before = 0.0
 
     def learn(self, state: int, reward: float, following: int, ended: bool) -> Learned:
-        """One update. `ended`: nothing follows; where an episode was only cut off, O(s′) still counts."""
+        """Make one update. `ended`: nothing follows; after a truncation O(s′) still counts."""
         x = self.features.matrix[state]
         here = float(self.weights @ x)
         there = 0.0 if ended else float(self.weights @ self.features.matrix[following])
@@ -105,7 +105,7 @@ def online(kind: TraceKind) -> Rule:
 
 
 def values_along(w: np.ndarray, features: Features, episode: Episode) -> np.ndarray:
-    """(T + 1): O(s₀) … O(s_T), the last 0 where the episode ended."""
+    """O(s₀) … O(s_T), (T + 1); the last is 0 if the episode ended."""
     found: np.ndarray = features.matrix[episode.states] @ w
     if episode.ended:
         found[-1] = 0.0
@@ -115,7 +115,7 @@ def values_along(w: np.ndarray, features: Features, episode: Episode) -> np.ndar
 def offline_lambda_return(
     w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
 ) -> np.ndarray:
-    """w ← w + α [ Gₜ^λ − w · x(sₜ) ] x(sₜ) for t = 0 … T − 1; G with the w of before.   Sutton and Barto 2018, 12.4"""
+    """w ← w + α [ Gₜ^λ − w · x(sₜ) ] x(sₜ) for t = 0 … T − 1; G from the initial w.   Sutton and Barto 2018, 12.4"""
     targets = lambda_returns(episode.rewards, values_along(w, features, episode), lam, gamma)
     w = w.copy()
     for state, target in zip(episode.states, targets, strict=False):
@@ -151,13 +151,13 @@ def offline_forward(
 def online_lambda_return(
     w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
 ) -> np.ndarray:
-    """After every step all is done again from the episode's first, with the λ-returns that are known by then.
+    """Redo the whole episode after every step, with the λ-returns known by then.
 
-    w₀ʰ = w,  w^h_t+1 = w^h_t + α [ G^λ_t:h − w^h_t · x(sₜ) ] x(sₜ) for t < h, for h = 1 … T; O(sₜ) in the returns is of
-    w^t−1_t−1. It costs T² updates and is what true on-line TD(λ) does with one a step.   Sutton and Barto 2018, 12.4
+    w₀ʰ = w,  w^h_t+1 = w^h_t + α [ G^λ_t:h − w^h_t · x(sₜ) ] x(sₜ) for t < h, for h = 1 … T; O(sₜ) in the returns uses
+    w^t−1_t−1. It takes T² updates; true on-line TD(λ) gets the same with one per step.   Sutton and Barto 2018, 12.4
     """
     T = len(episode.rewards)
-    values = np.zeros(T + 1)  # values[t]: O(sₜ) by the weights with which it was arrived at
+    values = np.zeros(T + 1)  # values[t]: O(sₜ) under the weights when it was reached
     newest = w.copy()
     for h in range(1, T + 1):
         if h < T or not episode.ended:
@@ -173,8 +173,8 @@ def online_lambda_return(
 def n_step_td(w: np.ndarray, features: Features, episode: Episode, alpha: float, n: float, gamma: float) -> np.ndarray:
     """w ← w + α [ G_t:t+n − w · x(sₜ) ] x(sₜ),  G_t:t+n = rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ w · x(sₜ₊ₙ).
 
-    Sutton and Barto 2018, eq. 7.2. On-line: t is learnt from at step t + n, the last n at the end; nothing is learnt in
-    between, so that w here is the w of then. With n = 1 it is TD(0), with n above the length Monte Carlo.
+    Sutton and Barto 2018, eq. 7.2. On-line: step t is learned from at step t + n, the last n at the end; each update
+    uses the weights of its time. With n = 1 it is TD(0), with n above the length Monte Carlo.
     """
     T, n = len(episode.rewards), int(n)
     gains = n_step_returns(episode.rewards, np.zeros(T + 1), n, gamma)
@@ -189,9 +189,9 @@ def n_step_td(w: np.ndarray, features: Features, episode: Episode, alpha: float,
 
 
 def monte_carlo(first_visit: bool) -> Rule:
-    """w ← w + α [ Gₜ − w · x(sₜ) ] x(sₜ), at every visit or at the first alone.   Sutton and Barto 2018, eq. 6.1
+    """w ← w + α [ Gₜ − w · x(sₜ) ] x(sₜ), at every visit or only the first.   Sutton and Barto 2018, eq. 6.1
 
-    λ has no part in it. With every visit it is the off-line λ-return algorithm at λ = 1.
+    λ is not used. With every visit it is the off-line λ-return algorithm at λ = 1.
     """
 
     def learn(
@@ -212,8 +212,8 @@ def monte_carlo(first_visit: bool) -> Rule:
 
 @dataclass(frozen=True)
 class Method:
-    """A rule with what a person reads about it: `formula` in letters; `depth` is how far it looks, and means nothing
-    to some."""
+    """A rule and its description: `formula` in symbols; `depth` names how far it looks ahead, and is empty for rules
+    without it."""
 
     title: str
     formula: str
@@ -296,7 +296,7 @@ SOURCES: dict[TraceKind, str] = {
 
 
 def terms_of(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[Term]:
-    """The rule piece by piece, for a table: V(s) stands for O(s)."""
+    """The rule term by term, for a table: V(s) stands for O(s)."""
     here, by_trace = ("V(s)", update.here), ("e(s)", update.trace)
     head = (("V(s)", update.after), "←", here, "+", ("α", alpha))
     if kind == "true-online":
@@ -309,7 +309,7 @@ def terms_of(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> li
 def why_update(
     update: Learned, kind: TraceKind, alpha: float, lam: float, gamma: float, names: Sequence[str]
 ) -> Explanation:
-    """Why V(s) is what it is since this update; `names` are those of the states."""
+    """Explain V(s) after this update; `names` are the names of the states."""
     here, there = names[update.state], names[update.following]
     ends = "the episode ended: nothing follows" if update.ended else f"the value of {there}, bootstrapped"
     steps = [

@@ -1,9 +1,9 @@
 """Prediction for M runs and K settings (λ, α) of one rule at once (MATH M4): prediction.py in batches.
 
-Notable: all settings of a run learn from the same episode, and every run has weights of its own, (M, D, K). Runs are
-taken in the order of how long their episodes are, so that those still going on are the first n rows and nothing is
-masked; and in blocks whose weights, traces and products stay in a cache. Where traces accumulate and α is
-too large the weights grow without bound: to infinity, not to an error, and without a warning.
+Notable: all settings of a run learn from the same episode, and every run has its own weights, (M, D, K). Runs are
+sorted by episode length, longest first, so that those still going are the first n rows and no mask is needed, and
+processed in blocks whose weights, traces and products stay in a cache. Where traces accumulate and α is too large the
+weights grow without bound: to infinity, with neither an error nor a warning.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from txlab.engine.rl.returns import n_step_returns
 from txlab.engine.rl.rollouts import Episodes
 
 BLOCK = 3_000_000
-"""Bytes of weights, traces and products of a block. benchmarks/rl_prediction.py with half the runs, on a core with 1 MB
-of second and 32 MB of shared third cache: .2 MB 9.0 s, .8 MB 3.9 s, 3 MB 3.0 s, 10 MB 2.9 s; the calls cost more than
-the cache."""
+"""Bytes of weights, traces and products per block. benchmarks/rl_prediction.py with half the runs, on a core with 1 MB
+of L2 and 32 MB of shared L3 cache: .2 MB 9.0 s, .8 MB 3.9 s, 3 MB 3.0 s, 10 MB 2.9 s; call overhead costs more than
+cache misses."""
 
 
 @dataclass(frozen=True, eq=False)
 class PredictionSettings:
-    """K settings of one rule: alphas (K), depths (K), which are λ or the n of n-step TD, and γ of all."""
+    """K settings of one rule: alphas (K), depths (K), which are λ or the n of n-step TD, and a common γ."""
 
     alphas: np.ndarray
     depths: np.ndarray
@@ -36,7 +36,7 @@ class PredictionSettings:
 
 
 class PredictionSweep:
-    """Weights (M, D, K) of a rule, and what an episode of every run does to them."""
+    """Weights (M, D, K) of a rule, updated with one episode of every run at a time."""
 
     def __init__(
         self, method: str, features: Features, runs: int, settings: PredictionSettings, initial: float = 0.0
@@ -47,7 +47,7 @@ class PredictionSweep:
         self.weights[:] = start[:, None]
 
     def learn(self, episodes: Episodes) -> None:
-        """One episode of every run."""
+        """Learn from one episode of every run."""
         longest_first = np.argsort(-episodes.lengths, kind="stable")
         a_run = 3 * 8 * self.features.size * len(self.settings.alphas)
         many = max(1, BLOCK // a_run)
@@ -60,12 +60,12 @@ class PredictionSweep:
                 self.weights[runs] = w
 
     def values(self) -> np.ndarray:
-        """(M, S, K): what every state is thought to be worth."""
+        """The estimated values of all states, (M, S, K)."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.features.values(self.weights)
 
     def rms_error(self, true: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """(M, K): √ mean over `states` of (V(s) − V^π(s))²; infinite, not NaN, where a value is no number any more."""
+        """(M, K): √ mean over `states` of (V(s) − V^π(s))²; infinite, not NaN, where a value has overflowed."""
         return rms_error(self.values(), true, states)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -76,18 +76,18 @@ class PredictionSweep:
 
 
 def rms_error(values: np.ndarray, true: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """values (M, S, K), true (S), states: which of the S count; (M, K)."""
+    """The error (M, K) of values (M, S, K) against true (S); `states` selects which of the S count."""
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = values[:, states] - true[states][:, None]
         found: np.ndarray = np.sqrt(np.mean(wrong * wrong, axis=1))
     return np.where(np.isnan(found), np.inf, found)
 
 
-# The rules, on a block: w (R, D, K) is changed in place; the episodes come with the longest first.
+# The rules on a block: w (R, D, K) is changed in place; the longest episodes come first.
 
 
 def going_on(lengths: np.ndarray, t: int) -> int:
-    """How many episodes, the longest first, have a step t."""
+    """How many episodes, sorted longest first, have a step t."""
     return int(np.searchsorted(-lengths, -t, side="left"))
 
 
@@ -97,7 +97,7 @@ def online(
     """At every step: δ (n, K) = r + γ O(s′) − O(s), traces e (n, D, K), w ← w + (α δ) e."""
     alphas, decay, gamma = settings.alphas, settings.gamma * settings.depths, settings.gamma
     traces, product = np.zeros_like(w), np.empty_like(w)
-    before = np.zeros((len(w), len(alphas)))  # true on-line: O of this state when it was arrived at
+    before = np.zeros((len(w), len(alphas)))  # true on-line: O of this state when it was reached
     for t in range(int(episodes.lengths[0])):
         n = going_on(episodes.lengths, t)
         on, e, change = w[:n], traces[:n], product[:n]
@@ -123,7 +123,7 @@ def online(
 
 
 def td_0(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
-    """No traces at all: w ← w + α δ x(s)."""
+    """Without traces: w ← w + α δ x(s)."""
     for t in range(int(episodes.lengths[0])):
         n = going_on(episodes.lengths, t)
         here_in = episodes.states[:n, t]
@@ -136,7 +136,7 @@ def td_0(w: np.ndarray, features: Features, episodes: Episodes, settings: Predic
 def targets_of(
     w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings, lams: np.ndarray
 ) -> np.ndarray:
-    """(T, R, K): λ-returns by the weights as they are. Backwards; an episode joins in at its own last step."""
+    """λ-returns (T, R, K) under the present weights. Backwards; an episode joins in at its own last step."""
     T, gamma = int(episodes.lengths[0]), settings.gamma
     found = np.empty((T, len(w), len(settings.alphas)))
     after = np.zeros(found.shape[1:])
@@ -152,7 +152,7 @@ def targets_of(
 
 
 def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
-    """w ← w + α [ G_t:t+n − O(sₜ) ] x(sₜ), all settings of one n together, from the first step to the last."""
+    """w ← w + α [ G_t:t+n − O(sₜ) ] x(sₜ), all settings with the same n together, from the first step to the last."""
     T, gamma, lengths = int(episodes.lengths[0]), settings.gamma, episodes.lengths
     runs, rewards = np.arange(len(w)), episodes.rewards.T  # 0 after the end
     for n in np.unique(settings.depths).astype(int).tolist():
@@ -170,18 +170,18 @@ def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: P
 
 
 def offline_lambda_return(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
-    """First all targets, then w ← w + α [ Gₜ^λ − O(sₜ) ] x(sₜ) from the first step to the last."""
+    """Compute all targets, then w ← w + α [ Gₜ^λ − O(sₜ) ] x(sₜ) from the first step to the last."""
     walk_again(w, features, episodes, settings, targets_of(w, features, episodes, settings, settings.depths))
 
 
 def monte_carlo(
     w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings, first_visit: bool
 ) -> None:
-    """The same with returns for targets."""
-    gains = np.zeros((*episodes.rewards.shape, 1))  # (R, T, 1): α is no part of a return
+    """The same with returns as targets."""
+    gains = np.zeros((*episodes.rewards.shape, 1))  # (R, T, 1): a return does not depend on α
     after = np.zeros((len(w), 1))
     looked = None if episodes.ended.all() else last_values(w, features, episodes)
-    if looked is not None:  # an episode that was cut off ends with what was thought of its last state
+    if looked is not None:  # a truncated episode ends with the estimated value of its last state
         gains, after = np.zeros((*episodes.rewards.shape, w.shape[2])), np.zeros((len(w), w.shape[2]))
     for t in range(int(episodes.lengths[0]) - 1, -1, -1):
         n = going_on(episodes.lengths, t)
@@ -201,7 +201,7 @@ def last_values(w: np.ndarray, features: Features, episodes: Episodes) -> np.nda
 
 
 def first_visits(episodes: Episodes) -> np.ndarray:
-    """(R, T) bool: whether the state of this step is new in its episode."""
+    """(R, T) bool: whether the state of this step occurs for the first time in its episode."""
     found = np.zeros(episodes.rewards.shape, dtype=bool)
     for run, row in enumerate(episodes.states):
         found[run, np.unique(row[: episodes.lengths[run]], return_index=True)[1]] = True
@@ -216,7 +216,7 @@ def walk_again(
     targets: np.ndarray,
     counts: np.ndarray | None = None,
 ) -> None:
-    """w ← w + α [ targetₜ − O(sₜ) ] x(sₜ) for t = 0 … T − 1 with a w that moves; targets (T, R, K or 1)."""
+    """w ← w + α [ targetₜ − O(sₜ) ] x(sₜ) for t = 0 … T − 1 with a changing w; targets (T, R, K or 1)."""
     for t in range(int(episodes.lengths[0])):
         n = going_on(episodes.lengths, t)
         here_in = episodes.states[:n, t]
@@ -227,7 +227,7 @@ def walk_again(
 
 
 def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
-    """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) with the w of before, then added at once."""
+    """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) under the initial w, then added at once."""
     targets = targets_of(w, features, episodes, settings, settings.depths)
     change = np.zeros_like(w)
     for t in range(int(episodes.lengths[0])):

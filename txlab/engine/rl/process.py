@@ -1,9 +1,9 @@
 """A finite Markov decision process, compiled to arrays (MATH M1).
 
-Notable: what can happen after a state and an action is a stretch of four flat arrays, so that a world of one outcome a
-move and one of four hundred are the same thing to every algorithm. A state in which nothing can be done is terminal.
-Whether an outcome *ends* the episode is said at the outcome: only that has no bootstrap. `limit` cuts an episode off
-after so many steps; that truncates, and does not end it.
+Notable: the outcomes of a state and an action are a slice of four flat arrays, so that a world with one outcome per
+move and one with four hundred look the same to every algorithm. A state without actions is terminal. Whether the
+episode *ends* is a property of the outcome: only an ending removes the bootstrap. `limit` cuts an episode off after
+that many steps; this truncates it and does not end it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST_OUTCOMES = 20_000_000  # 500 MB of arrays
 
 @dataclass(frozen=True)
 class Outcome:
-    """What may follow an action: with `probability` the state becomes `next` and pays `reward`; `done` ends it all.
-    `noise` is the standard deviation of a normal number that is added to the reward."""
+    """A possible outcome of an action: with `probability` the state becomes `next` with `reward`; `done` ends the
+    episode. `noise` is the standard deviation of normal noise added to the reward."""
 
     probability: float
     next: int
@@ -33,17 +33,17 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """(S, A, P, γ, R). The pair (s, a) has the number i = s·A + a, and the outcomes first[i] … first[i + 1] − 1.
+    """(S, A, P, γ, R). The pair (s, a) has number i = s·A + a and the outcomes first[i] … first[i + 1] − 1.
 
     actions      (A) names                     states  (S) names
     first        (S·A + 1) int64
     next         (O) int64                     probability, reward  (O) float64      done  (O) bool
     start        (S) float64, the probability that an episode begins there
-    discount     γ; 1 only where every policy worth having ends
+    discount     γ; 1 only where every sensible policy ends
     limit        steps after which an episode is cut off (truncated); 0 = never
-    noise        (O) float64, the standard deviation of a normal number that is added to `reward`, which is the mean;
+    noise        (O) float64, the standard deviation of normal noise added to `reward`, the mean:
                  √(−2 ln(1 − u₂)) · cos(2π u₃) of the step's draws 2 and 3, which decide nothing else in such a world
-    observation  (S) int64: what a learner of preferences is told in place of the state; None = the state itself
+    observation  (S) int64: what a learner of preferences observes instead of the state; None = the state itself
     """
 
     actions: tuple[str, ...]
@@ -61,33 +61,33 @@ class Process:
 
     @property
     def size(self) -> int:
-        """S"""
+        """The number of states, S."""
         return len(self.states)
 
     @property
     def choices(self) -> int:
-        """A"""
+        """The number of actions, A."""
         return len(self.actions)
 
     @cached_property
     def allowed(self) -> np.ndarray:
-        """(S, A) bool: what can be done."""
+        """(S, A) bool: which actions are possible in each state."""
         return np.diff(self.first).reshape(self.size, self.choices) > 0
 
     @cached_property
     def terminal(self) -> np.ndarray:
-        """(S) bool: nothing can be done there."""
+        """(S) bool: the states without actions."""
         terminal: np.ndarray = np.logical_not(self.allowed.any(axis=1))
         return terminal
 
     @cached_property
     def pair(self) -> np.ndarray:
-        """(O) int64: the number i = s·A + a that an outcome belongs to."""
+        """(O) int64: the pair i = s·A + a that each outcome belongs to."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     @cached_property
     def cumulative(self) -> np.ndarray:
-        """(O) float64: i + P(this outcome or one before it | i), so that one sorted search draws from any pair.
+        """(O) float64: i + P(this outcome or one before it | i), so that one sorted search can draw from any pair.
 
         The outcome of pair i for u in [0, 1) is the first whose entry is above i + u.
         """
@@ -95,31 +95,31 @@ class Process:
         before = np.concatenate([[0.0], running])[self.first[:-1]]
         within = running - before[self.pair]
         last = self.first[1:][np.diff(self.first) > 0] - 1
-        within[last] = 1.0  # not 1 − 1e-16: no u may fall behind the last one
+        within[last] = 1.0  # not 1 − 1e-16: no u may fall beyond the last outcome
         cumulative: np.ndarray = self.pair + within
         return cumulative
 
     @cached_property
     def expected_reward(self) -> np.ndarray:
-        """(S·A) float64: r(s, a) = Σ p r; 0 where nothing can be chosen."""
+        """(S·A) float64: r(s, a) = Σ p r; 0 where an action is not allowed."""
         paid: np.ndarray = np.bincount(self.pair, self.probability * self.reward, minlength=len(self.first) - 1)
         return paid
 
     @cached_property
     def onward(self) -> np.ndarray:
-        """(O) float64: the probability of an outcome after which the episode goes on; 0 where it ends, be it that the
-        outcome says so or that nothing can be done in the next state."""
+        """(O) float64: the probability of an outcome after which the episode goes on; 0 where it ends, because the
+        outcome is `done` or because the next state is terminal."""
         onward: np.ndarray = self.probability * ~(self.done | self.terminal[self.next])
         return onward
 
     @cached_property
     def leading(self) -> tuple[np.ndarray, np.ndarray]:
-        """(S + 1), (O) int64: the outcomes that lead to state s are those numbered second[first[s] : first[s + 1]]."""
+        """(S + 1), (O) int64: the outcomes that lead to state s are second[first[s] : first[s + 1]]."""
         counts = np.bincount(self.next, minlength=self.size)
         return np.concatenate([[0], np.cumsum(counts)]), np.argsort(self.next, kind="stable")
 
     def outcomes(self, state: int, action: int) -> list[Outcome]:
-        """What may follow, in order."""
+        """The possible outcomes, in order."""
         i = state * self.choices + action
         return [
             Outcome(
@@ -142,7 +142,7 @@ def compiled(
     limit: int = 0,
     observation: np.ndarray | None = None,
 ) -> Process:
-    """The process of outcomes by (state, action); a pair that is not there cannot be chosen. LabError as in `check`."""
+    """Compile outcomes by (state, action); a pair that is missing is not allowed. LabError as in `check`."""
     A = len(actions)
     counts = np.zeros(len(states) * A, dtype=np.int64)
     for (s, a), found in outcomes.items():
@@ -168,8 +168,8 @@ def compiled(
 
 
 def check(process: Process) -> None:
-    """LabError, naming state and action, where it is not a decision process: probabilities that do not sum to one, a
-    state that does not exist, a reward that is not a number, an episode that begins nowhere or where it has ended."""
+    """Raise LabError, naming state and action, if this is not a decision process: probabilities that do not sum to one,
+    a state that does not exist, a reward that is not finite, an episode that begins nowhere or in a terminal state."""
 
     def named(i: int) -> str:
         return f"{process.states[i // process.choices]}, {process.actions[i % process.choices]}"

@@ -1,7 +1,7 @@
-"""Returns: what follows a time step, summed up in full, for n steps, or as a weighted mean of all those (MATH M3, M4).
+"""Returns: the sum of what follows a time step, in full, over n steps, or as a weighted mean of those (MATH M3, M4).
 
-Notable: all are taken from the end of the episode backwards, one addition a step. `values` has T + 1 rows, V(s₀) …
-V(s_T), the last being 0 where the episode ended and V(s_T) where it was only cut off; rows may be arrays of settings.
+All are computed backwards from the end of the episode, with one addition per step. `values` has T + 1 rows,
+V(s₀) … V(s_T); the last is 0 if the episode ended and V(s_T) if it was cut off. Rows may be arrays over settings.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def returns(rewards: np.ndarray, gamma: float, last: float | np.ndarray = 0.0) -> np.ndarray:
-    """Gₜ = rₜ₊₁ + γ Gₜ₊₁, with G_T = `last`: 0 where the episode ended, else the value of s_T.
+    """Gₜ = rₜ₊₁ + γ Gₜ₊₁, with G_T = `last`: 0 if the episode ended, else the value of s_T.
 
     rewards (T), or (T, …); result (T, …).                                       Sutton and Barto 2018, eq. 3.9
     """
@@ -22,14 +22,14 @@ def returns(rewards: np.ndarray, gamma: float, last: float | np.ndarray = 0.0) -
 
 
 def n_step_returns(rewards: np.ndarray, values: np.ndarray, n: int, gamma: float) -> np.ndarray:
-    """G_{t:t+n} = rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ V(sₜ₊ₙ); where the episode is over sooner, with what is left of it.
+    """G_{t:t+n} = rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ V(sₜ₊ₙ); shorter where the episode is over sooner.
 
     rewards (T) or (T, …), values (T + 1, …); result (T, …).                     Sutton and Barto 2018, eq. 7.1
     """
     T = len(rewards)
     reached = np.minimum(np.arange(T) + n, T)
     found = values[reached].astype(np.float64)
-    for back in range(n - 1, -1, -1):  # the reward that is `back` steps on, where there is one
+    for back in range(n - 1, -1, -1):  # the reward `back` steps later, where there is one
         at = np.flatnonzero(np.arange(T) + back < T)
         found[at] = rewards[at + back] + gamma * found[at]
     return found
@@ -38,7 +38,7 @@ def n_step_returns(rewards: np.ndarray, values: np.ndarray, n: int, gamma: float
 def lambda_returns(rewards: np.ndarray, values: np.ndarray, lam: float | np.ndarray, gamma: float) -> np.ndarray:
     """Gₜ^λ = rₜ₊₁ + γ [ (1 − λ) V(sₜ₊₁) + λ Gₜ₊₁^λ ], with G_T^λ = V(s_T).
 
-    It is the mean of the n-step returns with weights (1 − λ) λⁿ⁻¹, the last having all the weight that remains.
+    This is the mean of the n-step returns with weights (1 − λ) λⁿ⁻¹, the last taking all the remaining weight.
     rewards (T), values (T + 1, …), λ a number or (…); result (T, …).           Sutton and Barto 2018, eq. 12.2, 12.18
     """
     found = np.empty((len(rewards), *np.broadcast_shapes(values.shape[1:], np.shape(lam))))

@@ -1,10 +1,10 @@
-"""What a policy that chooses evenly lives through: whole episodes of many runs at once (MATH M1, M3).
+"""Whole episodes of the uniform policy, for many runs at once (MATH M1, M3).
 
-Notable: prediction does not steer; learners that do live in sweeps/stepping.py. The episodes of a run are a function of
-(process, seed, place in its life) alone, so every rule, λ and α learns from the very same ones, and nothing of chance
-has to be saved but where each run stands.
-Draws are spent as by the learners that steer: at step t number 1 chooses the action, number 2 what the world does,
-number 3 where the next episode begins (of step −1: the first); 2 and 3 make the normal number of a noisy reward.
+Notable: this is for prediction, which does not choose the actions; learners that do are stepped in sweeps/block.py. The
+episodes of a run are a function of (process, seed, position in the run) alone, so every rule, λ and α learns from
+exactly the same ones, and the only random state to save is where each run stands.
+Draws are used as by the learners that choose: at step t draw 1 chooses the action, draw 2 the outcome, draw 3 where the
+next episode begins (of step −1: the first); 2 and 3 make the normal number of a noisy reward.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from txlab.engine.rl.process import Process
 from txlab.errors import LabError
 
 CHUNK = 64  # steps whose draws are made at once: the 19-state walk lasts 100 on average
-LONGEST = 1_000_000  # steps; an episode that goes on so long is taken for one without end
+LONGEST = 1_000_000  # steps; a longer episode is taken to have no end
 MOST_BYTES = 2_000_000_000  # of the episodes of all runs, while they are made
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """s₀ r₁ s₁ … r_T s_T: states (T + 1), rewards (T); `ended`: s_T has no future, else the world cut it off there."""
+    """s₀ r₁ s₁ … r_T s_T: states (T + 1), rewards (T); `ended`: s_T is an end, else the episode was cut off there."""
 
     states: np.ndarray
     rewards: np.ndarray
@@ -34,9 +34,9 @@ class Episode:
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """An episode of each of M runs, filled up to the longest of them.
+    """An episode of each of M runs, padded to the length of the longest.
 
-    states (M, T + 1) int64    rewards (M, T) float64    lengths (M) int64    ended (M) bool, as of Episode
+    states (M, T + 1) int64    rewards (M, T) float64    lengths (M) int64    ended (M) bool, as in Episode
     """
 
     states: np.ndarray
@@ -45,21 +45,21 @@ class Episodes:
     ended: np.ndarray
 
     def of(self, run: int) -> Episode:
-        """That of one run, without what it was filled up with."""
+        """The episode of one run, without padding."""
         T = int(self.lengths[run])
         return Episode(self.states[run, : T + 1], self.rewards[run, :T], bool(self.ended[run]))
 
     def some(self, runs: np.ndarray) -> Episodes:
-        """Those of these runs, in this order."""
+        """The episodes of these runs, in this order."""
         lengths = self.lengths[runs]
         T = int(lengths.max(initial=0))
         return Episodes(self.states[runs, : T + 1], self.rewards[runs, :T], lengths, self.ended[runs])
 
 
 class Rollouts:
-    """M lives in one process, an episode at a time.
+    """M runs of one process, an episode at a time.
 
-    seeds (M) · begin (M) int64, steps lived so far · start (M) int64, the state in which the next episode begins
+    seeds (M) · begin (M) int64, steps taken so far · start (M) int64, the state in which the next episode begins
     """
 
     def __init__(self, process: Process, seeds: np.ndarray) -> None:
@@ -74,11 +74,11 @@ class Rollouts:
         self.start = self.started(uniforms(self.seeds, -1, 1)[:, 0, 3])
 
     def started(self, u: np.ndarray) -> np.ndarray:
-        """States in which episodes begin, for u in [0, 1)."""
+        """The start states selected by u in [0, 1)."""
         return np.searchsorted(self._starts, u, side="right")
 
     def episodes(self) -> Episodes:
-        """The next episode of every run. LabError where one does not end."""
+        """The next episode of every run. LabError if one does not end."""
         process, M = self.process, len(self.seeds)
         states, rewards = [self.start], []
         lengths, ended = np.zeros(M, dtype=np.int64), np.zeros(M, dtype=bool)
@@ -118,7 +118,7 @@ class Rollouts:
         return Episodes(np.stack(states, axis=1), np.stack(rewards, axis=1), lengths, ended)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on exactly here."""
+        """The state from which the runs continue exactly here."""
         return {"begin": self.begin.copy(), "start": self.start.copy()}
 
     def load(self, state: dict[str, Any]) -> None:

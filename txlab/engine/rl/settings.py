@@ -1,6 +1,6 @@
-"""What a learner of decisions may be told: its rule, its policy, its numbers (MATH M4–M7).
+"""The settings of a learner: its rule, its policy, its numbers (MATH M4–M7).
 
-Notable: the numbers may be turned while it learns; the rule may not, for tables of one rule mean nothing to another.
+Notable: the numbers may change while it learns; the rule may not, since the tables of one rule mean nothing to another.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Traces = Literal["accumulating", "replacing", "true-online"]
 
 @dataclass(frozen=True)
 class Settings:
-    """rule          which update is made
+    """rule          the update rule
     alpha         α, the step size; REINFORCE: of the policy
     beta          step size of REINFORCE's baseline
     gamma         γ; None = the world's own
     lam           λ of the rules that have traces; td-lambda with λ = 0 is TD(0)
     traces        how they grow
-    n             n-step SARSA: rewards that are waited for before the rest is guessed
-    planning      Dyna-Q: updates from what is remembered after each step in the world
-    policy        how actions are chosen; with exploring-starts (Monte Carlo) an episode's first one is any, the others
-                  are greedy; td-lambda evaluates the policy that chooses evenly
+    n             n-step SARSA: rewards that are summed before bootstrapping
+    planning      Dyna-Q: updates from memory after each step in the world
+    policy        how actions are chosen; with exploring-starts (Monte Carlo) the first action of an episode is random,
+                  the others are greedy; td-lambda evaluates the uniform policy
     epsilon       ε of ε-greedy     temperature   of softmax over Q
     decay         ε (and the temperature) of episode n is its value · decayⁿ, never below `floor`
-    initial       what every Q(s, a), and V(s), is before anything is learned
+    initial       the initial value of every Q(s, a), and V(s)
     """
 
     rule: str = "q-learning"
@@ -67,7 +67,7 @@ WHOLE = ("n", "planning")
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings, or LabError with what is allowed."""
+    """The settings, checked; LabError says what is allowed."""
     for name, (low, high) in BOUNDS.items():
         value = getattr(settings, name)
         if value is None and name == "gamma":

@@ -1,9 +1,9 @@
 """What a rule is, and how rules are found (MATH M2, M4–M7).
 
-Every module of this folder has its rules as objects, in `RULES`. An installed distribution adds one by an entry point
-of the group `txlab.rules`, "module:object"; these are only read when a name is not built in, or when all are listed.
-Two loops take what they learn from the same object: the glass box (`agent`: plain lists, one learner that can be taken
-apart) and the sweep (`learn` or `teach`: arrays over thousands of learners).
+Every module of this folder lists its rules as objects in `RULES`. An installed distribution adds one by an entry point
+of the group `txlab.rules`, "module:object"; entry points are read only when a name is not built in, or to list all.
+Two loops use the same rule objects: the glass box (`agent`: plain lists, one learner that can be taken apart) and the
+sweep (`learn` or `teach`: arrays over thousands of learners).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ ENTRY_POINTS = "txlab.rules"
 
 
 class Rule:
-    """All that is said of a rule, once; a subclass says how it learns.
+    """The properties of a rule; a subclass says how it learns.
 
-    parameters        which of `Settings` mean something to it beside γ; "policy" stands for ε, or for τ
-    traces            which kinds of eligibility traces it may have; none = it has no traces
-    steers            whether it chooses the actions; else it learns what a policy, or the world, is worth
+    parameters        which of `Settings` it uses besides γ; "policy" stands for ε or τ
+    traces            which kinds of eligibility traces it supports; empty = it has no traces
+    steers            whether it chooses the actions; if not, it learns the values of a given policy or of the world
     exploring_starts  whether it may begin its episodes with any action
     ahead             whether the action in s′ is chosen before the update, and then taken
-    off_policy        whether it learns of another policy than the one that it acts by
+    off_policy        whether it learns about a policy other than the one it follows
 
     For a sweep: `tables` that it keeps, by name (the policy chooses from "q", or from "q" + "q2"); `coin`, whether it
-    draws on its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and
+    uses a draw of its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and
     `observation` is all that it sees.
     """
 
@@ -57,11 +57,11 @@ class Rule:
     prefers: ClassVar[bool] = False
 
     def learn(self, now: StepState, step: BatchTransition) -> None:
-        """What one step teaches the agents of a block."""
+        """Update the agents of a block after one step."""
         raise NotImplementedError(f"the rule {self.name} has no form for arrays")
 
     def teach(self, block: AgentBlock, trail: Trail, lengths: Array) -> None:
-        """What a whole episode, which took `lengths` (n) steps, teaches the agents of a block."""
+        """Update the agents of a block after a whole episode of `lengths` (n) steps."""
         raise NotImplementedError(f"the rule {self.name} does not learn from whole episodes")
 
     @property
@@ -70,18 +70,18 @@ class Rule:
 
     @property
     def has_array_form(self) -> bool:
-        """Whether thousands of its agents are learnt at once; else they are glass boxes, one by one."""
+        """Whether thousands of its agents can learn at once; otherwise each runs as a glass box."""
         return self.learns_each_step or type(self).teach is not Rule.teach
 
     def numbers(self, policy: str = "epsilon-greedy") -> tuple[str, ...]:
-        """The names of the numbers in `Settings` that mean something with this policy, γ aside."""
+        """The names of the numbers in `Settings` that have an effect with this policy, apart from γ."""
         chosen = {"softmax": ("temperature",), "greedy": (), "exploring-starts": ()}.get(policy, ("epsilon",))
         return tuple(one for name in self.parameters for one in (chosen if name == "policy" else (name,)))
 
 
 @cache
 def built_in() -> dict[str, Rule]:
-    """The rules of this folder by name, SARSA and its kin first."""
+    """The rules of this folder by name, SARSA and its relatives first."""
     modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     modules.sort(key=lambda module: getattr(module, "ORDER", 99))
     return {rule.name: rule for module in modules for rule in module.RULES}
@@ -89,18 +89,18 @@ def built_in() -> dict[str, Rule]:
 
 @cache
 def installed() -> dict[str, EntryPoint]:
-    """Those that other distributions declare; importing one waits until it is asked for."""
+    """The entry points of other distributions; each is imported only when asked for."""
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def rule_names() -> tuple[str, ...]:
-    """All that there are: those of this folder, then those of other distributions."""
+    """The names of all rules: those of this folder, then those of other distributions."""
     return tuple(dict.fromkeys([*built_in(), *installed()]))
 
 
 @cache
 def rule_named(name: str) -> Rule:
-    """LabError where there is none, with the nearest name and all names, or where a distribution's is not a rule."""
+    """The rule of that name. LabError with the nearest and all names if there is none, or if it is not a rule."""
     if name in built_in():
         return built_in()[name]
     if name not in installed():

@@ -1,9 +1,9 @@
 """Double Q-learning: Q₁(s,a) ← Q₁(s,a) + α [ r + γ Q₂(s′, argmaxₐ′ Q₁(s′,a′)) − Q₁(s,a) ], or 1 and 2 exchanged
 (MATH M6; van Hasselt 2010)
 
-Notable: which of the two is corrected a coin decides, draw 3 of the step; what is left of that draw breaks ties. One
-table says which action is best, the other what it is worth, so that luck is not taken for merit twice. It acts on the
-sum of both, and shows their mean.
+Notable: draw 3 of the step is the coin that decides which of the two is updated; what remains of that draw breaks ties.
+One table says which action is best, the other what it is worth, so that a lucky estimate does not count twice. It acts
+on the sum of both, and shows their mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ORDER = 2
 
 
 class DoubleQ(OneStep):
-    """rows is Q₁, others Q₂."""
+    """rows is Q₁, others is Q₂."""
 
     tables = ("rows", "others")
     others: list[list[float]]

@@ -1,10 +1,10 @@
-"""Dyna-Q: Q-learning, and after each step `planning` updates more from what is remembered (MATH M6; Sutton 1990)
+"""Dyna-Q: Q-learning, and after each step `planning` more updates from memory (MATH M6; Sutton 1990)
 
-    model(s,a) ← r, s′;  then, `planning` times, Q-learning's update of a pair that was met before, with model(s,a)
+    model(s,a) ← r, s′;  then, `planning` times, Q-learning's update of a pair seen before, with model(s,a)
 
-Notable: of each pair the last outcome is remembered, as if the world knew no chance. Which pair is taken comes from
-draws of their own, a pure function of (seed, step) too: a state among those that were met, then one of the actions that
-were tried there.
+Notable: only the last outcome of each pair is remembered, as if the world were deterministic. The pairs are chosen by
+separate draws, also a pure function of (seed, step): first one of the states seen so far, then one of the actions tried
+there.
 
 record: as in one_step.py, and whether the update was made from memory
 """
@@ -24,13 +24,13 @@ from txlab.engine.rl.transition_table import ENDED, Transition
 from txlab.engine.rl.update import Update
 
 ORDER = 4
-MEMORY = 0xD14A  # seeds of what is remembered are other ones than those of what is lived
-MOST = 1000  # pairs a step: settings.BOUNDS
+MEMORY = 0xD14A  # keeps the seeds of planning apart from those of real steps
+MOST = 1000  # updates per step: settings.BOUNDS
 
 
 class DynaQ(OneStep):
-    """remembered  {(s, k): what happened there last}, in the order in which pairs were met
-    met, tried     the states among them in that order, and [s] the k that were tried there
+    """remembered  {(s, k): its last outcome}, in the order in which pairs were first seen
+    met, tried     the states seen, in that order, and [s] the k tried there
     """
 
     def prepare(self) -> None:
@@ -77,7 +77,7 @@ class DynaQ(OneStep):
         self.state, self.total = s, total
 
     def drawn(self, first: int, steps: int, planning: int) -> list[list[float]]:
-        """Two draws for each pair that a step takes from memory."""
+        """Two draws for each planning update of a step."""
         begins = (first + np.arange(steps)) * (2 * MOST // EACH)
         draws = uniforms(np.full(steps, self.seed ^ MEMORY), begins, -(-2 * planning // EACH))
         found: list[list[float]] = draws.reshape(steps, -1).tolist()
@@ -111,7 +111,7 @@ class DynaQ(OneStep):
         return replace(update, explanation=replace(told, steps=[memory, *told.steps[1:]]))
 
     def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
-        """It goes on believing what it remembers of cells that are there still."""
+        """Keep what is remembered of cells that still exist."""
         believed = {}
         for (s, k), (reward, then, end) in self.remembered.items():
             a, here = actions[s][k], news.get(s, -1)

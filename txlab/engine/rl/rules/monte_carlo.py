@@ -2,9 +2,9 @@
 
     Q(s,a) ← Q(s,a) + α [ Gₜ − Q(s,a) ] for every visit of an episode, the last first
 
-Notable: nothing is guessed from a guess: a return stands for all that came after, which makes it right on average and
-noisy, and makes the learner wait for the end of the episode. An episode that was cut off has earned what it earned: its
-return has no bootstrap.
+Notable: there is no bootstrapping: a return sums all that followed, which makes it unbiased but noisy, and makes the
+learner wait for the end of the episode. This also holds for an episode that was cut off: its return is what it has
+earned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ORDER = 6
 
 Lived = tuple[int, int, Transition]
-"""(state, k, what happened) of a step"""
+"""(state, k, transition) of a step"""
 
 
 class Episodic(Agent):
@@ -41,11 +41,11 @@ class Episodic(Agent):
             self.trail: list[Lived] = []
 
     def seen(self, state: int) -> int:
-        """Whose row of the table a state uses."""
+        """The state whose row of the table this state uses."""
         return state
 
     def learn(self, trail: Sequence[Lived]) -> None:
-        """All updates of an episode whose first step was `began`."""
+        """Make all updates of an episode whose first step was `began`."""
         raise NotImplementedError(f"the rule {self.rule.name} does not learn")
 
     def loop(self, draws: Draws, steps: int) -> None:
@@ -85,7 +85,7 @@ class Episodic(Agent):
         self.trail.clear()
 
     def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
-        """In a changed world the episode is begun again: its steps may not be possible any more."""
+        """Restart the episode in a changed world: its steps may no longer be possible."""
         super().adopt(process, states)
         self.restart()
 

@@ -1,8 +1,8 @@
 """n-step SARSA: Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)   (MATH M3, M5)
 
-Notable: a pair learns n steps after it was passed, from the Q of then; when the episode ends, those that still wait
-learn one after another from the rewards that there were. With n = 1 it is SARSA, with n above the length of an episode
-Monte Carlo on the policy that it follows.
+Notable: a pair is updated n steps after its visit, from Q at that time; when the episode ends, the pairs still waiting
+are updated one after another from the remaining rewards. With n = 1 it is SARSA, with n above the length of an episode
+on-policy Monte Carlo.
 
 record: (step, (first reward, sₙ, how it left the episode), Q(s,a) before, the rewards, Q(sₙ,aₙ), k of aₙ)
 """
@@ -23,7 +23,7 @@ ORDER = 3
 
 
 class NStep(Episodic):
-    """trail: the steps whose pairs have not learnt yet."""
+    """trail: the steps whose pairs have not been updated yet."""
 
     def loop(self, draws: Draws, steps: int) -> None:
         rows, moves, trail = self.rows, self.world.moves, self.trail
@@ -52,7 +52,7 @@ class NStep(Episodic):
         self.state, self.total, self.pending = s, total, k
 
     def back_up(self, t: int, ahead: int) -> None:
-        """The pair that has waited longest learns; `ahead` is the action in sₙ, −1 at an end."""
+        """Update the pair that has waited longest; `ahead` is the action in sₙ, −1 at an end."""
         s, k, (reward, _, _) = self.trail[0]
         _, then, end = self.trail[-1][2]
         value = 0.0 if ahead < 0 else self.rows[then][ahead]

@@ -1,8 +1,8 @@
 """SARSA, Expected SARSA and Q-learning: Q(s,a) ← Q(s,a) + α [ r + γ V − Q(s,a) ] (MATH M5, M6).
 
-Notable: they differ in V alone, what the next state is taken to be worth: the `target` of a rule. Any other rule of one
-step is a subclass of `OneStepRule` with a target of its own. One loop runs them all, written out to the end: a page to
-be read from top to bottom, and as fast as plain Python goes.
+Notable: they differ only in V, the value assigned to the next state: the `target` of a rule. Any other one-step rule is
+a subclass of `OneStepRule` with a target of its own. One loop runs them all, written out in full: a page to be read
+from top to bottom, and as fast as plain Python allows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ORDER = 1
 
 
 class OneStep(Agent):
-    """The loop of the family, and how an update is explained from the record that it leaves.
+    """The loop of the family, and how an update is explained from its record.
 
-    tops, picks   [s] the largest value of the row, and its k, or −1 where several are equally good: most updates
-                  leave another row's best as it was, so it need not be looked for at each step
+    tops, picks   [s] the largest value of the row, and its k, or −1 if several are tied: most updates leave the
+                  best of the other rows unchanged, so it need not be searched at each step
     records       (step, (reward, s′, how it left the episode), Q(s,a) before, the row of s′ then, V, k of a′ or −1)
     """
 
@@ -44,7 +44,7 @@ class OneStep(Agent):
         rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.world.moves
         u0, u1, u3, draw_transition, over = draws.u0, draws.u1, draws.u3, self.world.sampler(draws), ENDED
         alpha, gamma, target, choose_ahead = self.settings.alpha, self.gamma, self.rule.target, self.rule.ahead
-        # Two targets are read where they stand: a call would cost SARSA and Q-learning 10 % (benchmarks/rl_glass.py).
+        # Two targets are inlined: a call would cost SARSA and Q-learning 10 % (benchmarks/rl_glass.py).
         is_best, is_taken = target is QLearning.target, target is Sarsa.target
         fades, exploration = self.settings.decay != 1.0, self.exploration
         epsilon, temperature, softly = exploration
@@ -140,10 +140,10 @@ class OneStep(Agent):
 
 
 class OneStepRule(Rule):
-    """Q(s,a) ← Q(s,a) + α [ r + γ target − Q(s,a) ]; `letters` is the target as it is written.
+    """Q(s,a) ← Q(s,a) + α [ r + γ target − Q(s,a) ]; `letters` is the target as a formula.
 
-    `target` is what the loop of the glass box asks for at each step, `targets` the same for a block of agents (left
-    out: the rule is swept one by one).
+    The loop of the glass box calls `target` at each step; `targets` is the same for a block of agents (if it is
+    missing, sweeps run the rule agent by agent).
     """
 
     agent = OneStep
@@ -156,16 +156,16 @@ class OneStepRule(Rule):
 
     @staticmethod
     def target(after: list[float], best: float, k: int, exploration: Exploration) -> float:
-        """What s′ is worth. `after` is its row Q(s′,·), `best` the largest of it, `k` that of a′ (of rules that choose
-        it ahead)."""
+        """The value of s′. `after` is its row Q(s′,·), `best` the largest entry, `k` that of a′ (if the rule
+        chooses it ahead)."""
         raise NotImplementedError("a rule says what the next state is worth")
 
     def targets(self, now: StepState, step: BatchTransition) -> Array:
-        """(n) The same for n agents."""
+        """The same for n agents, (n)."""
         raise NotImplementedError(f"{self.name} has no form for arrays")
 
     def explain_target(self, context: StepContext, record: Any) -> list[Step]:
-        """How the target came out of the row of s′."""
+        """Explain how the target follows from the row of s′."""
         return []
 
     def learn(self, now: StepState, step: BatchTransition) -> None:
@@ -176,7 +176,7 @@ class OneStepRule(Rule):
 
     @property
     def runs_on_values(self) -> bool:
-        """Whether its target and one set of values are all there is to it, so that these may have any form."""
+        """Whether it needs only its target and one set of values, so that the values may have any form."""
         return self.agent is OneStep
 
     @property
@@ -186,7 +186,7 @@ class OneStepRule(Rule):
 
 
 class Sarsa(OneStepRule):
-    """a′ is the action that will really be taken in s′, chosen now and kept; so exploring costs what it costs, and on
+    """a′ is the action that will actually be taken in s′, chosen now and kept; so the cost of exploring counts, and on
     the cliff SARSA learns to keep away from the edge."""
 
     name, title = "sarsa", "SARSA"
@@ -206,7 +206,7 @@ class Sarsa(OneStepRule):
 
 
 class ExpectedSarsa(OneStepRule):
-    """The chance of the next choice is averaged out, so even α = 1 is steady; with ε = 0 it is Q-learning."""
+    """Averages over the next choice, so even α = 1 is stable; with ε = 0 it is Q-learning."""
 
     name, title = "expected-sarsa", "Expected SARSA"
     letters = "Σₐ′ π(a′|s′) Q(s′,a′)"
@@ -238,7 +238,7 @@ class ExpectedSarsa(OneStepRule):
 
 
 class QLearning(OneStepRule):
-    """The action that is *taken* next does not enter, so it estimates Q* whatever it does meanwhile: off-policy.
+    """The action *taken* next does not enter, so it estimates Q* whatever policy it follows: off-policy.
 
     Mehlig calls it an approximation to SARSA, which it is not (erratum of M6); its answer to "why?" says so.
     """

@@ -1,8 +1,8 @@
 """REINFORCE: θ ← θ + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s,θ), π the softmax of preferences θ (MATH M7; Williams 1992)
 
-Notable: for such a policy ∇ ln π(a|s) is 1 − π(a|s) at the action that was taken and −π(a′|s) at the others. Without a
-baseline b is 0; with one it is w(s), w(s) ← w(s) + β (Gₜ − w(s)), which changes the noise and not the mean. w is
-learnt either way, to be looked at. States that look the same (Process.observation) share preferences and w.
+Notable: for such a policy ∇ ln π(a|s) is 1 − π(a|s) at the action taken and −π(a′|s) at the others. Without a
+baseline b is 0; with one it is w(s), w(s) ← w(s) + β (Gₜ − w(s)), which changes the variance and not the mean. w is
+learned either way, for display. States that look the same (Process.observation) share preferences and w.
 
 record: (step, (reward, s′, how it left the episode), θ before, (θ(s,·), k), G, b, γᵗ)
 """
@@ -32,7 +32,7 @@ ORDER = 7
 
 
 class Reinforce(Episodic):
-    """rows are preferences θ; worth [s] is w, what a visit of s has been followed by."""
+    """rows are the preferences θ; worth [s] is w, the mean return after visiting s."""
 
     rule: ReinforceRule
 
@@ -46,7 +46,7 @@ class Reinforce(Episodic):
         looks = self.process.observation
         looks = np.arange(self.world.size) if looks is None else looks
         _, first, which = np.unique(looks, return_index=True, return_inverse=True)
-        self.looks: list[int] = first[which].tolist()  # the first state that looks so has the row of all of them
+        self.looks: list[int] = first[which].tolist()  # the first state that looks like s owns the shared row
 
     def seen(self, state: int) -> int:
         return self.looks[state]
@@ -70,7 +70,7 @@ class Reinforce(Episodic):
         self.latest = (self.looks[trail[-1][0]], trail[-1][1])
 
     def q(self) -> None:
-        """Preferences are no values: there is no Q."""
+        """None: preferences are not values."""
         return None
 
     def preferences(self) -> np.ndarray:
@@ -84,7 +84,7 @@ class Reinforce(Episodic):
         return probabilities(np.round(self.preferences(), 9), replace(self.settings, policy="greedy"), 0)
 
     def v(self) -> np.ndarray:
-        """(S) w: what visits of each state have been followed by."""
+        """The baseline w (S)."""
         over = self.process.terminal
         return np.where(over, 0.0, np.array([self.worth[o] for o in self.looks]))
 
@@ -92,7 +92,7 @@ class Reinforce(Episodic):
         return self.rows[self.looks[state]]
 
     def last_at(self, state: int, action: int = -1) -> Update | None:
-        """Of the preference for that action; the likeliest one if none is named."""
+        """The last update of the preference for that action, or for the likeliest one if none is named."""
         o = self.looks[state]
         actions = self.world.actions[o]
         if action < 0 and actions:
@@ -155,7 +155,7 @@ class Reinforce(Episodic):
         )
 
     def first_step(self, t: int) -> int:
-        """The step that the episode of step t began with."""
+        """The first step of the episode that step t belongs to."""
         return max((end for end in self.ends if end <= t), default=0)
 
 
@@ -167,7 +167,7 @@ class ReinforceRule(Rule):
     math, source = "M7", "Williams 1992; Sutton and Barto 2018, §13.3"
 
     def teach(self, block: AgentBlock, trail: Trail, lengths: Array) -> None:
-        """One update a time step, in the order of time, each with what the one before it left."""
+        """Make one update per time step, in order, each with the result of the one before it."""
         xp, own, tables, theta, w = block.xp, block.own, block.tables, block.table["q"], block.table["w"]
         base, stride = block.base(len(block)), len(block) * tables.S
         fade = xp.where(lengths > 0, 1.0, 0.0)  # γᵗ

@@ -1,14 +1,14 @@
-"""TD(λ): what the states are worth while actions are chosen evenly; nothing is controlled (MATH M4; Sutton 1988)
+"""TD(λ): state values under the uniform policy; nothing is controlled (MATH M4; Sutton 1988)
 
-    δ = r + γ V(s′) − V(s);   e ← γ λ e, and grown at s;   V ← V + α δ e
+        δ = r + γ V(s′) − V(s);   e ← γ λ e, then increased at s;   V ← V + α δ e
 
 Notable: with λ = 0 it is TD(0). A trace grows by 1 (accumulating), to 1 (replacing), or by 1 − α γ λ e(s), which is
-true on-line TD(λ) (van Seijen and Sutton 2014) and corrects V by the little that V(s) has changed since it was s′.
-prediction.OnlineTD is the same rule for any linear unit, whose weights have no states to remember an update by; here is
-a table, only states that were passed are touched, and each keeps its last update. A test holds one to the other.
+true on-line TD(λ) (van Seijen and Sutton 2014) and corrects V by the small change of V(s) since s was the next state.
+prediction.OnlineTD is the same rule for any linear unit, but its weights cannot record an update for each state; here,
+with a table, only visited states are touched, and each keeps its last update. A test compares the two.
 
 record: (step, (reward, s′, how it left the episode), V before, V(s′), δ, e, whose δ, its V(s), late)
-late is by how much V(s) has changed since it was s′ (true on-line; else 0)
+late: the change of V(s) since it was V(s′) (true on-line; else 0)
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class TDLambda(Agent):
         return found
 
     def last_at(self, state: int, action: int = -1) -> Update | None:
-        """Of the state; there are no actions."""
+        """The last update of the state; there are no actions."""
         record = self.records[state][0] if self.records[state] else None
         return None if record is None else self.explain_update(state, 0, record)
 

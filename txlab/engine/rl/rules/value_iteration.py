@@ -1,11 +1,10 @@
-"""Value iteration, one state at a time: the learner that knows the world and needs no experience (MATH M2).
+"""Value iteration, one state at a time: a learner that knows the world and needs no experience (MATH M2).
 
     Q(s,a) ← r(s,a) + γ Σ p(s′|s,a) V(s′)  for every a,  V(s) = maxₐ Q(s,a)
 
-Notable: an update is one state's backup, in place, the states coming in the order of their numbers; a sweep of the
-world is as many updates as it has states in which something can be done, and has the bits of
-`dynamic_programming.sweep(order="in-place")`. It draws nothing, moves nowhere and has no episodes; `state` is the one
-whose turn it was.
+Notable: an update is one state's backup, in place, with the states in numerical order. A sweep of the world is as many
+updates as there are non-terminal states, and is bit-identical to `dynamic_programming.sweep(order="in-place")`. It
+draws nothing, moves nowhere and has no episodes; `state` is the one updated last.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ ORDER = 9
 
 
 class ValueIteration(Agent):
-    """rows     [s][k] Q(s, a) as the last backup of s left it
-    values   [s] V(s), and behind them 0.0: what follows the end
+    """rows     [s][k] Q(s, a) after the last backup of s
+    values   [s] V(s), and behind them 0.0: the value after the end
     known    [s][k] (r(s, a), [(p, s′), …]); s′ is −1 where the episode ends
-    records  [s][k] (step, Q before, Q after, the V(s′) of the outcomes then)
+    records  [s][k] (step, Q before, Q after, the V(s′) of the outcomes at the time)
     """
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
@@ -43,7 +42,7 @@ class ValueIteration(Agent):
         super().__init__(rule, process, settings, seed)
 
     def set(self, **changes: Any) -> None:
-        """As every learner's; LabError also where the values would become infinite."""
+        """Change settings like any learner; LabError also if the values would become infinite."""
         if changes.get("gamma", self.gamma) != self.gamma:
             gamma = changes["gamma"]
             check_values_exist(self.process, self.world.discount if gamma is None else float(gamma))
@@ -87,7 +86,7 @@ class ValueIteration(Agent):
             self.latest = (s, rows[s].index(values[s]))
 
     def explain_update(self, state: int, k: int, record: Any) -> Update:
-        """The backup of one action, with the V(s′) that it was made of."""
+        """The backup of one action, with the V(s′) that it used."""
         t, before, after, seen = record
         process, action = self.process, self.world.actions[state][k]
         gamma = self.context(t).gamma
@@ -124,7 +123,7 @@ class ValueIteration(Agent):
         check_values_exist(process, gamma)
 
     def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
-        """In an edited world other things may follow: what an update was made of is not known there."""
+        """None: in an edited world the outcomes may differ, so the old record no longer applies."""
         return None
 
 

@@ -1,10 +1,10 @@
-"""SARSA(λ) and Watkins' Q(λ): one δ, shared by every pair by its trace (MATH M5, M6)
+"""SARSA(λ) and Watkins' Q(λ): one δ, applied to every pair in proportion to its trace (MATH M5, M6)
 
     δ = r + γ V − Q(s,a);   e(s,a) ← e(s,a) + 1 (accumulating) or 1 (replacing);   Q ← Q + α δ e;   e ← γ λ e
 
-Notable: the traces are cleared at each episode. Watkins' are also cleared where the action that follows is not greedy:
-what was done before an exploring action says nothing of the greedy policy. Only pairs that were passed in this episode
-have an entry. Rows are written in place here, for every update touches many.
+Notable: the traces are cleared at each episode. Watkins' are also cleared when the next action is not greedy: what
+preceded an exploring action says nothing about the greedy policy. Only pairs visited in this episode have an entry.
+Rows are written in place here, because every update touches many.
 
 record: (step, (reward, s′, how it left the episode), Q before, (the row of s′ then, V, k of a′, δ, whose δ, its Q), e)
 """
@@ -31,7 +31,7 @@ ORDER = 5
 
 
 class WithTraces(Agent):
-    """eligible: {(s, k): e}, in the order in which the pairs were passed."""
+    """eligible: {(s, k): e}, in the order of the visits."""
 
     rule: TraceRule
 
@@ -90,7 +90,7 @@ class WithTraces(Agent):
         return found
 
     def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
-        """What was passed in a cell that is there still is eligible still."""
+        """Keep the traces of cells that still exist."""
         there = {(news[s], actions[s][k]): e for (s, k), e in self.eligible.items() if s in news}
         self.eligible = {
             (s, self.world.actions[s].index(a)): e for (s, a), e in there.items() if a in self.world.actions[s]
@@ -164,7 +164,7 @@ class WithTraces(Agent):
 
 
 class TraceRule(Rule):
-    """The δ of a rule of one step, whose target it has, for every pair by its trace."""
+    """Applies the δ of a one-step rule, whose target it uses, to every pair by its trace."""
 
     one_step: ClassVar[OneStepRule]
     agent, parameters, traces = WithTraces, ("alpha", "policy", "lam"), ("accumulating", "replacing")
@@ -180,7 +180,7 @@ class TraceRule(Rule):
             step.reward + now.gamma * now.unless_over(self.one_step.targets(now, step), step.over) - xp.take(q, cell)
         )
         lam = now.lam
-        if self.off_policy:  # e ← 0 where a′ is no best action
+        if self.off_policy:  # e ← 0 where a′ is not a best action
             place = now.base + step.next
             greedy = xp.take(q, step.ahead * now.stride + place) == xp.top(xp.rows(q, place))
             lam = xp.where(greedy, lam, 0.0)

@@ -1,7 +1,7 @@
-"""What the sweeps ask of a library of arrays, in numpy: rows, ties, searches, chance.
+"""The array operations that the sweeps need, in numpy: rows, ties, searches, random numbers.
 
-Notable: sums over actions are made one action after the other, because the order of a sum is part of its value, and a
-batch must give the number that one agent gets. on_torch.py is the same for torch.
+Notable: sums over actions are made one action after another, because the order of a sum affects its rounding and a
+batch must give exactly the number that a single agent gets. on_torch.py is the same for torch.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import numpy as np
 from txlab.engine.rl.draws import GOLDEN, mixed
 
 Array: TypeAlias = Any
-"""(n) or (A, n) or (A, n, S): n agents side by side. Of numpy or of torch, and all of one of them."""
+"""(n) or (A, n) or (A, n, S): n agents side by side, in numpy or torch arrays but never both."""
 
 HALF = 2.0**-32
 
 
 class Numpy:
-    """`cache` is how many bytes of tables and draws are worked on at a time (benchmarks/rl_sweeps.py)."""
+    """`cache` is how many bytes of tables and draws are processed at a time (benchmarks/rl_sweeps.py)."""
 
     name = "numpy"
     cache: int | None = 6 << 20
 
-    # Making
+    # Conversion
 
     def array(self, values: Sequence[Any] | np.ndarray, kind: type = float) -> Array:
         """Values as float64, int64 or bool (`kind` float, int or bool), copied."""
         return np.array(values, dtype={float: np.float64, int: np.int64, bool: np.bool_}[kind], order="C")
 
     def numpy(self, values: Array) -> np.ndarray:
-        """The values as an array of numpy, for whoever looks at them."""
+        """The values as a numpy array."""
         found: np.ndarray = np.array(values)
         return found
 
@@ -46,41 +46,41 @@ class Numpy:
     def nothing(self, kind: type = float) -> Array:
         return self.array([], kind)
 
-    # Picking
+    # Indexing
 
     def lanes(self, table: Array, index: Array) -> Array:
-        """table[:, index] in the order that `put` relies on, which numpy's own indexing does not keep."""
+        """table[:, index] in the memory order that `put` relies on, which numpy's own indexing does not keep."""
         return table.take(index, axis=1)
 
     def rows(self, table: Array, index: Array) -> Array:
-        """(A, n) of a table (A, n, S), whose last two axes are counted as one."""
+        """(A, n) of a table (A, n, S), indexed along its last two axes flattened."""
         return table.reshape(len(table), -1).take(index, axis=1)
 
     def take(self, values: Array, index: Array) -> Array:
-        """values[index], values being counted flat."""
+        """values[index], with `values` flattened."""
         return values.reshape(-1).take(index)
 
     def put(self, values: Array, index: Array, new: Array) -> None:
-        """values[index] = new, in place, no index being there twice."""
+        """values[index] = new, in place; no index occurs twice."""
         values.reshape(-1)[index] = new
 
     def where(self, condition: Array, yes: Array | float, no: Array | float) -> Array:
         return np.where(condition, yes, no)
 
     def which(self, condition: Array) -> Array:
-        """The places where it holds."""
+        """The indices where the condition holds."""
         return condition.nonzero()[0]
 
     def floor(self, values: Array) -> Array:
-        """What is not negative, without its fraction, as int64."""
+        """Non-negative values rounded down, as int64."""
         return values.astype(np.int64)
 
     def top(self, rows: Array) -> Array:
-        """(n): the largest of each column of (A, n)."""
+        """The largest of each column of (A, n), (n)."""
         return rows.max(axis=0)
 
     def total(self, rows: Array) -> Array:
-        """(n): the sum of each column of (A, n), from action 0 on."""
+        """The sum of each column of (A, n), from action 0 on, (n)."""
         total = rows[0].copy()
         for row in rows[1:]:
             total += row
@@ -90,19 +90,19 @@ class Numpy:
         return np.exp(values)
 
     def search(self, ascending: Array, values: Array) -> Array:
-        """The first place whose entry is above each value."""
+        """The first index whose entry is above each value."""
         return ascending.searchsorted(values, "right")
 
     def among_best(self, rows: Array, best: Array, u: Array) -> Array:
-        """The int(u · ties)-th of the actions whose entry in (A, n) is `best` (n), in order of their numbers."""
+        """The int(u · ties)-th of the actions whose entry in (A, n) is `best` (n), in numerical order."""
         equal = (rows == best).view(np.int8) if len(rows) < 127 else (rows == best).astype(np.int16)
         for a in range(1, len(equal)):
-            equal[a] += equal[a - 1]  # how many there are up to here
+            equal[a] += equal[a - 1]  # how many up to here
         ahead = (u * equal[-1]).astype(equal.dtype)
         return np.add.reduce((equal <= ahead).view(np.int8), axis=0, dtype=equal.dtype).astype(np.int64)
 
     def first_above(self, rows: Array, bound: Array) -> Array:
-        """The first action at which the running sum over (A, n) is above `bound` (n); the last but for rounding."""
+        """The first action where the running sum over (A, n) exceeds `bound` (n); the last if rounding prevents it."""
         running = rows[0].copy()
         place = (running <= bound).astype(np.int64)
         for row in rows[1:-1]:
@@ -114,14 +114,14 @@ class Numpy:
         """(n): rows[index[m], m] of (A, n)."""
         return rows.reshape(-1).take(index * rows.shape[1] + np.arange(rows.shape[1]))
 
-    # Chance
+    # Random numbers
 
     def keys(self, seeds: Sequence[int] | np.ndarray) -> Array:
-        """What draws.uniforms makes of the seeds, before anything is counted."""
+        """The keys that draws.uniforms makes of the seeds, before it adds the counter."""
         return mixed(np.asarray(seeds).astype(np.uint64) * GOLDEN + GOLDEN)
 
     def uniforms(self, keys: Array, begin: Array, steps: int, every: bool) -> Array:
-        """(steps, 4, n): draws.uniforms of the same seeds, step by step; draws 0 and 1 alone if not `every`."""
+        """(steps, 4, n): draws.uniforms of the same seeds, step by step; only draws 0 and 1 if not `every`."""
         numbers = 2 if every else 1
         stride = np.uint64(2 // numbers)
         count = np.arange(numbers * steps, dtype=np.uint64) * stride

@@ -1,9 +1,9 @@
-"""A block of agents of one rule: their tables, where each of them stands, and their lives, step by step (MATH M5–M7).
+"""A block of agents of one rule: their tables, their positions, and the loop that steps them (MATH M5–M7).
 
-Notable: the agents share nothing but the arithmetic. Each has its table, its seed, its numbers and its own count of
-steps and episodes, so that it lives the very life that it would live alone; those that have finished the episodes that
-were asked for stand still (their α is 0 and their place is kept) until half of a block does; the rest then goes on in a
-block of its own. A rule of whole episodes changes nothing while one lasts: its agents wait for one another at the end.
+Notable: the agents share nothing but the arithmetic. Each has its own table, seed, settings and counts of steps and
+episodes, so that it runs exactly as it would alone. Agents that have finished the requested episodes stand still (their
+α is 0 and their position is kept) until they are half of a block; then the rest go on in a block of their own. A rule
+of whole episodes changes nothing during an episode: its agents wait for one another at the end.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Tables, ch
 from txlab.errors import LabError, RunFailed
 
 DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
-MOST = 512  # steps between two looks at whether somebody wants it to end: some 30 ms
-FEWEST = 24  # agents below which leaving some out saves nothing
-MOST_STEPS = 100_000  # of an episode that is learnt from as a whole
+MOST = 512  # steps between two checks for cancellation: some 30 ms
+FEWEST = 24  # with fewer agents, leaving some out saves nothing
+MOST_STEPS = 100_000  # of an episode that is learned from as a whole
 
 PLACE = ("state", "action", "step", "earned", "length", "episode", "exploration")
-"""What is kept of an agent that stands still."""
+"""The part of an agent's state that is kept while it stands still."""
 
 
-COLDEST = 1e-9  # the least temperature: softmax is greedy there, and nothing is divided by 0
+COLDEST = 1e-9  # the lowest temperature: softmax is greedy there, and there is no division by 0
 
 
 @dataclass
 class Trail:
-    """What the agents of a block did in one episode: at step k of it, which agents, state, action, reward."""
+    """What the agents of a block did in one episode: for each step, which agents, state, action, reward."""
 
     moves: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Trail:
         self.moves.append((lanes, state, action, reward))
 
     def backwards(self, block: AgentBlock, lengths: Array) -> list[tuple[Array, Array, Array, Array]]:
-        """(state, action, Gₜ, whether its episode had this step) of all agents (n), from the last step to the first:
+        """(state, action, Gₜ, whether the episode had this step) of all agents (n), from the last step to the first:
         G ← r + γ G (MATH M3)."""
         xp, zeros = block.xp, block.xp.array([0] * len(block), int)
         coming = xp.array([0.0] * len(block))
@@ -61,7 +61,7 @@ class Trail:
 
 
 class Powers:
-    """decayⁿ as Python gives it, one table for all agents: a library of arrays may differ in the last bit."""
+    """decayⁿ as Python computes it, in one table for all agents: array libraries may differ in the last bit."""
 
     def __init__(self, xp: Numpy) -> None:
         self.xp = xp
@@ -70,7 +70,7 @@ class Powers:
         self.table: Array = None
 
     def number(self, decay: float) -> int:
-        """Which row is that decay's."""
+        """The row of that decay."""
         if decay not in self.decays:
             self.decays.append(decay)
             self.known = 0
@@ -85,7 +85,7 @@ class Powers:
 
 
 class AgentBlock:
-    """n agents. `own` is each one's numbers (n); `place` is where it stands (n); `table` what it has learnt (A, n, S).
+    """n agents: their settings `own` (n), positions `place` (n), and what they have learned in `table` (A, n, S).
 
     own      key, alpha, beta, gamma, lam, exploration (ε or τ of episode 0), floor, decay
     place    state, action (chosen ahead), step, earned, length (of this episode), episode, exploration (ε or τ now)
@@ -110,7 +110,7 @@ class AgentBlock:
         soft = self.policy == "softmax"
         gammas = [tables.process.discount if each.gamma is None else each.gamma for each in settings]
 
-        def exploration(each: Settings) -> float:  # 0 where an episode's first action alone is left to chance
+        def exploration(each: Settings) -> float:  # 0 if only an episode's first action is random
             return {"softmax": each.temperature, "exploring-starts": 0.0}.get(self.policy, each.epsilon)
 
         self.own: dict[str, Array] = {
@@ -138,7 +138,7 @@ class AgentBlock:
             values = np.zeros_like(start) if name in ("e", "w") else np.where(tables.forbidden, -np.inf, start)
             values = values[:, :, :1] if name == "w" else values
             self.table[name] = xp.array(np.ascontiguousarray(values.transpose(2, 0, 1)))
-        # An episode begins by draw 3 of the step before it; the first one by that of step −1.
+        # An episode begins with draw 3 of the step before it; the first one with that of step −1.
         before, first_step = xp.uniforms(self.own["key"], self.place["step"] - 1, 2, True)
         self.place["state"] = state = tables.begin(before[3])
         if self.rule.ahead:
@@ -161,7 +161,7 @@ class AgentBlock:
     # Parts
 
     def part(self, lanes: Array) -> AgentBlock:
-        """A block of these agents alone, with copies of all that is theirs."""
+        """A block of these agents alone, with copies of their data."""
         other = object.__new__(AgentBlock)
         other.__dict__.update(self.__dict__)
         other.lanes = self.lanes[lanes]
@@ -179,7 +179,7 @@ class AgentBlock:
 
 @dataclass
 class Ended:
-    """Episodes that ended, in the order of time: whose, what they earned, how many steps they took."""
+    """Finished episodes in the order of time: agent, return, number of steps."""
 
     agent: list[Array] = field(default_factory=list)
     earned: list[Array] = field(default_factory=list)
@@ -199,9 +199,9 @@ def live(
     episodes: Array | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Step the block until each of its agents made `steps` more steps, or ended so many more `episodes` (n).
+    """Step the block until each of its agents has made `steps` more steps, or finished `episodes` (n) more episodes.
 
-    `agents` (n) are their numbers in `ended`. False where it was cancelled: the block is then good for nothing.
+    `agents` (n) are their numbers in `ended`. Returns False if cancelled: the block must then be discarded.
     """
     n = len(block)
     chunk = min(MOST, max(1, DRAWS // (4 * n)))
@@ -234,13 +234,13 @@ def live(
 
 
 def rest(block: AgentBlock) -> None:
-    """All stand at the beginning of an episode: no trace is left of what went on in those that stood still."""
+    """All agents are at the beginning of an episode: clear the traces of those that stood still."""
     if "e" in block.table:
         block.table["e"][:] = 0.0
 
 
 def one_episode(block: AgentBlock, ended: Ended, agents: Array, cancelled: Callable[[], bool]) -> bool:
-    """An episode of each agent, and what it teaches."""
+    """Run an episode of each agent, and learn from it."""
     xp, own = block.xp, Ended()
     block.trail = Trail()
     whole = live(block, own, block.lanes, 0, xp.array([1] * len(block), int), cancelled)
@@ -254,8 +254,8 @@ def one_episode(block: AgentBlock, ended: Ended, agents: Array, cancelled: Calla
 
 
 def march(block: AgentBlock, ended: Ended, agents: Array, steps: int, left: Array | None) -> None:
-    """So many steps of every agent. `left` (n): episodes that each has still to end; they are counted down here, and
-    it stops early where half of the agents have none left."""
+    """Make this many steps with every agent. `left` (n): episodes that each has yet to finish; it is counted down here,
+    and the loop stops early where half of the agents have none left."""
     tables, xp, rule, own, place = block.tables, block.xp, block.rule, block.own, block.place
     n, limit, A, ahead = len(block), tables.process.limit, tables.A, rule.ahead
     at = {name: xp.copy(values) for name, values in place.items()}
@@ -323,14 +323,14 @@ def march(block: AgentBlock, ended: Ended, agents: Array, steps: int, left: Arra
 
 
 def is_worth_parting(n: int, going: int) -> bool:
-    """Whether so many of n agents should go on without those that stand still."""
+    """Whether `going` of n agents should go on without those that stand still."""
     return going == 0 or (n > FEWEST and 2 * going <= n)
 
 
 def keep(place: dict[str, Array], lanes: Array | None, at: dict[str, Array], step: Array) -> None:
-    """Write down where these agents stand, all of them for None."""
+    """Save the positions of these agents; None means all."""
     for name, values in (at | {"step": step}).items():
-        if values is None:  # an action that nobody has chosen yet
+        if values is None:  # an action that has not been chosen yet
             continue
         if lanes is None:
             place[name] = values

@@ -1,7 +1,7 @@
-"""What the sweeps ask of a library of arrays, in torch: the same numbers on a CPU, and on a GPU as many as fit there.
+"""The array operations that the sweeps need, in torch: the same numbers on a CPU or a GPU.
 
 Notable: torch has no unsigned multiplication on every device, so the draws are made in int64, which wraps to the same
-bits, and shifted right with their sign cut off. Everything else is float64, one operation after the other, as in numpy.
+bits, and right shifts mask out the sign. All else is float64, one operation after the other, as in numpy.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def shifted(z: Tensor, places: int) -> Tensor:
 
 
 def mixed(z: Tensor) -> Tensor:
-    """draws.mixed on int64, which has the same bits."""
+    """draws.mixed on int64, with the same bits."""
     z = (z ^ shifted(z, 30)) * FIRST
     z = (z ^ shifted(z, 27)) * SECOND
     return z ^ shifted(z, 31)
 
 
 class Torch(Numpy):
-    """All agents of a rule in one block: a GPU is filled by width, not by what fits a cache."""
+    """All agents of a rule in one block: a GPU is best filled by width, whatever fits into a cache."""
 
     name = "torch"
     cache = None
@@ -49,7 +49,7 @@ class Torch(Numpy):
         if self.device.type == "cpu":
             self.cache = Numpy.cache
 
-    # Making
+    # Conversion
 
     def array(self, values: Sequence[Any] | np.ndarray, kind: type = float) -> Array:
         return torch.tensor(np.ascontiguousarray(values), dtype=KINDS[kind], device=self.device)
@@ -64,7 +64,7 @@ class Torch(Numpy):
     def joined(self, parts: Sequence[Array]) -> Array:
         return torch.cat(list(parts))
 
-    # Picking
+    # Indexing
 
     def lanes(self, table: Array, index: Array) -> Array:
         return table.index_select(1, index)
@@ -117,7 +117,7 @@ class Torch(Numpy):
     def column(self, rows: Array, index: Array) -> Array:
         return rows.gather(0, index[None])[0]
 
-    # Chance
+    # Random numbers
 
     def keys(self, seeds: Sequence[int] | np.ndarray) -> Array:
         return self.array(super().keys(seeds).view(np.int64), int)

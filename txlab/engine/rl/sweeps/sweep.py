@@ -1,8 +1,8 @@
 """M independent agents at once, a table each: error bars over seeds, and sweeps over α, ε, λ (MATH M5–M7).
 
-Notable: never one table that many agents write into. Summing the updates of a thousand agents in one table is another
-algorithm, and diverges where Q-learning does not. Agent m of a sweep is, number for number, the one agent that the
-glass box makes of the same settings and seed.
+Notable: agents never share a table. Summing the updates of a thousand agents in one table is a different algorithm, and
+diverges where Q-learning does not. Agent m of a sweep equals, number for number, the glass box with the same settings
+and seed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from txlab.engine.rl.sweeps.tables import Tables, choose
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 
-APART = 0x5EED  # the seeds of greedy episodes are other ones than those of learning
-STRETCH = 64  # steps that a glass box makes before it is asked how many episodes it has ended
+APART = 0x5EED  # keeps the seeds of greedy episodes apart from those of learning
+STRETCH = 64  # steps that a glass box makes between checks of how many episodes it has finished
 
 
 @dataclass(frozen=True)
 class FinishedEpisodes:
-    """Episodes that ended while a sweep was advanced, agent by agent, each one's in their order; (N) each."""
+    """Episodes that ended while a sweep was advanced, (N) each, by agent and then in order of time."""
 
     agent: np.ndarray
     returns: np.ndarray
@@ -39,14 +39,14 @@ class FinishedEpisodes:
 
 
 class Cancelled(Exception):
-    """Somebody did not want the rest; the sweep stands where it stood before the call only in whole blocks."""
+    """The call was cancelled, which leaves the sweep part-way: some of its blocks have advanced, others not."""
 
 
 class Sweep:
-    """Agents of `settings[m]` with seeds `seeds[m]` in one process.
+    """Agents with `settings[m]` and `seeds[m]` in one process.
 
-    `arrays` is where it is computed: Numpy(), or on_torch.Torch(device). Agents of the same rule and policy are worked
-    on in blocks whose tables fit into the cache. `offset` (M, S, A) is added to what the tables hold at first.
+    `arrays` is the array library: Numpy(), or on_torch.Torch(device). Agents of the same rule and policy are processed
+    in blocks whose tables fit into the cache. `offset` (M, S, A) is added to the initial tables.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.seeds)
 
-    # Living
+    # Running
 
     def advance(self, steps: int, cancelled: Callable[[], bool] = lambda: False) -> FinishedEpisodes:
-        """So many steps of every agent; the episodes that ended within them."""
+        """Make this many steps with every agent; return the episodes that ended within them."""
         return self._gathered(steps, 0, cancelled)
 
     def run_episodes(
         self, episodes: int, cancelled: Callable[[], bool] = lambda: False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Until every agent has ended so many more episodes, no step further: returns, lengths (M, episodes)."""
+        """Run until every agent has finished this many more episodes, no further: returns, lengths (M, episodes)."""
         found = self._gathered(0, episodes, cancelled)
         shape = (len(self), episodes)
         return found.returns.reshape(shape), found.lengths.reshape(shape)
@@ -115,7 +115,7 @@ class Sweep:
         order = np.argsort(agent, kind="stable")
         return FinishedEpisodes(agent[order], returns[order], lengths[order])
 
-    # Looking
+    # Inspection
 
     def _placed(self, name: str) -> np.ndarray:
         values = [self.arrays.numpy(block.place[name]) for _, block in self.blocks]
@@ -126,12 +126,12 @@ class Sweep:
 
     @property
     def states(self) -> np.ndarray:
-        """(M): where each agent stands."""
+        """(M): the state that each agent is in."""
         return self._placed("state")
 
     @property
     def episodes(self) -> np.ndarray:
-        """(M): how many episodes each has ended."""
+        """(M): how many episodes each has finished."""
         return self._placed("episode")
 
     @property
@@ -145,7 +145,7 @@ class Sweep:
         return self._placed("exploration")
 
     def q(self, members: np.ndarray | None = None) -> np.ndarray:
-        """(M, S, A): the tables of all agents, or of these; NaN where nothing can be chosen; of two tables the mean."""
+        """(M, S, A): the tables of these agents, or all; NaN where an action is not allowed; the mean of two tables."""
         wanted = np.arange(len(self)) if members is None else np.asarray(members)
         out = np.empty((len(wanted), self.tables.S, self.tables.A))
         for present, block in self.blocks:
@@ -159,12 +159,12 @@ class Sweep:
                 found = (found + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
             out[here] = found.transpose(1, 2, 0)
             if block.rule.prefers and self.tables.looks is not None:
-                out[here] = out[here][:, self.tables.looks]  # what looks the same has the same preferences
+                out[here] = out[here][:, self.tables.looks]  # states that look the same share preferences
         out[:, ~self.process.allowed] = np.nan
         return out
 
     def w(self, members: np.ndarray) -> np.ndarray:
-        """(n, S): what visits of each state have been followed by, of agents that learn preferences; else NaN."""
+        """(n, S): the baselines w of these agents if they learn preferences; else NaN."""
         out = np.full((len(members), self.tables.S), np.nan)
         for present, block in self.blocks:
             for place, m in enumerate(members):
@@ -176,14 +176,14 @@ class Sweep:
         return out
 
     def greedy_returns(self, members: np.ndarray, limit: int) -> np.ndarray:
-        """(n): what one episode earns when each acts greedily and learns nothing; see the function of that name."""
+        """(n): the return of one greedy episode of each, without learning; see the function of that name."""
         seeds = [self.seeds[m] for m in members]
         return greedy_returns(self.process, self.q(members), seeds, limit)[0]
 
-    # Putting back
+    # Saving and loading
 
     def state(self) -> dict[str, Any]:
-        """All that an exact restart needs beside process, settings and seeds."""
+        """All that an exact restart needs besides process, settings and seeds."""
         xp = self.arrays
         return {
             "blocks": [
@@ -196,21 +196,21 @@ class Sweep:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go back to a state of a sweep with the same process, settings and seeds."""
+        """Restore a state of a sweep with the same process, settings and seeds."""
         for (_, block), saved in zip(self.blocks, state["blocks"], strict=True):
             for kind, values in (("place", block.place), ("table", block.table)):
                 for name in values:
-                    old = "heat" if name not in saved[kind] else name  # what `exploration` was called once
+                    old = "heat" if name not in saved[kind] else name  # the former name of `exploration`
                     found = np.asarray(saved[kind][old])
                     values[name] = self.arrays.array(found, float if found.dtype.kind == "f" else int)
 
 
 class OneByOne:
-    """Glass boxes one by one, each with a world or a memory of its own; see Sweep, whose methods these are.
+    """Glass boxes run one by one, each with a world or a memory of its own; the methods are those of Sweep.
 
-    In environments that can only be stepped there is nothing to batch; and Dyna-Q's memory and the queue of n-step
-    SARSA would be ragged arrays, at 30 runs no faster than lists. An agent goes on in stretches of steps, so that it
-    may be some steps into the episode after the last one asked for.
+    Environments that can only be stepped cannot be batched; and Dyna-Q's memory and the queue of n-step SARSA would be
+    ragged arrays, at 30 runs no faster than lists. An agent advances several steps at a time, so it may be a few steps
+    into the episode after the last one requested.
     """
 
     arrays = SimpleNamespace(name="one by one")
@@ -220,7 +220,7 @@ class OneByOne:
     ) -> None:
         self.settings, self.seeds = tuple(settings), tuple(int(seed) for seed in seeds)
         self.agents = [make_agent(make(), each, seed) for each, seed in zip(settings, self.seeds, strict=True)]
-        self.asked = 0  # episodes of each agent that were asked for so far
+        self.asked = 0  # episodes of each agent requested so far
 
     def __len__(self) -> int:
         return len(self.agents)
@@ -228,7 +228,7 @@ class OneByOne:
     def run_episodes(
         self, episodes: int, cancelled: Callable[[], bool] = lambda: False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Until every agent has ended so many more episodes: their returns and lengths (M, episodes)."""
+        """Run until every agent has finished this many more episodes: their returns and lengths (M, episodes)."""
         end = self.asked + episodes
         for agent in self.agents:
             while agent.episode < end:
@@ -247,11 +247,11 @@ class OneByOne:
         return np.stack([table for m in members if (table := self.agents[m].q()) is not None])
 
     def w(self, members: np.ndarray) -> np.ndarray:
-        """(n, S): what they think states are worth."""
+        """(n, S): their estimates of the state values."""
         return np.stack([self.agents[m].v() for m in members])
 
     def greedy_returns(self, members: np.ndarray, limit: int) -> np.ndarray:
-        """(n): what an episode earns in which each acts greedily and learns nothing."""
+        """(n): the return of one greedy episode of each, without learning."""
         return np.array([self.agents[m].greedy_path(limit)[1] for m in members])
 
     @property
@@ -272,7 +272,7 @@ class OneByOne:
         return {"asked": self.asked, "agents": [agent.state_dict() for agent in self.agents]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """LabError where an environment does not do again what it did in the episode that was under way."""
+        """Restore a state. LabError if an environment does not repeat what it did in the episode that was under way."""
         self.asked = int(state["asked"])
         for agent, saved in zip(self.agents, state["agents"], strict=True):
             agent.load(saved)
@@ -285,10 +285,10 @@ def sweep_in(
     device: str = "cpu",
     offset: np.ndarray | None = None,
 ) -> Sweep | OneByOne:
-    """Learners of a world, on a device: "cpu" computes with numpy, any other (cuda, cuda:1, mps) with torch. In a world
-    that can only be stepped, and where a rule has no batched form, they are glass boxes, one by one.
+    """Make the learners of a world on a device: "cpu" computes with numpy, any other (cuda, cuda:1, mps) with torch. In
+    a world that can only be stepped, or if the rule has no batched form, they are glass boxes, one by one.
 
-    LabError where that cannot be.
+    LabError where that is not possible.
     """
     process = world.process
     rules = [rule_named(each.rule) for each in settings]
@@ -308,10 +308,10 @@ def sweep_in(
 def greedy_returns(
     process: Process, q: np.ndarray, seeds: Sequence[int], limit: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One episode of each table (M, S, A), NaN where an action cannot be chosen: returns, lengths, whether it ended.
+    """Run one greedy episode of each table (M, S, A), NaN where an action is not allowed: returns, lengths, ended.
 
-    The return under ε > 0 is another number (Q-learning on the cliff earns −50 and knows the path of −13). `limit` 0:
-    the process's own, or S·A steps. Ties are broken by chance; rewards are not discounted, nor noisy.
+    The return under ε > 0 is a different number (on the cliff Q-learning earns −50 and knows the path of −13). `limit`
+    0: the process's own, or S·A steps. Ties are broken at random; rewards are neither discounted nor noisy.
     """
     xp = Numpy()
     tables = Tables(process, xp)
@@ -342,7 +342,7 @@ def greedy_returns(
 
 
 def policies(process: Process, q: np.ndarray, exploration: np.ndarray, policy: PolicyName) -> np.ndarray:
-    """(M, S, A): π(a|s) of tables (M, S, A), NaN where an action cannot be chosen; `exploration` (M): ε or τ."""
+    """(M, S, A): π(a|s) of tables (M, S, A), NaN where an action is not allowed; `exploration` (M): ε or τ."""
     allowed = process.allowed
     values = np.where(allowed, q, -np.inf)
     best = np.where(process.terminal, 0.0, values.max(axis=2))[:, :, None]

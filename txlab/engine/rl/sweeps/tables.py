@@ -1,9 +1,9 @@
-"""A process as the sweeps hold it, and how a thousand agents choose in it: ε-greedy, softmax and greedy (MATH M5, M6).
+"""A process as the sweeps store it, and how a thousand agents choose in it: ε-greedy, softmax, greedy (MATH M5, M6).
 
-Notable: a world in which every action can be chosen and has one outcome has no search in it; the numbers are the same.
-Ties are broken by chance, among all equally good actions; draw 1 says which, and is used up either way, so that an
-agent's life does not depend on how its numbers happen to be equal. Every formula is written as the glass box writes it,
-one operation after the other, so that the numbers are the same to the last bit.
+Notable: where every action is allowed and has a single outcome no search is needed; the numbers are the same. Ties are
+broken at random among all best actions; draw 1 decides, and is used up either way, so that an agent's later draws do
+not depend on which of its numbers happen to be equal. Every formula is computed as in the glass box, one operation
+after the other, so that the numbers agree to the last bit.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from txlab.engine.rl.sweeps.arrays import Array, Numpy
 
 
 class Tables:
-    """next, reward, over of each outcome; what can be chosen in each state.
+    """next, reward, over of each outcome; the allowed actions of each state.
 
-    open        every action can be chosen in every state that is not terminal
+    open        every action is allowed in every state that is not terminal
     ends        every outcome that ends an episode leads to a terminal state, whose row in every table stays 0
-    chancy      whether draw 2, draw 3 are ever needed
+    chancy      whether draw 2 and draw 3 are ever needed
     """
 
     def __init__(self, process: Process, xp: Numpy) -> None:
@@ -41,7 +41,7 @@ class Tables:
         self.first = xp.array(process.first[:-1], int)
         self.cumulative = None if self.single else xp.array(process.cumulative)
         self.ends = bool(process.terminal[process.next[over]].all())
-        # The k-th action that can be chosen in s is listed[s · A + k].
+        # The k-th action allowed in s is listed[s · A + k].
         order = np.argsort(~allowed, axis=1, kind="stable")
         self.listed = xp.array(order.reshape(-1), int)
         self.count = xp.array(allowed.sum(axis=1).astype(np.float64))
@@ -51,7 +51,7 @@ class Tables:
         self.first_start = int(np.flatnonzero(process.start)[0])
         self.one_start = bool((process.start > 0).sum() == 1)
         noise, told = process.noise, process.observation
-        if told is not None:  # the first state that looks so has the row of all of them
+        if told is not None:  # the first state that looks like s owns the shared row
             _, first, which = np.unique(told, return_index=True, return_inverse=True)
             told = first[which.reshape(-1)]
         self.noise = None if noise is None or not np.any(noise) else xp.array(noise)
@@ -60,11 +60,11 @@ class Tables:
         self.every_draw = not self.single or not self.one_start or self.noise is not None
 
     def seen(self, states: Array) -> Array:
-        """(n): whose rows a learner of preferences uses in these states."""
+        """(n): the states whose rows a learner of preferences uses in these states."""
         return states if self.observation is None else self.xp.take(self.observation, states)
 
     def outcome(self, pair: Array, u: Array) -> Array:
-        """(n): which outcome follows pair i = s·A + a, by draw 2."""
+        """(n): the outcome of pair i = s·A + a, by draw 2."""
         if self.plain:
             return pair
         if self.cumulative is None:
@@ -86,10 +86,10 @@ def choose(
     exploration: Array,
     best: Array | None = None,
 ) -> Array:
-    """(n) actions. `rows` (A, n) holds the values, −∞ where an action cannot be chosen; `u` (≥ 2, n) draws 0 and 1.
+    """Choose actions (n). `rows` (A, n) are the values, −∞ where an action is not allowed; `u` (≥ 2, n) draws 0 and 1.
 
-    ε-greedy (`exploration` is ε): explore if u₀ < ε, and then allowed[int(u₁ · n)] among all that can be done; else the
-    int(u₁ · ties)-th of the best. softmax (`exploration` is τ): the first action whose cumulated probability is above
+    ε-greedy (`exploration` is ε): if u₀ < ε explore with allowed[int(u₁ · n)] among all allowed actions; else the
+    int(u₁ · ties)-th of the best. softmax (`exploration` is τ): the first action whose cumulative probability is above
     u₁.
     """
     xp = tables.xp
@@ -106,7 +106,7 @@ def choose(
 
 
 def softmax(tables: Tables, rows: Array, exploration: Array) -> Array:
-    """(A, n): exp(Q/τ) / Σ exp(Q/τ); the largest is subtracted first, it cancels."""
+    """(A, n): exp(Q/τ) / Σ exp(Q/τ); the largest is subtracted first, which cancels."""
     xp = tables.xp
     raw = xp.exp((rows - xp.top(rows)) / exploration)
     return raw / xp.total(raw)
@@ -114,9 +114,9 @@ def softmax(tables: Tables, rows: Array, exploration: Array) -> Array:
 
 @dataclass
 class StepState:
-    """The agents while they are stepped: what does not change within a step.
+    """The agents during stepping: what does not change within a step.
 
-    In a table (A, n, S) counted flat, the entry (a, m, s) is a·stride + base[m] + s. `exploration` is ε, or τ.
+    In a table (A, n, S), flattened, the entry (a, m, s) is at a·stride + base[m] + s. `exploration` is ε, or τ.
     """
 
     rule: Rule
@@ -133,11 +133,11 @@ class StepState:
     exploration: Array
 
     def cell(self, step: BatchTransition) -> Array:
-        """(n): where Q(s, a) stands in a table."""
+        """(n): the index of Q(s, a) in a flattened table."""
         return step.action * self.stride + (self.base + step.state)
 
     def unless_over(self, value: Array, over: Array) -> Array:
-        """What the next state is worth: nothing, where the episode ended there."""
+        """The value of the next state: 0 where the episode ended there."""
         return value if self.tables.ends else self.xp.where(over, 0.0, value)
 
     def expectation(self, rows: Array, states: Array) -> Array:
@@ -150,12 +150,12 @@ class StepState:
         if self.policy == "softmax":
             return xp.total(softmax(tables, rows, self.exploration) * values)
         count = tables.A if tables.open else xp.take(tables.count, states)
-        count = xp.where(count < 1, 1.0, count) if not tables.open else count  # a terminal state: all is 0 there
+        count = xp.where(count < 1, 1.0, count) if not tables.open else count  # a terminal state: all its values are 0
         return (1.0 - self.exploration) * best + self.exploration * (xp.total(values) / count)
 
     def act(self, states: Array, u: Array, lanes: Array | None = None) -> Array:
-        """(n) actions in these states, by draws 0 and 1; of these agents alone, if `lanes` says which."""
-        if lanes is not None:  # of rules that choose ahead, which have one table
+        """(n) actions in these states, by draws 0 and 1; only of the agents `lanes`, if given."""
+        if lanes is not None:  # for rules that choose ahead, which have one table
             rows = self.xp.rows(self.table["q"], self.base[lanes] + states)
             return choose(self.tables, self.policy, rows, states, u[:, lanes], self.exploration[lanes])
         place = self.base + (self.tables.seen(states) if self.rule.prefers else states)
@@ -167,7 +167,7 @@ class StepState:
 
 @dataclass(frozen=True)
 class BatchTransition:
-    """One transition of each agent. `u` (≥ 2, n) are its draws, `ahead` the action in s′, of rules that choose it."""
+    """One transition of each agent. `u` (≥ 2, n) are its draws, `ahead` the action in s′ of rules that choose ahead."""
 
     state: Array
     action: Array
