@@ -1,8 +1,8 @@
-"""A model that reads what a person types, with their edits, as a source of the Attention screen.
+"""A live model that reads the user's text, with edits, as a source of the Attention screen.
 
-Notable: everything here happens in threads and imports torch there. Edits travel as plain dictionaries, so that a key
-can be answered before torch has been imported. One lock keeps the model to one reader at a time, since an erratum or
-an edited weight is in the model itself while it is on.
+Notable: everything here runs in threads and imports torch there. Edits travel as plain dictionaries, so that keys are
+answered before torch has been imported. One lock keeps the model to one pass at a time, since an erratum or an edited
+weight changes the model itself while it is active.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from txlab.engine.interpret.sites import Text
     from txlab.runs.models import OpenModel
 
-LIKELIEST = 8  # candidates for what comes next
-MOVED = 4  # further ones, because they moved
+LIKELIEST = 8  # candidates for the next token
+MOVED = 4  # further ones, because their probability moved
 
 
 @dataclass(frozen=True)
 class Task:
-    """Which model is to read which text, with which edits.
+    """Which model reads which text, with which edits.
 
     model    a name as runs/models.open_model takes it
-    at       the step that is looked at: the newest checkpoint at or before it is opened; None = the newest of all
-    source, target   the text; None = the model's own example; of a model that reads pairs, target is the second
+    at       the selected step: the newest checkpoint at or before it is opened; None = the newest of all
+    source, target   the text; None = the model's own example; of a model that reads pairs, target is the second text
     edits    interventions in the order in which they were made; `second` is the text that patches come from
     """
 
@@ -74,14 +74,14 @@ class LiveAttention:
     lock: Lock
     second: Text | None
     remarks: tuple[str, ...]
-    circuits: dict[tuple[Any, ...], Any]  # of the checkpoint, whatever it reads; see tables.py
+    circuits: dict[tuple[Any, ...], Any]  # of the checkpoint, independent of the text; see tables.py
     small: dict[str, np.ndarray] = field(default_factory=dict)
     scores: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     rolled_out: dict[str, Tensor] = field(default_factory=dict)
     stored: bool = False
 
     def __post_init__(self) -> None:
-        """Labels are asked for with every cell that the cursor moves on to, on the event loop: made once, here."""
+        """Make the labels once, here: the event loop asks for them at every move of the cursor."""
         opened, text = self.opened, self.text
         source, target = tuple(opened.labels(text.ids)), tuple(opened.target_labels(text.target))
         self.sites = {
@@ -121,15 +121,15 @@ class LiveAttention:
         else:
             from txlab.engine.interpret.activation_cache import rollout
 
-            if site not in self.rolled_out:  # kept, since every step of a cursor asks again
+            if site not in self.rolled_out:  # cached, since every move of the cursor asks again
                 self.rolled_out = {site: rollout(self.cache, site)}
             found = self.rolled_out[site][window]
         return found.float().cpu().numpy()
 
-    # All heads, one layer after the other.
+    # All heads, layer by layer.
 
     def thumbnails(self, site: str) -> np.ndarray:
-        """As many layers as are known; the others are blank until `form_layer` has been there."""
+        """Return as many layers as are known; the others are blank until `form_layer` has computed them."""
         if site not in self.small:
             here = self.sites[site]
             tall, wide = (min(len(tokens), THUMB) for tokens in (here.rows, here.columns))
@@ -146,21 +146,22 @@ class LiveAttention:
         self.small[site], self.scores[site] = small, scores
 
     def begin_like(self, other: LiveAttention) -> None:
-        """Show the heads of another source until one's own are known: the picture changes and does not flash."""
+        """Show the heads of another source until this one's are known, so that the picture does not flash."""
         for site in self.sites:
             if site in other.small and other.small[site].shape == self.thumbnails(site).shape:
                 self.small[site] = other.small[site]
                 self.scores[site] = dict(other.scores.get(site, {}))
 
-    # What comes next.
+    # The next token.
 
     def position(self, site: str, row: int) -> int:
-        """The position that predicts; an encoder's tokens predict nothing, there it is the target's last."""
+        """Return the position that predicts: an encoder's tokens predict nothing, so there it is the target's last
+        one."""
         last = len(self.text.predicting) - 1
         return last if site == "encoder" else max(0, min(row, last))
 
     def effect(self, position: int) -> Effect:
-        """What the edits change there."""
+        """Return what the edits change at a position."""
         from txlab.engine.interpret.effects import compare
 
         return compare(self.plain, self.cache, position)
@@ -177,7 +178,7 @@ class LiveAttention:
         return NextTokens(after, tuple(map(Candidate, labels, now, before)), self.effect(position).kl, lead)
 
     def ranked(self, position: int) -> list[int]:
-        """The tokens that are named at a position: the likeliest, under edits those that moved most too."""
+        """Return the tokens to list at a position: the likeliest and, with edits, those that moved most."""
         if not self.edits:
             found: list[int] = self.cache.following(position, LIKELIEST)[0].tolist()
             return found
@@ -227,7 +228,7 @@ class LiveAttention:
 
 
 class Workbench:
-    """The model that is open and what it has read, for one thread at a time."""
+    """The open model and its unedited pass, for one thread at a time."""
 
     def __init__(self) -> None:
         self.opened: OpenModel | None = None
@@ -237,9 +238,9 @@ class Workbench:
         self.lock = Lock()
 
     def read(self, task: Task) -> LiveAttention:
-        """Do what the task says, reusing the model and the unedited pass where they are the same.
+        """Carry out the task, reusing the model and the unedited pass where they are the same.
 
-        LabError in one sentence where the model, the text or an edit is not possible.
+        Raises LabError, in one sentence, if the model, the text or an edit is impossible.
         """
         from txlab.engine.interpret.activation_cache import run_with_cache
         from txlab.engine.interpret.interventions import from_json, remarks
@@ -267,7 +268,7 @@ class Workbench:
 
 
 def checkpoint_at(task: Task) -> int | None:
-    """The newest checkpoint of a run at or before the step that is looked at; None for a folder of weights."""
+    """Return the newest checkpoint of a run at or before the selected step; None for a folder of weights."""
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
     from txlab.runs.finding import is_run
@@ -287,7 +288,7 @@ def checkpoint_at(task: Task) -> int | None:
 
 
 def example_text(opened: OpenModel) -> str:
-    """A text that this model can read: its own example, a word, or ids where its tokenizer knows no words."""
+    """Return a text that this model can read: its own example, a word, or ids if its tokenizer knows no words."""
     for text in filter(None, (opened.example, "The ")):
         try:
             if opened.ids(text):
@@ -298,7 +299,7 @@ def example_text(opened: OpenModel) -> str:
 
 
 def text_of(opened: OpenModel, source: str | None, target: str | None) -> Text:
-    """What a model reads of a person's text, or of its own example."""
+    """Return the model's input for the user's text, or for the model's own example."""
     if source is None:
         source, target = example_text(opened), opened.example_target
     if opened.kind == "encoder-decoder":

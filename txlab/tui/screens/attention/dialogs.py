@@ -1,7 +1,7 @@
-"""Two dialogs of the Attention screen: which model is opened, and which weight is edited.
+"""Two dialogs of the Attention screen: which model to open, and which weight to edit.
 
-Notable: names are completed from what there is: runs and folders under `models/` here, parameters of the open model;
-a path may be typed as well.
+Names are completed from runs, folders under `models/` here, and the parameters of the open model; a path may be typed
+as well.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from txlab.runs.models import OpenModel
 
 RECORDING = "the recording"
-MOST = 200  # runs that are offered
+MOST = 200  # runs to offer
 
 
 def open_dialog(recorded: bool) -> Choose:
-    """Asks for a model by its name; answers RECORDING, a name of the list, or what was typed if it is none of them."""
+    """Ask for a model by name; answers RECORDING, a listed name, or whatever was typed if it matches none."""
     first = [(RECORDING, "back to the frames of this run", False)] if recorded else []
     title = "Open a model: a run, RUN@STEP, or a folder with config.json and *.safetensors"
     return Choose(title, first, free=True)
 
 
 def offer_models(dialog: Choose, root: Path) -> None:
-    """In a thread: add the models that there are here to the dialog."""
+    """Add the models found here to the dialog; called in a thread."""
     found = models_here(root)
     dialog.app.call_later(dialog.offer, [(name, about, False) for name, about in found])
 
 
 def models_here(root: Path) -> list[tuple[str, str]]:
-    """(name, what it is): runs with a checkpoint, newest first, and folders with weights under models/."""
+    """Return (name, description): runs with a checkpoint, newest first, and folders with weights under models/."""
     from txlab.runs.finding import list_runs
 
     found: list[tuple[str, str]] = []
@@ -59,7 +59,7 @@ def models_here(root: Path) -> list[tuple[str, str]]:
 
 
 class EditWeightScreen(Dialog[Edit]):
-    """A number of a parameter: its name, its index, its value while the model reads."""
+    """Edits one number of a parameter: its name, its index, and its value while the model reads."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave it", id="weight.leave")]
@@ -84,7 +84,7 @@ class EditWeightScreen(Dialog[Edit]):
         self.judge()
 
     def edit(self) -> tuple[Edit, str]:
-        """The edit as it stands, and what it changes: `0.12 → 2.5`. LabError says what is wrong."""
+        """Return the edit so far and its effect, as in `0.12 → 2.5`. LabError says what is wrong."""
         name, index, value = (self.query_one(f"#{each}", Input).value.strip() for each in ("name", "index", "value"))
         if name not in self.parameters:
             raise LabError(f"no parameter is called {name!r}{nearest(name, self.parameters)}" if name else "which one?")

@@ -1,9 +1,9 @@
-"""The model behind the patterns: which text it reads, another model, its edits, and what it is compared with.
+"""The model behind the patterns: the text it reads, opening another model, its edits, and comparisons.
 
-Notable: a key only changes the *task* (which model reads what, with which edits); a thread does it, newest task first,
-and the screen changes when it is done. A task is one question with one answer, so it goes through a LatestTask and not
-through a Session, which would go on stepping. Looking at the frames of a run, the first such key opens the run's model
-at its newest checkpoint at or before the frame.
+Notable: a key only changes the *task* (which model reads what, with which edits); a thread carries it out, newest task
+first, and the screen changes when it is done. A task is one question with one answer, so it goes through a LatestTask
+and not through a Session, which would go on stepping. When the frames of a run are shown, the first such key opens the
+run's model at its newest checkpoint at or before the frame.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from txlab.tui.screens.dialogs import AskValue, Choose
 if TYPE_CHECKING:
     from txlab.tui.screens.attention.screen import AttentionScreen
 
-SCALE = 0.25  # how much + and − change the factor of a head
+SCALE = 0.25  # change of a head's factor by + and −
 A_TEXT, UNEDITED = "another text", "without the edits"
 NO_MODEL = "no model is open: o opens one, or choose a run in the Lab (1)"
 
 
 class ModelPanel(Panel):
-    """`wanted` is what the model is to read (None: one looks at frames), `live` the newest answer."""
+    """`wanted` is the task for the model (None: frames are shown), `live` the latest result."""
 
     KEYS: ClassVar = (
         Binding("t", "text", "text", id="attention.text"),
@@ -60,17 +60,17 @@ class ModelPanel(Panel):
         self.working = LatestTask(self, "model", self.failed)
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
 
-    # The task, and what comes of it.
+    # The task and its result.
 
     def base(self) -> Task | None:
-        """The task as it stands, or that of the run and frame that are looked at; without either it is said."""
+        """Return the present task, or that of the selected run and frame; tells the user if there is neither."""
         task = self.wanted or self.viewer.recorded_task()
         if task is None:
             self.tell(NO_MODEL)
         return task
 
     def do(self, task: Task, what: str = "text") -> None:
-        """Want this of the model from now on; `what` of it is new."""
+        """Give the model a new task; `what` names the part that is new."""
         self.wanted = task
         self.viewer.begun(what)
         self.working.want(lambda _: self.workbench.read(task), self.done)
@@ -79,7 +79,7 @@ class ModelPanel(Panel):
         if self.wanted is None:
             return
         old, self.live = self.live, live
-        # What was not said is now known: the model's own example.
+        # The model's own example stands in for a missing text.
         if self.wanted == live.task and live.task.source is None:
             self.wanted = replace(live.task, source=example_text(live.opened), target=live.opened.example_target)
         for remark in live.remarks:
@@ -90,26 +90,26 @@ class ModelPanel(Panel):
         self.viewer.model_read(old is not None and old.opened is live.opened and old.text == live.text)
 
     def failed(self, sentence: str) -> None:
-        """Back to the task before, whose picture is still there, or to the frames."""
+        """Go back to the previous task, whose picture is still there, or to the frames."""
         self.tell(sentence, "error")
         self.wanted = self.live.task if self.live is not None else None
         self.viewer.model_left(sentence)
 
     def forget(self) -> None:
-        """No model any more."""
+        """Close the model."""
         self.wanted = self.live = None
         self.working.forget()
         self.opening_second.forget()
 
     def leave(self) -> None:
-        """Back to what was recorded."""
+        """Go back to the recording."""
         if self.wanted is not None:
             self.wanted = self.live = None
             self.working.forget()
             self.viewer.model_left()
 
     def with_model(self, then: Callable[[LiveAttention], Any]) -> None:
-        """Do something with the open model; opened first where one looks at frames."""
+        """Call `then` with the open model, opening it first if frames are shown."""
         if self.live is not None:
             then(self.live)
             return
@@ -123,10 +123,10 @@ class ModelPanel(Panel):
 
             self.working.want(lambda _: self.workbench.read(task), opened)
 
-    # A text, a model.
+    # Text and model.
 
     def action_text(self) -> None:
-        """Type what the model reads; of a translator the source, then the target, of BERT a second text, if any."""
+        """Type what the model reads: for a translator source and target, for BERT an optional second text."""
         task, source = self.base(), self.viewer.source
         if task is None:
             return
@@ -152,7 +152,7 @@ class ModelPanel(Panel):
         self.app.push_screen(AskValue("A text for the model", about, one_line(task.source or "")), ask_target)
 
     def action_open(self) -> None:
-        """Another model by its name: a run, a checkpoint, a folder with weights."""
+        """Open another model by name: a run, a checkpoint, a folder with weights."""
         root = self.app.root  # type: ignore[attr-defined]
 
         def opened(name: str | None) -> None:
@@ -181,21 +181,21 @@ class ModelPanel(Panel):
             self.do(replace(task, edits=change(task.edits), **other), "edits")
 
     def toggle(self, what: Edit, value: Edit) -> None:
-        """Make the edit that `what` names, with `value` in it; take it back if it is there."""
+        """Make the edit that `what` names, with `value` in it; undo it if it is there."""
         self.edit(lambda edits: put(edits, what, None if find(edits, what) else value))
 
     def looking(self, what: str) -> bool:
-        """Whether there is anything to edit; else it is said."""
+        """Return whether there is anything to edit, and tell the user if not."""
         if self.viewer.source is None:
             self.tell(f"There is no {what} here yet.")
         return self.viewer.source is not None
 
     def action_switch_head(self) -> None:
-        """The chosen head off; again: back on."""
+        """Switch the selected head off, or back on."""
         self.scale_head(lambda factor: 0.0 if factor == 1.0 else 1.0)
 
     def action_scale(self, by: int) -> None:
-        """What the chosen head adds, counted a quarter more or less."""
+        """Scale the output of the selected head by a quarter more or less."""
         self.scale_head(lambda factor: factor + by * SCALE)
 
     def scale_head(self, change: Callable[[float], float]) -> None:
@@ -212,14 +212,14 @@ class ModelPanel(Panel):
         self.edit(changed)
 
     def action_edge(self) -> None:
-        """Cut the edge under the cursor in the chosen head, or allow it where the mask forbids it; again: as it was."""
+        """Cut the edge under the cursor in the selected head, or allow it where the mask forbids it; again: undo."""
         source, cell = self.viewer.source, self.viewer.cell
         if source is not None and self.looking("edge"):
             forbidden = source.sites[cell.site].mask == "causal" and cell.column > cell.row
             self.toggle({"kind": "edge", **asdict(cell)}, {"allowed": forbidden})
 
     def action_block(self) -> None:
-        """Choose which branch of the chosen layer is switched off, or back on."""
+        """Choose a branch of the selected layer to switch off, or back on."""
         if not self.looking("block"):
             return
         cell, edits = self.viewer.cell, self.wanted.edits if self.wanted is not None else ()
@@ -246,7 +246,7 @@ class ModelPanel(Panel):
             self.with_model(lambda live: self.app.push_screen(EditWeightScreen(live.opened), changed))
 
     def action_errata(self) -> None:
-        """Read the model as one of the lecture texts writes it wrongly."""
+        """Run the model with an error from one of the lecture texts."""
 
         def choose(live: LiveAttention) -> None:
             from txlab.engine.transformer.variants import VARIANTS, unfit
@@ -266,7 +266,7 @@ class ModelPanel(Panel):
         self.with_model(choose)
 
     def action_patch(self) -> None:
-        """Give a position what a second text has there: which text, which place."""
+        """Patch a position with the activation of a second text: which text, which place."""
         cell = self.viewer.cell
         layer, name = cell.layer + 1, f"{cell.layer + 1}.{cell.head + 1}"
 
@@ -301,19 +301,19 @@ class ModelPanel(Panel):
         self.with_model(ask)
 
     def action_reset(self) -> None:
-        """No edits any more."""
+        """Undo all edits."""
         if self.wanted is not None and self.wanted.edits:
             self.do(replace(self.wanted, edits=()))
 
     def action_remove(self) -> None:
-        """Take back the edit under the cursor of the list, or the newest."""
+        """Undo the edit under the cursor of the list, or the newest."""
         if self.wanted is not None and self.wanted.edits:
             chosen = self.viewer.chosen_edit
             at = chosen if chosen is not None else len(self.wanted.edits) - 1
             self.do(replace(self.wanted, edits=(*self.wanted.edits[:at], *self.wanted.edits[at + 1 :])))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that would do nothing are not offered."""
+        """Disable keys that would do nothing."""
         if action in ("reset", "remove"):
             return self.wanted is not None and bool(self.wanted.edits)
         return action != "leave" or self.wanted is not None or self.viewer.comparing
@@ -321,7 +321,7 @@ class ModelPanel(Panel):
     # A second source beside the first.
 
     def action_compare(self) -> None:
-        """Choose what is put beside it; while something is, take it away again."""
+        """Choose a source to compare with; if there is one, remove it."""
         if self.viewer.comparing:
             self.viewer.compare(None)
             return
@@ -358,12 +358,12 @@ class ModelPanel(Panel):
 
 
 def find(edits: tuple[Edit, ...], what: Edit) -> Edit | None:
-    """The edit that is about what `what` names."""
+    """Return the edit that matches `what`."""
     return next((edit for edit in edits if concerns(edit, what)), None)
 
 
 def put(edits: tuple[Edit, ...], what: Edit, value: Edit | None) -> tuple[Edit, ...]:
-    """With `value` for what `what` names, in its old place or at the end; None takes it out."""
+    """Replace the edit that matches `what` by `value`, in its old place or at the end; None removes it."""
     made = () if value is None else ({**what, **value},)
     for at, edit in enumerate(edits):
         if concerns(edit, what):
@@ -372,5 +372,5 @@ def put(edits: tuple[Edit, ...], what: Edit, value: Edit | None) -> tuple[Edit, 
 
 
 def one_line(text: str) -> str:
-    """A text in the one line of a dialog."""
+    """Return a text for the one line of a dialog."""
     return text.replace("\n", " ")

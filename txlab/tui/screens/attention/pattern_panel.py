@@ -1,8 +1,9 @@
-"""The patterns: every head small, the chosen one large under a cursor, and beside it a second one with the difference.
+"""The patterns: every head small, the selected one large under a cursor, and beside it a second one with the
+difference.
 
-Notable: what is in memory is drawn at once; what a model has to be asked for comes from a thread, newest request first,
-and what is on the screen stays until the answer is there. A second source is asked for the same window as the first;
-cells that only one of them has are blank in the difference, which is drawn by its size with its sign in the cell.
+Notable: whatever is in memory is drawn at once; whatever a model has to compute comes from a thread, newest request
+first, and the screen stays as it is until then. A second source is asked for the same window as the first; cells that
+only one of them has are blank in the difference, which is drawn by its size with its sign in the cell.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class PatternPanel(Panel):
-    """Shows an AttentionSource; `beside` is what stands at the right of the patterns."""
+    """Shows an AttentionSource; `beside` is the widget to the right of the patterns."""
 
     KEYS: ClassVar = (
         Binding("h", "head(0, -1)", "head", id="attention.previous-head", key_display="h l"),
@@ -65,14 +66,14 @@ class PatternPanel(Panel):
         self.heads = Thumbnails(id="heads")
         self.pattern, self.other, self.difference = (Heatmap(id=name) for name in ("pattern", "other", "difference"))
         self.source: AttentionSource | None = None
-        self.second: AttentionSource | None = None  # what the first is compared with
+        self.second: AttentionSource | None = None  # the source that the first is compared with
         self.second_window: PatternWindow | None = None
         self.next_tokens = NextTokens()
         self.wanted_site = ""
         self.view: View = VIEWS[0]
         self.without_first = False
-        self.placed = False  # whether the cursor has been put somewhere in what is looked at
-        self.placing = False  # whether the next answer says where
+        self.placed = False  # whether the cursor has a place in the present source
+        self.placing = False  # whether the next answer provides the place
         self.reading, self.forming, self.reading_second = (
             LatestTask(self, name, lambda sentence: self.tell(sentence, "error"))
             for name in ("window", "heads", "second")
@@ -83,20 +84,20 @@ class PatternPanel(Panel):
 
     @property
     def site(self) -> str:
-        """The kind of attention that is looked at: the one that was chosen, where the source has it, else its first."""
+        """The kind of attention shown: the selected one if the source has it, else its first."""
         if self.source is None or self.wanted_site in self.source.sites:
             return self.wanted_site
         return next(iter(self.source.sites))
 
     @property
     def cell(self) -> Cell:
-        """What is under the cursor."""
+        """The cell under the cursor."""
         return Cell(self.site, *self.heads.chosen, *self.pattern.cursor)
 
-    # A source comes.
+    # A new source.
 
     def show(self, source: AttentionSource) -> None:
-        """Look at a source, which may be the one that is shown, or the same with other edits."""
+        """Show a source, which may be the present one or the same with other edits."""
         self.source = source
         site = source.sites[self.site]
         self.show_heads()
@@ -108,7 +109,7 @@ class PatternPanel(Panel):
         self.want_heads()
 
     def forget(self) -> None:
-        """Something else will be looked at: nothing that was asked of the old source is wanted any more."""
+        """Forget the source and everything requested of it."""
         for lane in (self.reading, self.forming):
             lane.forget()
         self.placed, self.next_tokens, self.view = False, NextTokens(), VIEWS[0]
@@ -118,7 +119,7 @@ class PatternPanel(Panel):
             self.heads.set_patterns(self.source.thumbnails(self.site), head_notes(self.source, self.site))
 
     def want_heads(self) -> None:
-        """A model forms every head once, layer by layer, and each is shown as it comes."""
+        """Compute the heads of a model once, layer by layer, and show each layer as it comes."""
         source, site = self.source, self.site
         if source is None or source.stored:
             self.forming.forget()
@@ -138,7 +139,7 @@ class PatternPanel(Panel):
             self.show_heads()
             self.viewer.looked_at("scores")
 
-    # The window that is seen.
+    # The visible window.
 
     def want_window(self) -> None:
         source = self.source
@@ -153,7 +154,7 @@ class PatternPanel(Panel):
 
     @property
     def instant(self) -> bool:
-        """Whether the answers are in memory; a rollout is computed in any case."""
+        """Whether the answers are in memory; a rollout always has to be computed."""
         return self.source is not None and self.source.stored and self.view != "rollout"
 
     def show_window(self, source: AttentionSource, found: PatternWindow) -> None:
@@ -164,7 +165,7 @@ class PatternPanel(Panel):
         self.next_tokens = found.next_tokens
         if found.column is not None and self.placing:
             self.placing = False
-            if self.pattern.cursor == (cell.row, 0):  # else the person was faster
+            if self.pattern.cursor == (cell.row, 0):  # otherwise the user has moved on
                 self.pattern.move_to(cell.row, found.column)
         self.pattern.ask()
         self.viewer.looked_at("window")
@@ -194,7 +195,7 @@ class PatternPanel(Panel):
     # A second source beside the first.
 
     def compare(self, second: AttentionSource | None) -> None:
-        """Put a second source beside the first; None takes it away."""
+        """Show a second source beside the first; None removes it."""
         self.second = second
         self.screen.set_class(second is not None, "-comparing")
         if second is not None:
@@ -204,7 +205,7 @@ class PatternPanel(Panel):
             self.reading_second.forget()
 
     def want_second(self, first: PatternWindow) -> None:
-        """The second source's part of what is drawn of the first."""
+        """Request the second source's part of the first one's window."""
         second, request = self.second, first.request
         if second is None or request.cell.site not in second.sites:
             return
@@ -240,7 +241,7 @@ class PatternPanel(Panel):
         self.viewer.looked_at("window")
 
     def follow_first(self) -> None:
-        """One cursor for all three."""
+        """Use one cursor for all three patterns."""
         for heatmap in (self.other, self.difference):
             heatmap.move_to(*self.pattern.cursor)
 
@@ -252,7 +253,7 @@ class PatternPanel(Panel):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One kind of attention leaves no choice."""
+        """Disable choosing the kind of attention if there is only one."""
         return action != "site" or (self.source is not None and len(self.source.sites) > 1)
 
     def action_head(self, down: int, right: int) -> None:
@@ -275,7 +276,7 @@ class PatternPanel(Panel):
         self.viewer.looked_at("window")
 
     def action_first(self) -> None:
-        """Leave out the first token, where heads rest that have nothing to look at; the weights stay as they are."""
+        """Leave out the first token, where idle heads put their weight; the weights themselves stay as they are."""
         self.without_first = not self.without_first
         self.want_window()
         self.viewer.looked_at("window")
@@ -285,17 +286,18 @@ class PatternPanel(Panel):
             heatmap.numbers = not heatmap.numbers
 
     def question(self) -> Callable[[], Explanation] | None:
-        """What `w` asks about: the weight under the cursor."""
+        """Return what `w` asks about: the weight under the cursor."""
         source, view, cell = self.source, self.view, self.cell
         if self.second is not None and self.other.has_focus and cell.site in self.second.sites:
             row, column = self.other.cursor
             source, cell = self.second, replace(cell, row=row, column=column)
         return None if source is None else lambda: source.explain_cell(view, cell)
 
-    # What is said and saved of it.
+    # Describing and saving it.
 
     def words(self) -> tuple[str, str, str, str]:
-        """For the line above: texts, names, mask and view, head; comparing, the weights under the one cursor."""
+        """Return the parts of the line above: texts, names, mask and view, head; when comparing, the weights under the
+        cursor."""
         source, second, ascii = self.source, self.second, is_ascii(self)
         if source is None:
             return "", "", "", ""
@@ -317,7 +319,7 @@ class PatternPanel(Panel):
         return quoted(source, ascii), visible(source.name, ascii), mask, said
 
     def save_picture(self, path: Path) -> None:
-        """The chosen head as PNG and SVG, drawn in a thread."""
+        """Save the selected head as PNG and SVG, drawn in a thread."""
         source, view, cell = self.source, self.view, self.cell
         if source is None:
             return
@@ -350,11 +352,11 @@ def draw(heatmap: Heatmap, source: AttentionSource, found: PatternWindow) -> Non
 
 
 def quoted(source: AttentionSource, ascii: bool) -> str:
-    """The text; of a translator what becomes what, of a pair both."""
+    """Return the text; source and target of a translator, both of a pair."""
     between = (" -> " if ascii else " → ") if "cross" in source.sites else " + "
     return between.join(f'"{visible(text, ascii)}"' for text in source.texts)
 
 
 def pairs(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    """Labels of what both have: one where they agree, both where they do not."""
+    """Return labels for both sources: one where they agree, both where they differ."""
     return tuple(a if a == b else f"{a}|{b}" for a, b in zip(first, second, strict=False))

@@ -1,8 +1,8 @@
 """A recorded frame as a source of the Attention screen: patterns, labels, scores and next tokens, read in a thread.
 
 Notable: any program may record frames (three lines in somebody else's loop), so nothing about them is taken for
-granted: patterns of fewer dimensions are those of one layer or head, and what does not fit together is left out. Only
-the tensors that are drawn are read; queries and keys wait until somebody asks why.
+granted: patterns of fewer dimensions are those of one layer or head, and parts that do not fit together are left out.
+Only the tensors that are drawn are read; queries and keys are read when `w` asks for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from txlab.tui.screens.attention.source import (
 )
 from txlab.tui.widgets.thumbnails import pooled
 
-# Site of a model → the prefix of its tensors in a frame, and the names of the tokens of its rows and columns.
+# Site of a model → the prefix of its tensors in a frame, and the names of its row and column tokens.
 FRAME_NAMES = {
     "self": ("attention", "probe", "probe"),
     "encoder": ("encoder", "source", "source"),
@@ -50,8 +50,8 @@ class RecordedAttention:
     """One frame (an AttentionSource).
 
     patterns          site → (L, H, T, S)
-    next_probability  (T, k), with `next_tokens` of T · k; None where the frame has none that fit
-    folder            of the run's frames, for questions that need more than what is drawn
+    next_probability  (T, k), with `next_tokens` of T · k; None if the frame has none that fit
+    folder            of the run's frames, for questions that need more than is drawn
     """
 
     step: int
@@ -76,7 +76,7 @@ class RecordedAttention:
         return pooled(whole, *(min(length, THUMB) for length in whole.shape[-2:]))
 
     def form_layer(self, site: str, layer: int) -> None:
-        """Every layer is stored."""
+        """Do nothing: every layer is stored."""
 
     def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
         whole, window = self.patterns[site], (slice(*rows), slice(*columns))
@@ -96,7 +96,7 @@ class RecordedAttention:
         return reached[window].numpy()
 
     def predicting(self, site: str, row: int) -> int:
-        """The row that predicts: an encoder's tokens are followed by nothing, so there it is the target's last one."""
+        """Return the row that predicts: an encoder's tokens predict nothing, so there it is the target's last one."""
         return row if site != "encoder" else len(self.next_probability) - 1 if self.next_probability is not None else 0
 
     def next_tokens(self, site: str, row: int) -> NextTokens:
@@ -111,7 +111,7 @@ class RecordedAttention:
         return NextTokens(after, tuple(Candidate(name, float(p)) for name, p in found), lead=self.lead)
 
     def explain_cell(self, view: View, cell: Cell) -> Explanation:
-        """From the very queries and keys of the frame, which are read for it."""
+        """Explain a cell by the frame's own queries and keys, which are read for it."""
         if view != "pattern":
             raise LabError(f"a frame explains the cells of a head; for {view}, type a text (t) to open the model")
         prefix, index = FRAME_NAMES[cell.site][0], (cell.layer, cell.head, cell.row, cell.column)
@@ -143,11 +143,11 @@ class RecordedAttention:
     def read(self, names: Sequence[str]) -> Frame:
         from txlab.runs.frames import FrameIndex
 
-        return FrameIndex(self.folder).read(self.step, names=names)  # one of its own: the reader's has its thread
+        return FrameIndex(self.folder).read(self.step, names=names)  # a new index: the reader's belongs to its thread
 
 
 def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> RecordedAttention | None:
-    """What can be drawn of a frame; None if it holds no pattern."""
+    """Return what can be drawn of a frame; None if it holds no pattern."""
     sites: dict[str, AttentionSite] = {}
     patterns: dict[str, np.ndarray] = {}
     scores: dict[str, dict[str, np.ndarray]] = {}
@@ -186,12 +186,12 @@ def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> Recorded
 
 
 def labels(texts: Sequence[str], count: int) -> tuple[str, ...]:
-    """The texts if there is one for each, else the places, from 1 on."""
+    """Return the texts if there is one for each position, else the positions, from 1 on."""
     return tuple(texts) if len(texts) == count else tuple(str(place + 1) for place in range(count))
 
 
 def texts_of(frame: Frame, sites: Mapping[str, AttentionSite]) -> tuple[str, ...]:
-    """The texts that a frame gives, else its tokens strung together, which is the text where tokens are its pieces."""
+    """Return the texts of a frame, else its tokens joined, if they are pieces of the text."""
     if "cross" in sites:
         both = {"source": sites["cross"].columns, "target": sites["cross"].rows}
     else:
@@ -204,7 +204,7 @@ def texts_of(frame: Frame, sites: Mapping[str, AttentionSite]) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class FrameReading:
-    """The state of a run, and the frame to draw (None: what is drawn already); `trouble`: why there is nothing to."""
+    """The state of a run, and the frame to draw (None: unchanged); `trouble`: why there is none."""
 
     steps: np.ndarray
     edge: int
@@ -216,8 +216,8 @@ class FrameReading:
 
 
 def read_frame(reader: RunReader, at: int | None, drawn: tuple[int, int] | None) -> FrameReading:
-    """Read the frame at or before `at` (None: the newest). `drawn` is the step that is on the screen and how many
-    frames there were then: where nothing has changed the frame is not read again."""
+    """Read the frame at or before `at` (None: the newest). `drawn` is the step on the screen and the number of frames
+    at the time: if nothing has changed the frame is not read again."""
     info, frames = reader.info, reader.frames
     steps = np.asarray(frames.steps, dtype=np.int64)
     edge = max(info.step, reader.state.step or 0)
@@ -237,7 +237,7 @@ def read_frame(reader: RunReader, at: int | None, drawn: tuple[int, int] | None)
 
 
 def no_frames(reader: RunReader) -> tuple[str, ...]:
-    """Why there is nothing to see, and what to do."""
+    """Return why there is nothing to show, and what to do."""
     info = reader.info
     every = reader.scenario.get("record", {}).get("frame_every")
     if reader.state.status in ("running", "paused", "created") and every != 0:

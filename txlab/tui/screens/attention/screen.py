@@ -1,9 +1,10 @@
-"""Screen 4, Attention: every head at once, one head large, what comes next, and how it came to be so over the steps.
+"""Screen 4, Attention: every head at once, one head large, the next token, and how the patterns formed over the
+steps.
 
-Notable: the screen draws what was recorded, or what a model does with a text that a person types, through one source
-(source.py), and computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model
-behind them, and the run with its time line. What is looked at is the model's answer, where a model is open, else the
-recorded frame; the panels report what changes, and the screen passes it on.
+Notable: the screen draws a recording, or a model that reads the user's text, through one source (source.py), and
+computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model behind them, and the
+run with its timeline. An open model is shown in place of the recorded frame; the panels report what changes, and the
+screen passes it on.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ NO_RUN = (
 
 
 class AttentionScreen(BenchScreen):
-    """Who looks at whom: at every recorded step of the app's current run, and in a model that one pokes at."""
+    """Attention patterns of the app's current run at every recorded step, and of a live model under edits."""
 
     CSS_PATH = "attention.tcss"
     AUTO_FOCUS = "#pattern"
@@ -77,8 +78,8 @@ class AttentionScreen(BenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self.recorded: RecordedAttention | None = None
-        self.frames = 0  # how many there were when the frame that is drawn was read
-        self.frame_at: int | None = None  # the step of the recording that is looked at, also while a model is open
+        self.frames = 0  # how many there were when the drawn frame was read
+        self.frame_at: int | None = None  # the selected step of the recording, also while a model is open
         self.run = RunPanel(self)
         self.side = SidePanel(self)
         self.patterns = PatternPanel(self, self.side)
@@ -98,7 +99,7 @@ class AttentionScreen(BenchScreen):
         if self.run.path is None:
             self.say_empty(NO_RUN)
 
-    # What is looked at.
+    # What is shown.
 
     @property
     def source(self) -> AttentionSource | None:
@@ -117,7 +118,7 @@ class AttentionScreen(BenchScreen):
         return self.side.chosen_edit
 
     def show_source(self) -> None:
-        """What is looked at has changed, as a whole."""
+        """Redraw everything: the source has changed."""
         source = self.source
         if source is not None:
             self.remove_class("-empty")
@@ -125,7 +126,7 @@ class AttentionScreen(BenchScreen):
             self.side.ask()
 
     def looked_at(self, change: str) -> None:
-        """The cell, head, site or window that is looked at is another, or more is known of it."""
+        """The cell, head, site or window shown has changed, or more is known of it."""
         if self.source is not None:
             self.query_one(HeadLine).say(*self.patterns.words())
             self.side.show_next(self.patterns.next_tokens)
@@ -135,12 +136,12 @@ class AttentionScreen(BenchScreen):
                 self.side.follow(change)
 
     def compare(self, second: AttentionSource | None) -> None:
-        """Put a second source beside the first; None takes it away."""
+        """Show a second source beside the first; None removes it."""
         self.patterns.compare(second)
         self.looked_at("window")
 
     def say_empty(self, sentences: Sequence[str]) -> None:
-        """In place of the panels: why there is nothing to see, and what would change that."""
+        """Say, in place of the panels, why there is nothing to show and what would change that."""
         cells = max((width(line) for line in sentences), default=0)
         lines = [fit(visible(line, self.ascii), cells) for line in sentences]
         self.query_one("#empty", Static).update(Content("\n".join(lines)))
@@ -172,7 +173,7 @@ class AttentionScreen(BenchScreen):
             self.recorded, self.frames = snapshot.attention, len(snapshot.steps)
         elif snapshot.trouble:
             self.recorded = None
-        if self.model.live is not None:  # it is what one looks at; the frames wait
+        if self.model.live is not None:  # the model is shown; the frames wait
             return
         ended = snapshot.status not in GOING
         self.run.timeline.set_frames(snapshot.steps, snapshot.total, snapshot.edge, snapshot.checkpoints, ended)
@@ -182,7 +183,7 @@ class AttentionScreen(BenchScreen):
             self.show_source()
 
     def moved(self) -> None:
-        """On the time line: another frame, or the same text and edits at another checkpoint."""
+        """Show another frame of the timeline, or the same text and edits at another checkpoint."""
         if self.model.wanted is not None:
             self.model.do(replace(self.model.wanted, at=self.run.at))
         else:
@@ -214,7 +215,7 @@ class AttentionScreen(BenchScreen):
             self.say_empty(("opening the model…",))
 
     def model_read(self, same_text: bool) -> None:
-        """On the bench the time line has the checkpoints that the model can be opened at; a folder has none."""
+        """Show on the timeline the checkpoints that the model can be opened at; a folder has none."""
         live, line = self.model.live, self.run.timeline
         assert live is not None
         steps = np.array(live.opened.steps, dtype=np.int64)
@@ -228,7 +229,7 @@ class AttentionScreen(BenchScreen):
         self.refresh_bindings()
 
     def model_left(self, sentence: str = "") -> None:
-        if self.model.live is not None:  # the task before it, whose picture is still there
+        if self.model.live is not None:  # the previous task, whose picture is still there
             self.looked_at("window")
             return
         if not sentence:
@@ -247,8 +248,8 @@ class AttentionScreen(BenchScreen):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that would do nothing are not offered: the heads are only folded away where the terminal is narrow, and
-        a run takes requests while its frames are looked at. (x is not `stop` here: it switches a head off.)"""
+        """Disable keys that would do nothing: the heads are folded away only on a narrow terminal, and a run takes
+        requests while its frames are shown. (x is not `stop` here: it switches a head off.)"""
         if action == "heads":
             return self.has_class("-narrow") or self.has_class("-tiny")
         if action == ROUTED and parameters[0] == RunPanel.__name__:
@@ -265,7 +266,7 @@ class AttentionScreen(BenchScreen):
         self.call_after_refresh(self.refresh_bindings)
 
     def action_heads(self) -> None:
-        """On a narrow terminal: the heads in the place of the side panel."""
+        """Show the heads in place of the side panel on a narrow terminal."""
         self.toggle_class("-heads")
         self.query_one("#heads" if self.has_class("-heads") else "#pattern").focus()
 
@@ -274,7 +275,7 @@ class AttentionScreen(BenchScreen):
         self.action_why()
 
     def action_why(self) -> None:
-        """Why the number that is chosen where the focus is: a weight, a probability, a row of the side."""
+        """Explain the number selected where the focus is: a weight, a probability, a row of the side."""
         ask = self.side.question() or self.patterns.question()
         if ask is None:
             self.tell("There is no number here yet to ask about.")
@@ -282,14 +283,14 @@ class AttentionScreen(BenchScreen):
             ask_why(self.app, ask)
 
     def action_picture(self) -> None:
-        """The screen as SVG, the chosen head as PNG and SVG, in the current folder."""
+        """Save the screen as SVG, and the selected head as PNG and SVG, in the current folder."""
         super().action_picture()
         self.patterns.save_picture(self.picture_path(".png"))
 
 
 class HeadLine(Painted, can_focus=False):
-    """`"the cat …"   gpt-docs @ 1 200   causal        head 2.3 · induction .91`: what does not fit is shortened from
-    the left, so that the head is always said."""
+    """`"the cat …"   gpt-docs @ 1 200   causal        head 2.3 · induction .91`: whatever does not fit is shortened
+    from the left, so that the head is always shown."""
 
     COMPONENT_CLASSES = {"headline--quiet", "headline--here"}
     DEFAULT_CSS = """
@@ -301,7 +302,7 @@ class HeadLine(Painted, can_focus=False):
     parts: tuple[str, str, str, str] = ("", "", "", "")
 
     def say(self, text: str, source: str, mask: str, head: str) -> None:
-        """All four are visible text."""
+        """Show the four parts; all are safe to show."""
         if self.parts != (text, source, mask, head):
             self.parts = (text, source, mask, head)
             self.refresh()

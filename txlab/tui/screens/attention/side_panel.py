@@ -1,4 +1,4 @@
-"""Beside the pattern: what comes next after the row of the cursor, and one of several tables (tables.py)."""
+"""Beside the pattern: the tokens likely to follow the cursor's row, and one of several tables (tables.py)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from txlab.tui.widgets.tabs import TabLine
 if TYPE_CHECKING:
     from txlab.tui.screens.attention.screen import AttentionScreen
 
-# Which changes of what is looked at make another table of a tab; a new source is one for every tab.
+# Which changes require a new table, by tab; a new source requires one for every tab.
 FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
 WAITING = SideTable(waiting="…")
 
 
 class SidePanel(Panel):
-    """Next tokens as bars, a line of tabs, the table of the chosen one and what it measures."""
+    """Next tokens as bars, a line of tabs, the table of the selected one and what it measures."""
 
     KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
 
@@ -51,7 +51,7 @@ class SidePanel(Panel):
         yield self.legend
 
     def show_next(self, found: NextTokens) -> None:
-        """The candidates, with what each was before if there are edits."""
+        """Show the candidates, with their probabilities before the edits if there are any."""
         ascii = bool(getattr(self.app, "ascii", False))
         title = f"{found.lead} {label(found.after, ascii)}" if found.candidates else "no next tokens recorded"
         if found.kl is not None:
@@ -62,12 +62,12 @@ class SidePanel(Panel):
     # The table.
 
     def follow(self, change: str) -> None:
-        """The "cell", the "head" or the "scores" are others: make the table again if it depends on them."""
+        """Rebuild the table if it depends on what has changed: the "cell", the "head" or the "scores"."""
         if change in FOLLOWS.get(self.tab, ()):
             self.ask()
 
     def ask(self) -> None:
-        """Make the table of the chosen tab; where that takes the model some time, in a thread."""
+        """Build the table of the selected tab, in a thread if the model has to compute it."""
         source, tab, cell = self.viewer.source, self.tab, self.viewer.cell
         if source is None:
             return
@@ -93,7 +93,7 @@ class SidePanel(Panel):
         self.query_one(TabLine).set_tabs(words, self.tab)
 
     def show_edits(self) -> None:
-        """Something is being edited: list the edits rather than the heads."""
+        """Switch from the heads to the edits, since one is being made."""
         if self.tab == "heads":
             self.tab, self.table = "edits", WAITING
 
@@ -103,7 +103,7 @@ class SidePanel(Panel):
         self.ask()
 
     def action_tab(self) -> None:
-        """The next tab; where patterns are compared without room for this panel, the second or the difference."""
+        """Go to the next tab; when comparing without room for this panel, to the second pattern or the difference."""
         if self.viewer.comparing and not self.display:
             self.screen.toggle_class("-difference")
         else:
@@ -113,15 +113,15 @@ class SidePanel(Panel):
     def tab_clicked(self, event: TabLine.Chosen) -> None:
         self.choose_tab(event.name)
 
-    # Why, and taking back.
+    # Explanations, and undoing edits.
 
     @property
     def chosen_edit(self) -> int | None:
-        """The edit under the cursor of the list, if that has the focus."""
+        """The edit under the cursor of the list, if the list has the focus."""
         return self.rows.cursor if self.tab == "edits" and self.rows.has_focus else None
 
     def question(self) -> Callable[[], Explanation] | None:
-        """What `w` asks about where the focus is here: a next token, or a row of the table."""
+        """Return what `w` asks about where the focus is: a next token, or a row of the table."""
         source, tab, cell, keys = self.viewer.source, self.tab, self.viewer.cell, self.table.keys
         if source is None:
             return None
@@ -135,7 +135,7 @@ class SidePanel(Panel):
 
 
 def nats(kl: float) -> str:
-    """A divergence as it is read at a glance.
+    """Format a divergence briefly.
 
     >>> nats(0.8412), nats(0.00002), nats(0.0), nats(12.31)
     ('.841 nats', '<.001 nats', '0 nats', '12.310 nats')
@@ -143,7 +143,7 @@ def nats(kl: float) -> str:
     return f"{share(kl, 3) if kl >= 0.0005 else '<.001' if kl > 0 else '0'} nats"
 
 
-# What a tab of the side measures, for who meets it the first time: (term, the rest of the sentence).
+# What a tab of the side measures, for a first encounter: (term, the rest of the sentence).
 LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "heads": (
         ("induction", " looks at what came after the same token before: it copies. "),
@@ -179,7 +179,7 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def legend(tab: str, site: str = "", scored: bool = True) -> Content:
-    """A site without scores has none to explain: there it is said what the rows and columns are."""
+    """Return the legend of a tab; a site without scores gets an explanation of the rows and columns instead."""
     parts = LEGENDS[tab]
     if tab == "heads" and not scored:
         between = site == "cross"

@@ -1,9 +1,8 @@
 """What the Attention screen draws: the attention of one model on one text, recorded or just computed.
 
-Notable: a recorded frame (recorded.py) is a pass through a model that was stored, the bench (bench.py) has one that was
-just made. Both answer the same questions, so there is one screen and one drawing. L × H × T² numbers are never handed
-over: a pattern is asked for by the rows and columns that are seen and some around them, all heads at once only as
-small pictures.
+Notable: a recorded frame (recorded.py) is a stored pass through a model, the bench (bench.py) makes one on demand. Both
+answer the same questions, so there is one screen and one way of drawing. All L × H × T² numbers are never passed at
+once: a pattern is requested by the visible rows and columns with a margin, all heads together only as thumbnails.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ VIEW_WORDS = {
     "rollout": "rollout through all layers",
 }
 SCORES = ("induction", "previous")
-# What a model's predictions are to the token at which they stand: a frame's fact "predicts".
+# How a model's predictions relate to the token at their position: a frame's fact "predicts".
 LEADS = {"next": "next after", "place": "in the place of", "class": "classes, by"}
-WORTH_A_NOTE = 0.3  # a head with a lower score is not labelled with it
-THUMB = 24  # rows and columns that a small picture has at most
+WORTH_A_NOTE = 0.3  # heads with a lower score are not labelled with it
+THUMB = 24  # largest number of rows and columns of a thumbnail
 
 Span = tuple[int, int]  # from, to
 Edit = Mapping[str, Any]
@@ -37,7 +36,7 @@ Edit = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """One kind of attention: its size, the tokens that look (`rows`) and those that are looked at (`columns`)."""
+    """One kind of attention: its size, the query tokens (`rows`) and the key tokens (`columns`)."""
 
     layers: int
     heads: int
@@ -48,7 +47,7 @@ class AttentionSite:
 
 @dataclass(frozen=True)
 class Cell:
-    """One weight: row and column of a head of a site, all counted from 0."""
+    """One weight: row and column in a head of a site, all counted from 0."""
 
     site: str
     layer: int
@@ -59,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token that may come next: as it is, its probability, and what it was before the edits."""
+    """A token that may come next: its text, its probability, and its probability before the edits."""
 
     token: str
     probability: float
@@ -68,8 +67,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class NextTokens:
-    """What comes next after the token `after`; `kl` (nats) is by how much the edits changed it.
-    `lead`: what the candidates are to that token; most often they come next after it."""
+    """The predictions after the token `after`; `kl` (nats) is by how much the edits changed them. `lead`: how the
+    candidates relate to that token; most often they come next after it."""
 
     after: str = ""
     candidates: tuple[Candidate, ...] = ()
@@ -78,16 +77,16 @@ class NextTokens:
 
 
 class AttentionSource(Protocol):
-    """Where patterns, scores, next tokens and explanations come from."""
+    """The source of patterns, scores, next tokens and explanations."""
 
     @property
     def name(self) -> str:
-        """As it is shown: the run with its step, or the model."""
+        """The name as shown: the run with its step, or the model."""
         ...
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads, as a person would type it; of a translator source and target."""
+        """What the model reads, as a user would type it; for a translator source and target."""
         ...
 
     @property
@@ -102,24 +101,25 @@ class AttentionSource(Protocol):
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """The interventions under which it was computed."""
+        """The interventions that were in force."""
         ...
 
     @property
     def stored(self) -> bool:
-        """Whether all but a rollout is in memory; else it is asked for in a thread, and heads are formed by layers."""
+        """Whether all but a rollout is in memory; otherwise it is requested in a thread, and heads are computed layer
+        by layer."""
         ...
 
     def thumbnails(self, site: str) -> np.ndarray:
-        """(L, H, ≤ THUMB, ≤ THUMB), pooled by the maximum."""
+        """Return (L, H, ≤ THUMB, ≤ THUMB), pooled by the maximum."""
         ...
 
     def form_layer(self, site: str, layer: int) -> None:
-        """Compute the thumbnails and scores of one layer, where they are not stored."""
+        """Compute the thumbnails and scores of one layer, if they are not stored."""
         ...
 
     def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
-        """(r, c) weights of a window; a rollout is through all layers."""
+        """Return the (r, c) weights of a window; a rollout is through all layers."""
         ...
 
     def next_tokens(self, site: str, row: int) -> NextTokens: ...
@@ -143,11 +143,11 @@ class WindowRequest:
 
 @dataclass(frozen=True)
 class PatternWindow:
-    """The answer: `values` and what is `blank` in them, both (r, c), and what comes next after the cursor's row.
+    """The answer: `values` and where they are `blank`, both (r, c), and the predictions after the cursor's row.
 
     sums    of whole rows without their first column, where that is left out
     marks   {(row, column): sign} of edges that are cut (×) or allowed (+)
-    column  the strongest of the cursor's row, where that was asked for
+    column  the strongest of the cursor's row, if requested
     """
 
     request: WindowRequest
@@ -164,7 +164,7 @@ class PatternWindow:
 
 
 def read_window(source: AttentionSource, request: WindowRequest) -> PatternWindow:
-    """Ask a source for all that is drawn of a request."""
+    """Ask a source for everything that is drawn of a request."""
     cell, view = request.cell, request.view
     site = source.sites[cell.site]
     everything = (0, len(site.columns))
@@ -174,7 +174,7 @@ def read_window(source: AttentionSource, request: WindowRequest) -> PatternWindo
 
     marks = edge_marks(source.edits, cell) if view == "pattern" else {}
     sums = column = None
-    if request.without_first:  # whole rows, since what is summed may lie outside of what is seen
+    if request.without_first:  # whole rows, since the sums may include columns outside the window
         whole = weights(request.rows, everything)
         values, sums = whole[:, slice(*request.columns)], whole[:, 1:].sum(-1)
     else:
@@ -189,12 +189,12 @@ def read_window(source: AttentionSource, request: WindowRequest) -> PatternWindo
 
 
 def blank(mask: str, request: WindowRequest, marks: Mapping[tuple[int, int], str]) -> np.ndarray:
-    """(r, c): what may not be looked at, and the first column where it is left out."""
+    """Return (r, c): the masked cells, and the first column if it is left out."""
     rows, columns = np.arange(*request.rows), np.arange(*request.columns)
     hidden: np.ndarray = np.zeros((len(rows), len(columns)), dtype=bool)
     if mask == "causal":
         hidden |= columns[None] > rows[:, None]
-        for row, column in marks:  # a later token that a person lets be looked at
+        for row, column in marks:  # a later token that the user has allowed
             if row in rows and column in columns:
                 hidden[row - request.rows[0], column - request.columns[0]] = False
     if request.without_first:
@@ -203,18 +203,18 @@ def blank(mask: str, request: WindowRequest, marks: Mapping[tuple[int, int], str
 
 
 def edge_marks(edits: tuple[Edit, ...], cell: Cell) -> dict[tuple[int, int], str]:
-    """Edges of the cell's head that a person cut (×) or allowed (+)."""
+    """Return the edges of the cell's head that the user cut (×) or allowed (+)."""
     head = {"kind": "edge", "site": cell.site, "layer": cell.layer, "head": cell.head}
     return {(edit["row"], edit["column"]): "+" if edit["allowed"] else "×" for edit in edits if concerns(edit, head)}
 
 
 def concerns(edit: Edit, what: Edit) -> bool:
-    """Whether an edit is about what `what` names."""
+    """Return whether an edit matches every item of `what`."""
     return all(edit.get(key) == value for key, value in what.items())
 
 
 def head_notes(source: AttentionSource, site: str) -> list[list[str]]:
-    """(L, H): what stands under each head: off or its factor where it is scaled, else its strongest score, `i.91` for
+    """Return (L, H): the label of each head: off or its factor if it is scaled, else its highest score, `i.91` for
     induction, `p.85` for previous token; nothing below .3."""
     scores, size = source.scores.get(site, {}), source.sites[site]
     scaled = {
@@ -234,7 +234,7 @@ def head_notes(source: AttentionSource, site: str) -> list[list[str]]:
 
 
 def strongest(scores: Mapping[str, np.ndarray], name: str, count: int) -> list[tuple[int, int]]:
-    """The heads with the highest scores, (layer, head) from 0."""
+    """Return the heads with the highest scores, (layer, head) from 0."""
     if name not in scores or not scores[name].size:
         return []
     flat = np.nan_to_num(scores[name], nan=-1.0).ravel()

@@ -1,10 +1,10 @@
-"""The tables beside the pattern: heads by their scores, the edits, what each layer would predict (the lens), what each
-part adds to a logit by itself, and what the weights of one head do (circuits).
+"""The tables beside the pattern: heads by their scores, the edits, what each layer would predict (the lens), the direct
+contribution of each part to a logit, and what the weights of one head do (circuits).
 
-Notable: a table is plain rows of text, made in whatever thread asks, so that the screen only draws it; `keys` say what
-each row is about, for `w` and for taking an edit back. Circuits are of the weights as they were opened: neither text
-nor edits are in them, so they are kept for a checkpoint. Their eigenvalues come for all heads of a site at once, since
-what the heads share (D × D out of the vocabulary) costs more than they do; compositions come by layers.
+Notable: a table is plain rows of text, built in whatever thread asks, so that the screen only draws it; `keys` identify
+the rows, for `w` and for undoing an edit. Circuits depend on the weights as they were opened, not on text or edits, so
+they are cached for a checkpoint. Eigenvalues are computed for all heads of a site at once, since the shared part (D × D
+out of the vocabulary) costs more than the heads do; compositions are computed layer by layer.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 Known = TypeVar("Known")
 
 TABS = ("heads", "edits", "lens", "direct", "circuits")
-STRONGEST = 4  # heads that are named for each score
+STRONGEST = 4  # heads to list for each score
 PARTS = 16  # of a logit
-EIGENVALUES = 2  # that are named, a conjugate pair once
-READS = 6  # earlier heads that are named, with the query, key or value by which most is read
-REAL = 1e-9  # of |λ|: an imaginary part that is rounding
+EIGENVALUES = 2  # to list, a conjugate pair counting once
+READS = 6  # earlier heads to list, each with the strongest of query, key and value
+REAL = 1e-9  # of |λ|: below this an imaginary part is rounding error
 THROUGH = {"query": "Q", "key": "K", "value": "V"}
 
 
 @dataclass(frozen=True)
 class SideTable:
-    """A table; `keys` (one a row) are of the tab's own kind; `waiting` stands there where there is no table."""
+    """A table; `keys` (one a row) depend on the tab; `waiting` is the text in place of a missing table."""
 
     columns: tuple[Column, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
@@ -47,12 +47,12 @@ class SideTable:
 
 
 def is_ready(source: AttentionSource, tab: str) -> bool:
-    """Whether the table can be made at once; else it takes the model some time."""
+    """Return whether the table is available at once; otherwise the model takes some time."""
     return tab in ("heads", "edits") or not isinstance(source, LiveAttention)
 
 
 def side_table(source: AttentionSource, tab: str, cell: Cell) -> SideTable:
-    """The table of a tab about a cell and its head. LabError in one sentence where there can be none."""
+    """Return the table of a tab for a cell and its head. Raises LabError, in one sentence, if there is none."""
     if tab == "heads":
         return heads_table(source, cell)
     if tab == "edits":
@@ -65,7 +65,7 @@ def side_table(source: AttentionSource, tab: str, cell: Cell) -> SideTable:
 
 
 def explain_row(source: AttentionSource, tab: str, cell: Cell, key: Any) -> Explanation:
-    """Why the number in a row is what it is; of an edit, why the KL."""
+    """Explain the number in a row; for an edit, the KL."""
     if not isinstance(source, LiveAttention):
         raise LabError("a frame explains the cells of a head; type a text (t) to open the model and ask it")
     from txlab.engine.interpret import why
@@ -83,7 +83,7 @@ def explain_row(source: AttentionSource, tab: str, cell: Cell, key: Any) -> Expl
 
 
 def heads_table(source: AttentionSource, cell: Cell) -> SideTable:
-    """For each score the heads that have most of it; the one that is shown stands out."""
+    """List the heads with the highest scores; the selected one stands out."""
     scores = source.scores.get(cell.site, {})
     rows: list[tuple[str, ...]] = []
     keys: list[tuple[str, tuple[int, int]]] = []
@@ -107,7 +107,7 @@ def edits_table(source: AttentionSource) -> SideTable:
 
 
 def brief(edit: Edit, source: AttentionSource) -> str:
-    """An edit in a few words, with the tokens that it is about: `head 2.2 off`, `2.2 mice ↛ the (6, 0)`."""
+    """Return an edit in a few words, with its tokens: `head 2.2 off`, `2.2 mice ↛ the (6, 0)`."""
     where = f"{edit['site']} " if "site" in edit and len(source.sites) > 1 else ""
     factor = "" if "factor" not in edit else f"×{edit['factor']:g}" if edit["factor"] else "off"
     match edit["kind"]:
@@ -128,7 +128,7 @@ def brief(edit: Edit, source: AttentionSource) -> str:
 
 
 def lens_table(source: LiveAttention, cell: Cell) -> SideTable:
-    """What each layer would predict after the row of the cursor."""
+    """Show what each layer would predict after the cursor's row."""
     from txlab.engine.interpret.effects import lens
 
     position = source.position(cell.site, cell.row)
@@ -153,7 +153,7 @@ def lens_table(source: LiveAttention, cell: Cell) -> SideTable:
 
 
 def direct_table(source: LiveAttention, cell: Cell) -> SideTable:
-    """What adds to the logit of the likeliest token after the row of the cursor, and what takes from it."""
+    """Show what adds to and subtracts from the logit of the likeliest token after the cursor's row."""
     from txlab.engine.interpret.direct import direct_effects
 
     position = source.position(cell.site, cell.row)
@@ -170,11 +170,11 @@ def direct_table(source: LiveAttention, cell: Cell) -> SideTable:
     return SideTable(columns, rows, marked, tuple((found, part) for part in parts))
 
 
-# Circuits. A key is what explains its row.
+# Circuits. A key is the function that explains its row.
 
 
 def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
-    """Copying and matching, eigenvalues, and what the head reads of earlier heads."""
+    """Show copying and matching, eigenvalues, and what the head reads from earlier heads."""
     from txlab.engine.interpret.why import why_composition, why_copying
 
     site, layer, head = cell.site, cell.layer, cell.head
@@ -221,7 +221,7 @@ def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
 
 
 def circuits_of(source: LiveAttention, site: str, kind: str, whole: bool) -> list[list[Circuit]] | None:
-    """Of every head; None where no way leads from token to token."""
+    """Return the circuits of every head; None if no path leads from token to token."""
     from txlab.engine.interpret.circuits import circuits
 
     def make() -> list[list[Circuit]] | None:
@@ -236,14 +236,14 @@ def circuits_of(source: LiveAttention, site: str, kind: str, whole: bool) -> lis
 
 
 def composition_of(source: LiveAttention, site: str, layer: int) -> Composition:
-    """What the heads of one layer read of those before."""
+    """Return how the heads of one layer read from those before."""
     from txlab.engine.interpret.circuits import composition
 
     return once(source, (site, "composition", layer), lambda: composition(source.opened.model, site, layer=layer))
 
 
 def once(source: LiveAttention, what: tuple[Any, ...], make: Callable[[], Known]) -> Known:
-    """What `make` makes, kept for the checkpoint."""
+    """Return the result of `make`, cached for the checkpoint."""
     if what not in source.circuits:
         with source.lock:
             source.circuits[what] = make()

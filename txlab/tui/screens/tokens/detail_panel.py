@@ -1,4 +1,4 @@
-"""What is said about the token under the cursor: its id, bytes and place, the tree of its merges, and the lanes."""
+"""The token under the cursor: its id, bytes and position, the tree of its merges, and a comparison of the lanes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from txlab.tui.screens.tokens.token_layout import shown_bytes, sign
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.table import Column, Table
 
-BRANCHES = 160  # lines of a tree that are drawn
-NAMED = 4  # characters of a token that are named
+BRANCHES = 160  # lines of a tree to draw
+NAMED = 4  # characters of a token to name
 
 
 class DetailPanel(Panel):
-    """The card of a token, and under it the lanes with how many tokens each of them needs."""
+    """The card of a token, and below it the number of tokens in each lane."""
 
     KEYS: ClassVar = (
         Binding("up,shift+up", "card(-1)", "tree up", id="tokens.card-up", key_display="shift+up", show=False),
@@ -63,28 +63,28 @@ class DetailPanel(Panel):
 
 
 def ratio(value: float) -> str:
-    """Bytes a token, tokens a word: two decimals, "–" where there is none."""
+    """Format bytes per token or tokens per word: two decimals, "–" if undefined."""
     return "–" if value != value else f"{value:.2f}"
 
 
 def per_token(document: TextDocument, lane: TokenLane) -> tuple[str, str]:
-    """Bytes per token, tokens per word."""
+    """Return (bytes per token, tokens per word)."""
     size, tokens, words = len(document.data), len(lane), document.words
     return ratio(size / tokens if tokens else float("nan")), ratio(tokens / words if words else float("nan"))
 
 
 def spaced(data: bytes, most: int = 48) -> str:
-    """Bytes as hexadecimal numbers."""
+    """Return bytes as hexadecimal numbers."""
     return data[:most].hex(" ") + (" …" if len(data) > most else "")
 
 
 def reach(start: int, stop: int) -> str:
-    """`14 … 18`, `14`, or where a token without a byte stands."""
+    """Return `14 … 18` or `14`; a token without bytes has a position, too."""
     return f"{count(start)}" if stop - start <= 1 else f"{count(start)} … {count(stop - 1)}"
 
 
 def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Content:
-    """Everything about one token: its id, bytes, offsets, the merge that made it, and its tree."""
+    """Return everything about one token: its id, bytes, offsets, the merge that made it, and its tree."""
     if not len(lane):
         return Content.styled("The text is empty: press e to write, or paste one.", "$quiet")
     ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
@@ -113,7 +113,7 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
 
 
 def characters(document: TextDocument, start: int, stop: int) -> str:
-    """The characters that a token is made of; "inside" one where it is only a part of it."""
+    """Return the range of a token's characters; "inside" one if it is only part of it."""
     first, last = document.characters_at(start), document.characters_at(stop)
     inside = document.data[start : start + 1] and document.data[start] & 0xC0 == 0x80
     if inside:
@@ -122,7 +122,7 @@ def characters(document: TextDocument, start: int, stop: int) -> str:
 
 
 def names_of(data: bytes) -> Iterator[str]:
-    """The Unicode names of what is not plain: U+0301 combining acute accent."""
+    """Yield the Unicode names of non-ASCII characters and controls: U+0301 combining acute accent."""
     said = 0
     for character in data.decode(errors="ignore"):
         if "!" <= character <= "~" or character == " " or said >= NAMED:
@@ -136,7 +136,7 @@ def names_of(data: bytes) -> Iterator[str]:
 
 
 def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
-    """The characters of which a token has only a part, at its beginning or at its end."""
+    """Return the characters that a token splits, at its beginning or at its end."""
     found: list[str] = []
     for border in (start, stop):
         first = border
@@ -151,16 +151,16 @@ def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
 
 
 def tree_of(lane: TokenLane, token: int) -> MergeTree | None:
-    """The merges that a token grew from; None where the tokenizer has none."""
+    """Return the merges that produced a token; None if the tokenizer has none."""
     if not isinstance(lane.tokenizer, BytePairTokenizer) or token in lane.special:
         return None
     return merge_tree(lane.tokenizer, token)
 
 
 def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> list[tuple[str, str, str]]:
-    """(branches, what the node stands for, its merge and how often it was found), from the root down.
+    """Return (branches, text of the node, its merge and how often it was found), from the root down.
 
-    Drawn with a stack of its own: a token of five hundred bytes may be a tree as deep.
+    Uses its own stack: the tree of a token of five hundred bytes may be just as deep.
     """
     tee, corner, wall = ("|- ", "`- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
     lines: list[tuple[str, str, str]] = []
@@ -180,7 +180,8 @@ def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> li
 
 
 def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token: int, ascii: bool) -> Content:
-    """Two lines in place of the side: the token under the cursor, and the lanes with their tokens."""
+    """Return two lines in place of the side panel: the token under the cursor, and the lanes with their token
+    counts."""
     if not lanes:
         return Content("")
     lane = lanes[front]

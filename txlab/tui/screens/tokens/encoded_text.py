@@ -1,8 +1,8 @@
 """A text and its tokens by one tokenizer: read, indexed and encoded in a worker thread, with progress.
 
-Notable: a long text is encoded in parts that are cut where every pattern cuts, so that one can see how far it is and
-stop it, and so that no single call keeps the interpreter from the screen; tokenizers whose parts might differ from the
-whole are given the whole. `progress` raises `Stopped` where nobody waits for the answer any more.
+Notable: a long text is encoded in parts, cut where every pattern cuts, so that progress can be shown, the work can be
+stopped, and no single call keeps the interpreter from the screen; tokenizers whose parts might differ from the whole
+get the whole text. `progress` raises `Stopped` when the answer is no longer wanted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from txlab.experiments.tokenizer_store import kind_of, tokenizer_named
 from txlab.files import open_regular
 
 Progress = Callable[[int, int], None]
-"""progress(done, all); raises Stopped."""
+"""progress(done, total); raises Stopped."""
 
-PARAGRAPH = 1024  # bytes: at most so many are laid out to draw one line
-EDITABLE = 20_000  # bytes: beyond that a text is only looked at
-PART = 1 << 17  # characters encoded between two looks whether the person still wants it
+PARAGRAPH = 1024  # bytes: the most that is laid out to draw one line
+EDITABLE = 20_000  # bytes: longer texts are read-only
+PART = 1 << 17  # characters encoded between two checks whether the result is still wanted
 LARGEST = 64 << 20  # bytes: a text of this size takes about a gigabyte with four tokenizers
 
 
 class Stopped(Exception):
-    """Nobody waits for the answer any more."""
+    """The answer is no longer wanted."""
 
 
 @dataclass(frozen=True, eq=False)
 class TextDocument:
-    """A text: its bytes, where its paragraphs start, how many characters are before each, and how many words it has."""
+    """A text: its bytes, the starts of its paragraphs, the number of characters before each, and the number of
+    words."""
 
     name: str
     data: bytes
@@ -58,16 +59,16 @@ class TextDocument:
         return max(0, int(np.searchsorted(self.starts, byte, side="right")) - 1)
 
     def bounds(self, paragraph: int) -> tuple[int, int]:
-        """First byte of a paragraph and the one after its last."""
+        """Return the first byte of a paragraph and the one after its last."""
         end = int(self.starts[paragraph + 1]) if paragraph + 1 < len(self.starts) else len(self.data)
         return int(self.starts[paragraph]), end
 
     def characters_at(self, byte: int) -> int:
-        """How many characters begin before this byte."""
+        """Return how many characters begin before this byte."""
         paragraph = self.paragraph_of(byte)
         place, _ = self.bounds(paragraph)
         count = int(self.characters_before[paragraph])
-        for character in self.data[place : byte + 4].decode(errors="surrogateescape"):  # 4: one that goes on behind it
+        for character in self.data[place : byte + 4].decode(errors="surrogateescape"):  # 4: one that extends beyond it
             if place >= byte:
                 break
             place += len(character.encode(errors="surrogateescape"))
@@ -76,7 +77,7 @@ class TextDocument:
 
 
 def index(data: bytes, name: str = "", words: int = 0) -> TextDocument:
-    """Find the paragraphs of a text: its lines, and pieces of at most PARAGRAPH bytes of longer ones."""
+    """Find the paragraphs of a text: its lines, longer ones split into pieces of at most PARAGRAPH bytes."""
     array = np.frombuffer(data, dtype=np.uint8)
     lines = np.concatenate([[0], np.flatnonzero(array == 10) + 1]).astype(np.int64)
     lengths = np.diff(np.concatenate([lines, [len(data)]]))
@@ -86,13 +87,13 @@ def index(data: bytes, name: str = "", words: int = 0) -> TextDocument:
         first = np.repeat(lines, pieces)
         place = np.arange(len(first)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         starts = first + place * PARAGRAPH
-        for _ in range(3):  # not inside a character; three steps back lead out of any
+        for _ in range(3):  # not inside a character; three steps back are always enough
             inside = (place > 0) & (array[np.minimum(starts, len(data) - 1)] & 0xC0 == 0x80)
             starts = starts - inside
     begins = (array & 0xC0) != 0x80
     try:
         data.decode()
-    except UnicodeDecodeError:  # bytes that are no UTF-8 count as a character each
+    except UnicodeDecodeError:  # bytes that are not UTF-8 count as one character each
         begins = character_starts(data)
     before = np.zeros(len(data) + 1, dtype=np.int64)
     np.cumsum(begins, out=before[1:])
@@ -100,7 +101,7 @@ def index(data: bytes, name: str = "", words: int = 0) -> TextDocument:
 
 
 def character_starts(data: bytes) -> NDArray[np.bool_]:
-    """At which bytes a character begins, each byte that is no UTF-8 being one."""
+    """Return at which bytes a character begins; each byte that is not UTF-8 counts as one."""
     found = np.zeros(len(data), dtype=bool)
     points = np.frombuffer(data.decode(errors="surrogateescape").encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     stray = (points >= 0xDC80) & (points <= 0xDCFF)
@@ -115,8 +116,9 @@ def character_starts(data: bytes) -> NDArray[np.bool_]:
 class TokenLane:
     """The tokens of a document by one tokenizer: `ids`, and the byte after the last of each (`stops`).
 
-    Some tokens stand for no byte of their own (the first hexadecimal digit of a spelled-out character); they stop
-    where they start, and are shown by their label together with the token after them."""
+    Some tokens have no bytes of their own (the first hexadecimal digit of a spelled-out character); they stop where
+    they start, and their label is shown together with the next token.
+    """
 
     name: str
     tokenizer: Tokenizer
@@ -134,14 +136,14 @@ class TokenLane:
         return int(self.stops[token])
 
     def at(self, byte: int) -> int:
-        """The token that has this byte; the last one for a byte beyond."""
+        """Return the token that contains this byte; the last one for a byte beyond the end."""
         return max(0, min(int(np.searchsorted(self.stops, byte, side="right")), len(self.ids) - 1))
 
 
 @dataclass(frozen=True)
 class TokenizerChoice:
-    """A tokenizer that can be put beside the others. `kind`: bytes, characters, words, trained, saved or file; `name`
-    is what a saved one is called, or the path of a file."""
+    """A tokenizer to choose. `kind`: bytes, characters, words, trained, saved or file; `name` is the name of a saved
+    one, or the path of a file."""
 
     kind: str
     name: str = ""
@@ -154,7 +156,7 @@ class TokenizerChoice:
 
 
 def read_text(path: str, progress: Progress) -> bytes:
-    """The bytes of a file; LabError names it and says why not."""
+    """Return the bytes of a file; LabError names it and says why it cannot be read."""
     try:
         file = Path(path).expanduser()
         parts, size, read = [], file.stat().st_size, 0
@@ -164,7 +166,7 @@ def read_text(path: str, progress: Progress) -> bytes:
                 read += len(part)
                 size = max(size, read)
                 progress(read, size)
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the path; ~ and the name of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the path; ~ with an unknown user
         raise LabError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if size > LARGEST:
         raise LabError(f"{path!r} has {size >> 20} MiB; a text of at most {LARGEST >> 20} MiB can be looked at")
@@ -172,7 +174,7 @@ def read_text(path: str, progress: Progress) -> bytes:
 
 
 def document_of(name: str, data: bytes, progress: Progress) -> TextDocument:
-    """A text with the index of its paragraphs and the number of its words."""
+    """Return a text with the index of its paragraphs and its number of words."""
     count = done = 0
     for part in cut(data.decode(errors="surrogateescape"), "gpt4", PART):
         progress(done, len(data))
@@ -182,14 +184,14 @@ def document_of(name: str, data: bytes, progress: Progress) -> TextDocument:
 
 
 def specials_of(tokenizer: Tokenizer) -> dict[str, int]:
-    """The special tokens that a text could name."""
+    """Return the special tokens that a text could spell."""
     return dict(getattr(tokenizer, "special_of", {}))
 
 
 def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bool, progress: Progress) -> TokenLane:
-    """All tokens of a document. `special`: the texts of special tokens become these tokens, else they are plain text.
+    """Encode a document. `special`: spellings of special tokens become these tokens; otherwise they are plain text.
 
-    Raises Stopped through `progress`, LabError where the text cannot be encoded.
+    Raises Stopped through `progress`, and LabError if the text cannot be encoded.
     """
     named = frozenset(specials_of(tokenizer).values()) if special else frozenset()
     if isinstance(tokenizer, Spanning):
@@ -197,7 +199,7 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
         return TokenLane(name, tokenizer, *spanned(tokenizer, document.data, special), named)
     whole = document.data.decode(errors="surrogateescape")
     added = tokenizer.added_tokens if isinstance(tokenizer, BytePairTokenizer) else AddedTokens([])
-    # Whether the tokens of the parts are those of the whole, whatever the text.
+    # Whether the parts give the same tokens as the whole, for any text.
     in_parts = isinstance(tokenizer, ByteTokenizer | CharacterTokenizer) or (
         isinstance(tokenizer, BytePairTokenizer)
         and isinstance(tokenizer.base, Bytes)
@@ -226,9 +228,9 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
 
 
 def spanned(tokenizer: Spanning, data: bytes, special: bool) -> tuple[Ids, NDArray[np.int64]]:
-    """The tokens of a tokenizer that says itself where each lies; what it passes over belongs to the next token.
+    """Return the tokens of a tokenizer that reports their offsets; skipped bytes belong to the next token.
 
-    LabError for bytes that are no text.
+    Raises LabError for bytes that are not text.
     """
     try:
         text = data.decode()
@@ -245,9 +247,9 @@ def spanned(tokenizer: Spanning, data: bytes, special: bool) -> tuple[Ids, NDArr
 
 
 def tokenizer_of(choice: TokenizerChoice, corpus: str, trained: Tokenizer | None) -> Tokenizer:
-    """The tokenizer that is meant; characters and words are those of the corpus that is trained on.
+    """Return the chosen tokenizer; characters and words are those of the training corpus.
 
-    LabError for a saved one that is gone and for a file that is none.
+    Raises LabError if a saved one is gone or a file is not a tokenizer.
     """
     if choice.kind == "trained":
         if trained is None:

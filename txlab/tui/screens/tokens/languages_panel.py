@@ -1,4 +1,4 @@
-"""What the tokenizers make of the same sentences in every language."""
+"""A comparison of the tokenizers on the same sentences in many languages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class LanguagesPanel(Panel):
 def language_table(
     found: Sequence[LanguageStatistics], front: int, ascii: bool
 ) -> tuple[list[Column], list[list[str]]]:
-    """Languages by what the tokenizer in front needs for the same sentences, and how much that is of English's."""
+    """Return languages sorted by the front tokenizer's token count for the same sentences, with the ratio to
+    English."""
     if not found or not found[0].statistics:
         return [], []
     several = len(found[0].statistics) > 1
@@ -81,6 +82,6 @@ def language_table(
 
 
 def bar_of_lines(value: float, cells: int, ascii: bool = False) -> str:
-    """A bar that leaves room to the lines above and below: equal ones beside each other stay lines."""
+    """Return a bar that leaves space above and below, so that equal bars in adjacent rows stay separate."""
     length = max(1, round(min(1.0, value) * cells)) if value > 0 else 0
     return f"{('-' if ascii else '━') * length:<{cells}}"

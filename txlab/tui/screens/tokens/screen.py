@@ -1,8 +1,8 @@
-"""Screen 2, Tokens: a text as its tokens, by one tokenizer or by several; how a token grew; how an encoding is learnt.
+"""Screen 2, Tokens: a text as tokens of one or several tokenizers; the merges behind a token; training an encoding.
 
-The text is the middle of the screen and everything else says more about the token under the cursor; the training (t)
-and the languages (l) take its place. This file says which of the three is looked at and hands on what the panels have
-found: the text and its lanes to the detail, the preview and the languages, what was learnt to the text.
+The text is in the middle and everything else describes the token under the cursor; the training (t) and the languages
+(l) take its place. This file switches between the three and passes results on: the text and its lanes to the detail,
+the preview and the languages, the trained encoding to the text.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class TokensScreen(BenchScreen):
         self.set_interval(1 / self.refresh_rate, self.tick)
         self.show_header()
 
-    # What is seen.
+    # What is shown.
 
     def tick(self) -> None:
-        """The progress of what is being worked at, and once more when it has ended."""
+        """Show the progress of the present work, and once more when it has ended."""
         busy = self.text.encoding or self.training.learning
         if (busy or self.was_busy) and self.app.screen is self:
             changed, self.was_busy = busy != self.was_busy, busy
@@ -124,7 +124,7 @@ class TokensScreen(BenchScreen):
 
     @on(TextPanel.Shown)
     def show_text(self) -> None:
-        """Everything that is said about the text and the token under the cursor."""
+        """Show everything about the text and the token under the cursor."""
         document, lanes = self.text.document, self.text.lanes
         if document is None or not lanes:
             return
@@ -142,7 +142,7 @@ class TokensScreen(BenchScreen):
 
     @on(TrainingPanel.Learned)
     def take_tokenizer(self) -> None:
-        """The training has gone on: the text needs its tokens as soon as one looks at it and the training rests."""
+        """Use the trained encoding for the text as soon as the text is shown and the training is paused."""
         state = self.training.state
         if state is not None and state.tokenizer is not self.text.trained:
             self.text.use_trained(state.tokenizer, state.experiment.text)
@@ -152,7 +152,7 @@ class TokensScreen(BenchScreen):
         self.refresh_bindings()
 
     def action_view(self, name: str) -> None:
-        """Look at the training or the languages; the same key again goes back to the text."""
+        """Show the training or the languages; the same key again returns to the text."""
         before, self.looked_at = self.looked_at, "text" if self.looked_at == name else name
         for each in ("training", "languages"):
             self.set_class(each == self.looked_at, f"-{each}")
@@ -170,7 +170,7 @@ class TokensScreen(BenchScreen):
         self.refresh_bindings()
 
     def action_leave(self) -> None:
-        """End editing; from another view back to the text."""
+        """End editing; from another view return to the text."""
         if self.view.editing:
             self.view.edit(False)
             self.show_text()
@@ -183,7 +183,7 @@ class TokensScreen(BenchScreen):
             self.action_cancel()
 
     def action_side(self) -> None:
-        """On a narrow terminal: what is said about the token, or the curves, in the place of the text or the tables."""
+        """Show the details of the token, or the curves, in place of the text or the tables on a narrow terminal."""
         self.toggle_class("-side")
         if not self.has_class("-side"):
             self.query_one("#pairs" if self.looked_at == "training" else "#view").focus()
@@ -216,21 +216,21 @@ class TokensScreen(BenchScreen):
             return where == "text"
         if action == "cancel":
             busy = self.text.encoding or self.training.learning
-            self.was_busy |= busy  # the key is shown, and has to be taken away again
+            self.was_busy |= busy  # the cancel key is shown, and has to be removed again
             return busy
         if action == ROUTED and parameters[1] == "compare":
             return where != "training"
         return super().check_action(action, parameters)
 
-    # Keys that mean something in several views.
+    # Keys with a meaning in several views.
 
     def on_paste(self, event: events.Paste) -> None:
-        """A paste while something else has the focus."""
+        """Handle a paste while another widget has the focus."""
         if self.looked_at == "text":
             self.text.take_paste(event.text)
 
     def action_open(self) -> None:
-        """A file to look at; in the training view, the text to learn from."""
+        """Open a file; in the training view, choose the training text."""
         if self.looked_at == "training":
             self.training.ask_for_corpus()
         else:
@@ -242,7 +242,7 @@ class TokensScreen(BenchScreen):
             self.tell("cancelled; the text before it stays")
 
     def action_front(self, by: int) -> None:
-        """The cursor goes on in another tokenizer's tokens; in training, to another table."""
+        """Move the cursor to the next tokenizer's lane; in training, to another table."""
         if self.looked_at != "training":
             self.text.to_next_lane(by)
         elif by > 0:
@@ -251,11 +251,11 @@ class TokensScreen(BenchScreen):
             self.focus_previous()
 
     def action_beside(self, by: int) -> None:
-        """The next token while the text itself is folded away."""
+        """Go to the next token while the text itself is folded away."""
         self.view.action_across(by)
 
     def action_why(self) -> None:
-        """The merges that made the token under the cursor, or why a pair is next."""
+        """Explain the merges that made the token under the cursor, or why a pair is next."""
         if self.looked_at == "training":
             try:
                 answer = self.training.why()
@@ -273,7 +273,7 @@ class TokensScreen(BenchScreen):
 
 
 def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
-    """The engine's answer for a token; a sentence where nothing was merged."""
+    """Return the engine's explanation of a token; a sentence if nothing was merged."""
     if isinstance(tokenizer, BytePairTokenizer):
         return explain_token(tokenizer, token)
     kind = visible(type(tokenizer).__name__.removesuffix("Tokenizer").lower())
@@ -281,7 +281,7 @@ def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
 
 
 def header(document: TextDocument, special: bool, editing: bool, ascii: bool) -> Content:
-    """`sample   233 characters · 301 bytes · 33 words`, and what one may do with it."""
+    """Return `sample   233 characters · 301 bytes · 33 words`, and what can be done with it."""
     sizes = (
         f"{count(document.characters)} characters · {count(len(document.data))} bytes · {count(document.words)} words"
     )
@@ -295,7 +295,7 @@ def header(document: TextDocument, special: bool, editing: bool, ascii: bool) ->
 
 
 def working(what: str, done: int, total: int, ascii: bool = False) -> Content:
-    """`encoding  ████░░  45 %   x cancels`."""
+    """Return `encoding  ████░░  45 %   x cancels`."""
     share = done / total if total else 0.0
     return Content.assemble(
         Content.styled(f"{visible(what, ascii)}  ", "bold"),

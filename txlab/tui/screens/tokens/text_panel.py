@@ -1,8 +1,8 @@
 """The text and its tokens by up to four tokenizers: which text, which tokenizers, and the thread that encodes.
 
-Notable: what is asked for while the thread is busy only changes what is wanted; the thread notices at its next part and
-begins again with the newest wish. What is on the screen stays until there is something to take its place, so a
-cancelled text leaves the one before. Lanes that did not change are kept.
+Notable: a request while the thread is busy only changes what is wanted; the thread notices at its next part and starts
+again with the newest request. The screen stays as it is until there is a result, so a cancelled text leaves the one
+before. Unchanged lanes are reused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ An invisible no\u00a0break, a family 👩\u200d👧 of three characters, an end 
 
 
 class TextPanel(Panel):
-    """The view of the tokens; what is on the screen is `document` and `lanes`."""
+    """The view of the tokens; `document` and `lanes` are what is on the screen."""
 
     KEYS: ClassVar = (
         Binding("e", "edit", "edit", id="tokens.edit"),
@@ -60,13 +60,13 @@ class TextPanel(Panel):
     DEFAULT_CSS = "TextPanel { width: 1fr; height: 1fr; }"
 
     class Shown(Message):
-        """Another text, other tokens, or the cursor is on another token."""
+        """The text, its tokens or the token under the cursor has changed."""
 
     def __init__(self, screen: Screen[None]) -> None:
         super().__init__()
         self.view = TokensView("learning a first encoding…", id="view")
         self.encoder = LatestTask(screen, "encode", self.failed)
-        self.active = True  # it is the view that one sees
+        self.active = True  # this view is the visible one
         self.choices = [TRAINED]
         self.special = False
         self.source: tuple[str, bytes | str | None] | None = ("sample", SAMPLE)
@@ -96,12 +96,12 @@ class TextPanel(Panel):
         return not self.encoder.idle
 
     def look_at_text(self, name: str, data: bytes | str | None) -> None:
-        """Another text: its bytes, what was pasted, or None where `name` is a path."""
+        """Request another text: its bytes, what was pasted, or None if `name` is a path."""
         self.source = (name, data)
         self.wish()
 
     def use_trained(self, tokenizer: Tokenizer, corpus: str) -> None:
-        """Another encoding was learnt; `wish` shows the text by it."""
+        """Note that another encoding was trained; `wish` shows the text with it."""
         if corpus is not self.corpus:
             self.corpus = corpus
             self.tokenizers = {
@@ -110,12 +110,12 @@ class TextPanel(Panel):
         self.trained = tokenizer
 
     def wish(self) -> None:
-        """Something is wanted that is not on the screen yet: begin as soon as the tokenizers are there."""
+        """Show what is wanted as soon as the tokenizers are available."""
         if self.trained is not None or TRAINED not in self.choices:
             self.encoder.want(self.encode, self.take)
 
     def cancel(self) -> bool:
-        """Leave everything as it is on the screen; whether there was anything to cancel."""
+        """Keep what is on the screen; return whether there was anything to cancel."""
         if not self.encoding or self.document is None:
             return False
         self.source, self.choices = None, list(self.shown)
@@ -125,7 +125,7 @@ class TextPanel(Panel):
     # In the thread.
 
     def encode(self, task: LatestTask) -> Any:
-        """The document, its lanes by their choices, and why others were refused; None when nobody waits any more."""
+        """Return the document, its lanes by choice, and why others were refused; None when no longer wanted."""
         source, choices, special, document = self.source, list(self.choices), self.special, self.document
 
         def progress(what: str) -> Progress:
@@ -142,7 +142,7 @@ class TextPanel(Panel):
                 if data is None:
                     data = read_text(name, progress("reading"))
                     name = Path(name).name
-                elif isinstance(data, str):  # terminals send what enter would, a carriage return
+                elif isinstance(data, str):  # terminals send a carriage return for each line break
                     data = data.replace("\r\n", "\n").replace("\r", "\n").encode(errors="replace")
                 document = document_of(name, data, progress("counting"))
             assert document is not None
@@ -158,7 +158,7 @@ class TextPanel(Panel):
             return None
 
     def lane(self, choice: TokenizerChoice, document: TextDocument, special: bool, progress: Progress) -> TokenLane:
-        """The tokens of one tokenizer, if nothing about them is known yet."""
+        """Return the tokens of one tokenizer, reusing known ones."""
         tokenizer = self.trained if choice == TRAINED else self.tokenizers.get(choice)
         if tokenizer is None:
             progress(0, 1)
@@ -190,7 +190,7 @@ class TextPanel(Panel):
         self.screen.refresh_bindings()
 
     def failed(self, sentence: str) -> None:
-        """The text cannot be read: the one before stays."""
+        """Report that the text cannot be read; the one before stays."""
         self.source = None
         self.tell(sentence, "error")
 
@@ -212,7 +212,7 @@ class TextPanel(Panel):
         self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:
-        """A paste is the new text; one that can be edited goes in at the caret instead (see TokensView)."""
+        """Make a paste the new text; in an editable one it is inserted at the caret instead (see TokensView)."""
         self.view.edit(False)
         self.look_at_text("pasted", text)
 
@@ -224,7 +224,7 @@ class TextPanel(Panel):
         self.refresh_bindings()
 
     def action_new(self) -> None:
-        """An empty text, to be written."""
+        """Start an empty text."""
         view = self.view
         view.text, view.undone = b"", []
         view.caret = 0
@@ -245,7 +245,7 @@ class TextPanel(Panel):
     # How the tokens are shown.
 
     def to_next_lane(self, by: int) -> None:
-        """The cursor goes on in another tokenizer's tokens, at the same byte."""
+        """Move the cursor to the next tokenizer's lane, at the same byte."""
         if self.lanes:
             byte = self.view.byte
             self.view.front = (self.view.front + by) % len(self.lanes)
@@ -257,12 +257,12 @@ class TextPanel(Panel):
         self.view.go(self.view.byte)
 
     def action_ids(self) -> None:
-        """The id of each token below it."""
+        """Show or hide the id of each token below it."""
         self.view.with_ids = not self.view.with_ids
         self.view.go(self.view.byte)
 
     def action_special(self) -> None:
-        """Whether the text of a special token is that token; as long as nobody asks for it, it is plain text."""
+        """Switch whether spellings of special tokens are encoded as these tokens; the default is plain text."""
         self.special = not self.special
         if self.special and not any(specials_of(lane.tokenizer) for lane in self.lanes):
             self.tell("none of these tokenizers has special tokens; c puts one beside them that has")
@@ -290,7 +290,7 @@ class TextPanel(Panel):
     # Choosing tokenizers.
 
     def toggle(self, choice: TokenizerChoice) -> None:
-        """Put a tokenizer beside the others, or take it away; there is always one, and never more than four."""
+        """Add a tokenizer or remove it; there is always one, and never more than four."""
         if choice in self.choices:
             if len(self.choices) == 1:
                 self.tell("the last tokenizer stays; choose another one first")
@@ -305,7 +305,7 @@ class TextPanel(Panel):
         self.wish()
 
     def action_compare(self) -> None:
-        """Choose a tokenizer; choosing one that is there takes it away."""
+        """Choose a tokenizer to add; choosing one that is there removes it."""
 
         def find() -> None:
             from txlab.experiments.tokenizer_store import saved_tokenizers

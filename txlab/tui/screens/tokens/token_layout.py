@@ -1,9 +1,11 @@
-"""Tokens as lines of cells: what is shown of each byte, and lines of several tokenizers one below the other.
+"""Tokens as lines of cells: how each byte is shown, and the lines of several tokenizers one below the other.
 
-txlab/drawing/text.py makes text safe to read; here every byte must also be seen, so a space is a dot, every other kind
-of space and a variation selector its escape, a combining mark without its letter stands on a dotted circle, and bytes
-that are no UTF-8 are \\xNN. Nothing here joins with its neighbour in the terminal. Notable: the lanes of several
-tokenizers share their columns: a letter stands in the same column in each of them, and only the borders differ.
+txlab/drawing/text.py makes text safe to read; here every byte must also be visible, so a space is a dot, every other
+kind of space and a variation selector its escape, a combining mark without its letter stands on a dotted circle, and
+bytes that are not UTF-8 are \\xNN. Nothing here joins with its neighbour in the terminal.
+
+Notable: the lanes of several tokenizers share their columns: a letter stands in the same column in each of them, and
+only the borders differ.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ from txlab.drawing.text import VARIATION_SELECTORS, escape, visible_character, w
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane
 
 SPACE, ASCII_SPACE = "·", "_"
-MOST_MARKS = 4  # combining marks that one letter carries; further ones stand for themselves
+MOST_MARKS = 4  # combining marks on one letter; further ones get a cell of their own
 MARKS = ("Mn", "Me", "Mc")
 SIGNS_OF_NOTHING = frozenset("·_◌")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What belongs into the same cells: a letter with its marks, a sign, an escape. `start` and `size` are bytes."""
+    """What shares its cells: a letter with its marks, a sign, an escape. `start` and `size` are bytes."""
 
     start: int
     size: int
@@ -50,7 +52,7 @@ class Unit:
 
 
 def sign(character: str, ascii: bool = False) -> str:
-    r"""One character as it is shown in a token, alone.
+    r"""Return one character as it is shown in a token, alone.
 
     >>> sign(" "), sign("\u00a0"), sign("\u0301"), sign("\x00"), sign("\u0378"), sign("é")
     ('·', '\\xa0', '◌́', '␀', '\\u0378', 'é')
@@ -63,21 +65,21 @@ def sign(character: str, ascii: bool = False) -> str:
     if category == "Zs" or character in VARIATION_SELECTORS:
         return escape(character)
     shown = visible_character(character, ascii)
-    if width(shown) == 0:  # it would lie on what is before it
+    if width(shown) == 0:  # it would be drawn over the character before it
         return "◌" + shown if category in MARKS else escape(character)
     return shown
 
 
 @lru_cache(32768)
 def units(data: bytes, ascii: bool = False) -> tuple[Unit, ...]:
-    r"""The bytes of a token as what is shown of them, in order; together they are all of its bytes.
+    r"""Return the units that show the bytes of a token, in order; together they cover all of them.
 
     >>> [unit.shown for unit in units(b" caf\xc3\xa9\xe2\x82")]
     ['·', 'c', 'a', 'f', 'é', '\\xe2', '\\x82']
     """
     found: list[Unit] = []
     at = marks = 0
-    joins = False  # whether the unit before is a letter that a mark may be put on
+    joins = False  # whether the unit before is a letter that can carry a mark
     for character in data.decode(errors="surrogateescape"):
         if "\udc80" <= character <= "\udcff":
             found.append(Unit(at, 1, f"\\x{ord(character) - 0xDC00:02x}", 4))
@@ -100,19 +102,19 @@ def units(data: bytes, ascii: bool = False) -> tuple[Unit, ...]:
 
 
 def shown_bytes(data: bytes, ascii: bool = False) -> str:
-    """A whole token on one line."""
+    """Return a whole token on one line."""
     return "".join(unit.shown for unit in units(data, ascii))
 
 
 @dataclass(frozen=True)
 class Tint:
-    """How one token in a few looks: `fill` behind it, `ink` for its letters (None: the surface's own)."""
+    """One of the looks of tokens: `fill` behind it, `ink` for its letters (None: the surface's own)."""
 
     fill: RGB | None
     ink: RGB | None
 
 
-# Hues that the colour-blind tell apart by their lightness as well: every second tint is the lighter one.
+# Hues that the colour-blind can tell apart by lightness as well: every second tint is the lighter one.
 DARK_TINTS = [(0.27, 0.055, 250.0), (0.37, 0.06, 150.0), (0.29, 0.06, 330.0), (0.37, 0.055, 210.0)]
 LIGHT_TINTS = [(0.93, 0.04, 250.0), (0.86, 0.06, 150.0), (0.92, 0.045, 340.0), (0.86, 0.05, 215.0)]
 DARK_256, LIGHT_256 = ["001", "022", "101", "g07"], ["455", "454", "545", "g21"]
@@ -121,7 +123,7 @@ DARK_16, LIGHT_16 = (BRIGHT_CYAN, BRIGHT_GREEN, BRIGHT_MAGENTA, BRIGHT_WHITE), (
 
 @cache
 def tints(colours: Colours = "truecolor", dark: bool = True) -> tuple[Tint, ...]:
-    """The tints that tokens take in turn, so that no neighbours have the same."""
+    """Return the tints that tokens take in turn, so that neighbours differ."""
     if colours == "truecolor":
         return tuple(Tint(polar(*each), None) for each in (DARK_TINTS if dark else LIGHT_TINTS))
     if colours == "256":
@@ -132,14 +134,14 @@ def tints(colours: Colours = "truecolor", dark: bool = True) -> tuple[Tint, ...]
 
 
 def polar(lightness: float, chroma: float, hue: float) -> RGB:
-    """A colour by OKLab lightness, chroma and hue in degrees."""
+    """Return a colour from OKLab lightness, chroma and hue in degrees."""
     return oklab_to_rgb(lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue)))
 
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a token in a line: `column` and `width` in cells; `units` are (first byte, column, width) of what is
-    in it; `begins` says whether the token starts here or goes on from the line before."""
+    """A piece of a token in a line: `column` and `width` in cells; `units` are its (first byte, column, width);
+    `begins` says whether the token starts here or continues from the line before."""
 
     token: int
     column: int
@@ -151,7 +153,7 @@ class Span:
 
 @dataclass(frozen=True)
 class LayoutLine:
-    """A line of text: its bytes, and for each lane the spans in it, from left to right."""
+    """A line of text: its bytes, and for each lane its spans, from left to right."""
 
     start: int
     stop: int
@@ -160,7 +162,7 @@ class LayoutLine:
 
 @dataclass(slots=True)
 class Glyph:
-    """Something shown at a byte: a unit of a token or the label of one that has no byte."""
+    """Something shown at a byte: a unit of a token, or the label of one without bytes."""
 
     start: int
     stop: int
@@ -171,7 +173,7 @@ class Glyph:
 
 
 def glyphs_of(document: TextDocument, lane: TokenLane, start: int, stop: int, ascii: bool) -> list[Glyph]:
-    """What a lane shows between two bytes."""
+    """Return what a lane shows between two bytes."""
     found: list[Glyph] = []
     token = int(np.searchsorted(lane.stops, start, side="right"))
     while token > 0 and lane.stop(token - 1) == start == lane.start(token - 1):
@@ -202,16 +204,16 @@ def layout(
     ids: bool = False,
     ascii: bool = False,
 ) -> list[LayoutLine]:
-    """The lines of one paragraph in so many cells; `borders` leaves a cell before each token for its border, `ids` as
-    many as the number of the token needs below it."""
+    """Return the lines of one paragraph, `cells` wide; `borders` reserves a cell before each token for its border,
+    `ids` the cells that the token's id needs below it."""
     start, stop = document.bounds(paragraph)
     shown = [glyphs_of(document, lane, start, stop, ascii) for lane in lanes]
     atoms = sorted({glyph.start for glyphs in shown for glyph in glyphs})
     if not atoms:
         return [LayoutLine(start, stop, tuple(() for _ in lanes))]
     slots, widths, whole = [0] * len(atoms), [1] * len(atoms), [True] * len(atoms)
-    breaks = [False] * len(atoms)  # where a line had better end: before a token of the first lane
-    late: list[tuple[int, int, int]] = []  # what takes several atoms: first, one after the last, width
+    breaks = [False] * len(atoms)  # preferred line ends: before a token of the first lane
+    late: list[tuple[int, int, int]] = []  # glyphs that span several atoms: first, one after the last, width
     for number, glyphs in enumerate(shown):
         place = 0
         while place < len(glyphs):
@@ -257,7 +259,7 @@ def layout(
 
 
 def extents(glyphs: Sequence[Glyph]) -> list[tuple[int, int, int]]:
-    """(token, first byte, byte after the last) of each token that has bytes or is their only one."""
+    """Return (token, first byte, byte after the last) of each token that has bytes or is their only one."""
     found: list[tuple[int, int, int]] = []
     for glyph in glyphs:
         if found and found[-1][0] == glyph.token:
@@ -268,8 +270,8 @@ def extents(glyphs: Sequence[Glyph]) -> list[tuple[int, int, int]]:
 
 
 def line_end(first: int, slots: list[int], widths: list[int], breaks: list[bool], whole: list[bool], cells: int) -> int:
-    """The atom before which the line that begins with atom `first` ends: before a token of the first lane if one is in
-    its second half, else where no character is torn, else wherever it must."""
+    """Return the end of the line that starts with atom `first`: before a token of the first lane if one is in its
+    second half, else where no character is split, else wherever it must."""
     used, end = 0, first
     while end < len(widths) and (end == first or used + slots[end] + widths[end] <= cells):
         used += slots[end] + widths[end]
@@ -292,10 +294,10 @@ def line_end(first: int, slots: list[int], widths: list[int], breaks: list[bool]
 def spans_of(
     glyphs: list[Glyph], atoms: list[int], columns: list[int], end: int, start: int, stop: int, borders: bool
 ) -> tuple[Span, ...]:
-    """The spans of one lane in one line: what its tokens show, padded to where the next one begins."""
+    """Return the spans of one lane in one line: what its tokens show, padded to the start of the next one."""
     spans: list[Span] = []
     low = bisect_left(glyphs, start, key=lambda glyph: glyph.start)
-    at = 0  # the column after the last glyph, where several begin at one byte
+    at = 0  # the column after the last glyph, for several that start at one byte
     texts: list[str] = []
     places: list[tuple[int, int, int]] = []
     current: Glyph | None = None

@@ -1,7 +1,7 @@
-"""A text as coloured tokens, drawn: the lines that are seen, a lane for each tokenizer, borders that need no colour.
+"""A text drawn as coloured tokens: the visible lines, a lane for each tokenizer, borders that need no colour.
 
-Notable: only lines that are seen are laid out, so a text of five megabytes costs what a page does. Neighbours differ in
-tint, and a border (a stroke, or every second token underlined) tells them apart without colour.
+Only visible lines are laid out, so a text of five megabytes costs what a page does. Neighbours differ in tint, and a
+border (a stroke, or every second token underlined) tells them apart without colour.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlab.tui.screens.tokens.token_layout import LayoutLine, Span, layout, tint
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
-KEPT = 256  # paragraphs whose lines are remembered
+KEPT = 256  # paragraphs whose lines are cached
 
 Place = tuple[int, int]  # a paragraph and a line in it
 
@@ -61,13 +61,13 @@ class TokenLines(Painted):
         """Paragraphs laid out since the beginning: what the promise to draw only what is seen is held against."""
 
     def set_lanes(self, document: TextDocument, lanes: Sequence[TokenLane]) -> None:
-        """Another text, or other tokens of it; where one looks stays."""
+        """Show another text, or other tokens of it; the scroll position stays."""
         self.document, self.lanes = document, tuple(lanes)
         self.front = max(0, min(self.front, len(lanes) - 1))
         self.known.clear()
 
     def say(self, sentence: str) -> None:
-        """What stands there while there are no tokens; visible text."""
+        """Set the text shown while there are no tokens; it must be safe to show."""
         self.waiting = sentence
         self.refresh()
 
@@ -87,7 +87,7 @@ class TokenLines(Painted):
 
     @property
     def gutter_cells(self) -> int:
-        """Room for the byte that a line starts at, and the number of the lane."""
+        """Width of the gutter for the line's first byte and the lane's number."""
         several = 2 if len(self.lanes) > 1 else 0
         return max(4, len(str(len(self.document.data)))) + 1 + several if self.size.width >= 50 else several
 
@@ -97,7 +97,7 @@ class TokenLines(Painted):
 
     @property
     def tall(self) -> int:
-        """Lines of the screen that a line of text takes."""
+        """Lines of the screen for each line of text."""
         lines = len(self.lanes) * self.per_lane
         return lines + 1 if lines > 1 else 1
 
@@ -106,7 +106,7 @@ class TokenLines(Painted):
         return 2 if self.with_ids else 1
 
     def rows(self, paragraph: int) -> list[LayoutLine]:
-        """The lines of a paragraph, laid out when they are first asked for."""
+        """Return the lines of a paragraph, laid out on first use."""
         now = (self.cells, self.with_strokes, self.with_ids, self.ascii)
         if now != self.known_for:
             self.known.clear()
@@ -150,10 +150,10 @@ class TokenLines(Painted):
         return place
 
     def seen(self) -> list[LayoutLine]:
-        """The lines of text on the screen, from the top."""
+        """Return the lines of text on the screen, from the top."""
         key = (self.top, self.size, self.document, self.lanes, self.with_strokes, self.with_ids, self.editing)
         if self.page[0] != key:
-            # After a last line feed there is an empty line: nothing to be seen, only a place to write.
+            # After a final line feed there is an empty line: nothing to see, but a place to write.
             empty = len(self.document.starts) > 1 and self.document.starts[-1] == len(self.document.data)
             last = len(self.document.starts) - 1 if empty else -1
             rows, place = [], self.top
@@ -178,7 +178,7 @@ class TokenLines(Painted):
         self.top = top
 
     def column_of(self, row: LayoutLine, byte: int) -> int:
-        """The column of a byte in the lane in front."""
+        """Return the column of a byte in the front lane."""
         units = [unit for span in row.lanes[self.front] for unit in span.units]
         return max((column for start, column, _ in units if start <= byte), default=0)
 
@@ -220,7 +220,7 @@ class TokenLines(Painted):
         ]
 
     def bar(self, y: int) -> Segment:
-        """A piece of the bar at the right: which part of the text is seen, by bytes."""
+        """Return a piece of the scrollbar at the right: which part of the text is visible, by bytes."""
         height, total = self.size.height, len(self.document.data)
         rows = self.seen()
         first, last = rows[0].start, rows[-1].stop
@@ -232,7 +232,8 @@ class TokenLines(Painted):
         return Segment(("|" if self.ascii else "▐") if inside else " ", self.part("bar"))
 
     def style_of(self, lane: int, span: Span) -> Style:
-        """A token's look: its tint, or that of the cursor, of what lies under the cursor in the other lanes."""
+        """Return the style of a token: its tint, or that of the cursor, or that of tokens under the cursor in other
+        lanes."""
         surface = self.surface
         known = tints(self.colours, self.dark)
         tint = known[span.token % len(known)]
@@ -253,7 +254,7 @@ class TokenLines(Painted):
         return style
 
     def drawn(self, row: LayoutLine, lane: int) -> list[Segment]:
-        """One line of one lane."""
+        """Return one line of one lane."""
         segments: list[Segment] = []
         column, surface, strokes = 0, self.surface, self.with_strokes
         border = self.part("border")
@@ -272,7 +273,7 @@ class TokenLines(Painted):
         return segments
 
     def ids_of(self, row: LayoutLine, lane: int) -> list[Segment]:
-        """The line below: the id of each token that begins in this line."""
+        """Return the line below: the id of each token that begins in this line."""
         segments: list[Segment] = []
         column = 0
         for span in row.lanes[lane]:
@@ -283,7 +284,7 @@ class TokenLines(Painted):
         return segments
 
     def with_caret(self, span: Span, style: Style) -> list[Segment]:
-        """A span with the cell at the caret turned over."""
+        """Return a span with the cell at the caret reversed."""
         for start, column, cells in span.units if self.caret is not None else ():
             if start == self.caret:
                 low = text_until(span.text, column - span.column)
@@ -294,5 +295,5 @@ class TokenLines(Painted):
 
 
 def text_until(text: str, cells: int) -> int:
-    """How many characters of a text stand before so many cells."""
+    """Return how many characters of a text fit before so many cells."""
     return len(cut(text, cells))

@@ -1,7 +1,7 @@
-"""A text as tokens, to be read, scrolled and edited: the cursor, the keys, the mouse, what is typed and pasted.
+"""A text as tokens, to read, scroll and edit: the cursor, the keys, the mouse, typing and pasting.
 
-Notable: edits are made to the bytes at once and posted; the tokens follow when the worker has them. What is too long to
-be edited is said, not cut. What a paste is to be is the screen's to decide, since it may be five megabytes.
+Notable: edits are made to the bytes at once and posted; the tokens follow when the worker has them. A text too long to
+edit is reported, not cut. The screen decides what a paste becomes, since it may be five megabytes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ BEGIN = ("tokens.edit", "tokens.new")  # the keys after which letters are text
 
 
 class TokensView(TokenLines, can_focus=True):
-    """`show(document, lanes)`. Arrows move by tokens and lines; while `editing`, they move the caret by characters and
-    what is typed goes into the text."""
+    """`show(document, lanes)`. Arrows move by tokens and lines; while `editing`, they move the caret by characters, and
+    typed text is inserted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "across(-1)", "token before", id="tokens.left", show=False),
@@ -39,10 +39,10 @@ class TokensView(TokenLines, can_focus=True):
         """The cursor is on another token."""
 
     class Edited(Message):
-        """The text is another one now: `view.text`."""
+        """The text has changed: `view.text`."""
 
     class Pasted(Message):
-        """Something was pasted while nothing was being edited, or more than can be edited."""
+        """Something was pasted outside of editing, or more than can be edited."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -65,7 +65,7 @@ class TokensView(TokenLines, can_focus=True):
 
     @property
     def byte(self) -> int:
-        """Where the cursor or the caret is."""
+        """The byte of the cursor or the caret."""
         if self.caret is not None:
             return self.caret
         lane = self.lane
@@ -74,7 +74,7 @@ class TokensView(TokenLines, can_focus=True):
     # Moving.
 
     def go(self, byte: int) -> None:
-        """Put the cursor (while editing, the caret) at a byte and bring it into view."""
+        """Move the cursor (while editing, the caret) to a byte and scroll it into view."""
         byte = max(0, min(byte, len(self.text)))
         if self.caret is not None:
             self.caret = byte
@@ -93,7 +93,7 @@ class TokensView(TokenLines, can_focus=True):
             return
         token = max(0, min(token, len(lane) - 1))
         self.go(lane.start(token))
-        self.cursor = token  # several may start at one byte
+        self.cursor = token  # several tokens may start at one byte
         self.post_message(self.Moved())
 
     def action_across(self, by: int) -> None:
@@ -105,7 +105,7 @@ class TokensView(TokenLines, can_focus=True):
             self.go(self.caret + self.size_after())
 
     def size_before(self) -> int:
-        """Bytes of the character before the caret."""
+        """Return the size in bytes of the character before the caret."""
         before = self.text[: self.caret].decode(errors="surrogateescape")[-1:]
         return len(before.encode(errors="surrogateescape"))
 
@@ -142,7 +142,7 @@ class TokensView(TokenLines, can_focus=True):
     # Editing.
 
     def edit(self, on: bool = True) -> bool:
-        """Begin or end editing; False where the text is too long for it."""
+        """Start or end editing; return False if the text is too long for it."""
         if on and len(self.text) > EDITABLE:
             return False
         self.caret = self.byte if on else None
@@ -157,13 +157,14 @@ class TokensView(TokenLines, can_focus=True):
         self.post_message(self.Edited())
 
     def insert(self, text: str) -> None:
-        """Text in at the caret; what UTF-8 cannot write (half a character) as the sign for it."""
+        """Insert text at the caret; characters that UTF-8 cannot encode (half a character) become the replacement
+        sign."""
         if self.caret is not None:
             self.replace_text(self.caret, self.caret, text.encode(errors="replace"))
 
     async def _on_key(self, event: events.Key) -> None:
         if self.caret is None:
-            # Done here and not when the key has come up to the screen: what was typed right after it is text already.
+            # Here rather than in the screen, where the key arrives later: text typed right after it already counts.
             active = self.screen.active_bindings.get(event.key)
             if active is not None and active.enabled and active.binding.id in BEGIN:
                 event.stop()

@@ -1,8 +1,10 @@
-"""Byte pair encoding learnt before one's eyes: the next merge, those made, the curves, and the text as it is by now.
+"""Byte pair encoding trained step by step: the next merge, those made, the curves, and the text as encoded so far.
 
-A session steps a `TokenizerTraining`; each of its frames becomes a tokenizer in a thread, and with it the tables and
-the first lines of the text on the screen are shown. Notable: a vocabulary of k tokens is the first merges of any larger
-one, so comparing sizes needs no further training.
+A session steps a `TokenizerTraining`; a thread turns each of its frames into a tokenizer, which gives the tables and
+the first lines of the text on the screen.
+
+Notable: a vocabulary of k tokens is the first merges of any larger one, so comparing sizes needs no further
+training.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 
-PREVIEW = 1500  # bytes of the text on the screen that are shown as the merges have it
-NEWEST = 200  # merges in the table of those that were made
+PREVIEW = 1500  # bytes of the text on the screen to show as encoded so far
+NEWEST = 200  # merges in the table of those made
 PACES = (2.0, 10.0, 50.0, inf)  # merges a second
 THIS_TEXT = ""
 SOURCES = {
@@ -62,7 +64,7 @@ PATTERN_NOTES = {
 
 @dataclass(frozen=True)
 class TrainingState:
-    """A frame of the training, the encoding learnt by then, and the beginning of the text by it."""
+    """A frame of the training, the encoding trained so far, and the beginning of the text encoded by it."""
 
     experiment: TokenizerTraining
     frame: Frame
@@ -75,7 +77,7 @@ class TrainingState:
 
     @property
     def size(self) -> int:
-        """Bytes of the training text."""
+        """Size of the training text in bytes."""
         return int(self.frame.facts["bytes"])
 
     @property
@@ -84,7 +86,7 @@ class TrainingState:
 
     @property
     def candidates(self) -> list[tuple[int, int, int]]:
-        """(left, right, count) of what could be merged now, the next merge first."""
+        """(left, right, count) of the pairs that could be merged now, the next merge first."""
         return [(left, right, found) for left, right, found in np.asarray(self.frame.tensors["next"]).tolist()]
 
     @property
@@ -93,14 +95,14 @@ class TrainingState:
         return full or not self.candidates or self.candidates[0][2] < 2
 
     def pair(self, left: int, right: int, ascii: bool = False) -> tuple[str, str]:
-        """A pair, and what it becomes."""
+        """Return a pair, and the token it becomes."""
         first, second = self.tokenizer.token_bytes(left), self.tokenizer.token_bytes(right)
         return f"{shown_bytes(first, ascii)} + {shown_bytes(second, ascii)}", shown_bytes(first + second, ascii)
 
 
 @dataclass(frozen=True)
 class VocabularySize:
-    """One vocabulary among several: what it makes of the training text and of the text on the screen."""
+    """One of several vocabularies: its encodings of the training text and of the text on the screen."""
 
     vocabulary: int
     corpus_tokens: int
@@ -109,7 +111,7 @@ class VocabularySize:
 
 
 class TrainingPanel(Panel):
-    """Its keys run and take back merges; it posts `Learned` whenever there is another encoding."""
+    """Its keys make and undo merges; it posts `Learned` whenever the encoding changes."""
 
     KEYS: ClassVar = (
         Binding("space", "run", "run", id="tokens.run", key_display="space"),
@@ -126,7 +128,7 @@ class TrainingPanel(Panel):
     )
 
     class Learned(Message):
-        """`state` is another one, or what is being done has changed."""
+        """`state` or the present activity has changed."""
 
     def __init__(self, screen: Screen[None], rate: Callable[[], float]) -> None:
         super().__init__()
@@ -140,7 +142,7 @@ class TrainingPanel(Panel):
         self.document: TextDocument | None = None  # the text on the screen
         self.sizes: list[VocabularySize] = []
         self.pace = 10.0
-        self.counting: tuple[int, int] | None = None  # characters counted, and all
+        self.counting: tuple[int, int] | None = None  # (characters counted, total)
         self.cancelled = False
 
     def compose(self) -> ComposeResult:
@@ -172,20 +174,20 @@ class TrainingPanel(Panel):
     def word_for(self, binding: Binding) -> str:
         return "pause" if binding.id == "tokens.run" and self.session.running else binding.description
 
-    # What is learnt.
+    # The training.
 
     @property
     def learning(self) -> bool:
-        """Something is going on that can be cancelled."""
+        """Whether there is work that can be cancelled."""
         return self.counting is not None or self.session.running or not self.comparing.idle
 
     @property
     def quiet(self) -> bool:
-        """Nothing is being done, and what there is is on the screen."""
+        """Whether nothing is being done and the screen is up to date."""
         return not self.learning and self.session.idle and self.deriving.idle
 
     def begin(self, recipe: TrainingRecipe) -> None:
-        """Stand before the first merge of another text, or of the same cut by another pattern."""
+        """Start before the first merge of another text, or of the same one cut by another pattern."""
         shown = b"" if self.document is None else self.document.data
         self.session.pause()
         self.recipe, self.cancelled, self.counting = recipe, False, (0, 0)
@@ -220,7 +222,7 @@ class TrainingPanel(Panel):
         self.post_message(self.Learned())
 
     def take_picture(self, picture: Picture[TokenizerTraining]) -> None:
-        """Make a tokenizer of what was learnt; while the merging goes on, only as often as that can be done."""
+        """Build the tokenizer of a picture; while merges go on, only as often as the thread keeps up."""
         before, document = self.state, self.document
         same = before is not None and (before.experiment, before.merges) == (picture.experiment, picture.frame.step)
         if self.deriving.idle or not picture.running:
@@ -233,10 +235,10 @@ class TrainingPanel(Panel):
         self.draw()
         self.post_message(self.Learned())
 
-    # What is seen.
+    # What is shown.
 
     def enter(self, document: TextDocument | None) -> None:
-        """It is looked at, beside this text."""
+        """Show the training, with this text as its preview."""
         self.active, self.document = True, document
         self.session.look()
         self.draw()
@@ -291,7 +293,7 @@ class TrainingPanel(Panel):
         )
 
     def draw_sizes(self, state: TrainingState, ascii: bool) -> None:
-        """Vocabularies beside each other."""
+        """Show the vocabularies side by side."""
         columns = [Column("vocabulary"), Column("tokens"), Column("bytes/token"), Column("this text")]
         columns += [Column("bytes/token"), Column("longest token", right=False, quiet=True)]
         shown = 0 if self.document is None else len(self.document.data)
@@ -310,7 +312,8 @@ class TrainingPanel(Panel):
         self.screen.set_class(bool(rows), "-sizes")
 
     def why(self) -> Explanation | str:
-        """The merges that made the token under the cursor, or why a pair stands where it does; LabError for neither."""
+        """Explain the token under the cursor by its merges, or the rank of a pair; raises LabError if there is
+        neither."""
         state, made = self.state, self.query_one("#made", Table)
         if state is None or not state.candidates:
             raise LabError("there is no pair to ask about yet")
@@ -321,7 +324,7 @@ class TrainingPanel(Panel):
     # Keys.
 
     def action_run(self) -> None:
-        """Run, or pause what runs."""
+        """Run or pause."""
         if self.session.running:
             self.session.pause()
         elif self.state is not None and self.state.done:
@@ -339,12 +342,12 @@ class TrainingPanel(Panel):
             self.session.order(lambda training: training.back(-merges))
 
     def action_first(self) -> None:
-        """Before the first merge."""
+        """Undo all merges."""
         self.session.running = False
         self.session.order(lambda training: training.back(training.step_count))
 
     def action_last(self) -> None:
-        """As fast as it goes to the vocabulary that is aimed for."""
+        """Train at full speed up to the target vocabulary."""
         self.session.pace = inf
         self.session.run()
 
@@ -354,7 +357,7 @@ class TrainingPanel(Panel):
         self.post_message(self.Learned())
 
     def action_sizes(self) -> None:
-        """Vocabularies of 256, 512, 1024 … tokens as far as it has been learnt, the last being what there is now."""
+        """Compare vocabularies of 256, 512, 1024 … tokens up to the present one."""
         state, document = self.state, self.document
         if self.sizes or state is None:
             self.take_sizes([])
@@ -368,7 +371,7 @@ class TrainingPanel(Panel):
         self.post_message(self.Learned())
 
     def action_aim(self) -> None:
-        """The vocabulary that a run stops at."""
+        """Ask for the vocabulary at which a run stops."""
         from txlab.tui.screens.dialogs import AskValue
 
         def aim(text: str | None) -> None:
@@ -383,7 +386,7 @@ class TrainingPanel(Panel):
         self.app.push_screen(AskValue("Vocabulary", about, str(self.recipe.vocabulary), check), aim)
 
     def action_pattern(self) -> None:
-        """The pattern that cuts the text into chunks; no merge crosses a cut."""
+        """Choose the pattern that cuts the text into chunks; no merge crosses a cut."""
         from txlab.tui.screens.dialogs import Choose
 
         rows = [(name, PATTERN_NOTES.get(name, ""), name == self.recipe.pattern) for name in PATTERNS]
@@ -411,7 +414,7 @@ class TrainingPanel(Panel):
         self.begin(replace(self.recipe, corpus=corpus))
 
     def action_keep(self) -> None:
-        """Save what has been learnt under a name that a scenario may say."""
+        """Save the tokenizer under a name that scenarios can use."""
         from txlab.experiments.tokenizer_store import place_for, save_named
         from txlab.tui.screens.dialogs import AskValue, Confirm
 
@@ -449,7 +452,8 @@ class TrainingPanel(Panel):
 def derived(
     picture: Picture[TokenizerTraining], document: TextDocument | None, same: TrainingState | None
 ) -> TrainingState:
-    """In a thread: a frame, its encoding (that of `same`, where it is known), and the beginning of a text by it."""
+    """Return a frame's state: its encoding (that of `same`, if known), and the beginning of a text encoded by it. For a
+    worker thread."""
     tokenizer = tokenizer_of_frame(picture.frame) if same is None else same.tokenizer
     preview = None
     if document is not None:
@@ -459,7 +463,7 @@ def derived(
 
 
 def compared(state: TrainingState, text: str, late: Callable[[], bool]) -> list[VocabularySize]:
-    """In a thread: vocabularies of the base, of the powers of two above it, and of all merges."""
+    """Compare the base vocabulary, the powers of two above it, and the one with all merges. For a worker thread."""
     whole, found = state.tokenizer, []
     base = whole.vocabulary - state.merges
     powers = (1 << power for power in range(whole.vocabulary.bit_length() + 1))
@@ -473,7 +477,7 @@ def compared(state: TrainingState, text: str, late: Callable[[], bool]) -> list[
 
 
 def candidate_rows(state: TrainingState, ascii: bool) -> list[list[str]]:
-    """What could be merged now, in the order in which it would win."""
+    """Return the pairs that could be merged now, in order of preference."""
     most = max((found for *_, found in state.candidates), default=1)
     return [
         [*state.pair(left, right, ascii), count(found), bar_of_lines(found / most, 10, ascii)]
@@ -482,7 +486,7 @@ def candidate_rows(state: TrainingState, ascii: bool) -> list[list[str]]:
 
 
 def merge_rows(state: TrainingState, ascii: bool) -> list[list[str]]:
-    """The merges that were made, the newest first."""
+    """Return the merges made so far, newest first."""
     tokenizer = state.tokenizer
     return [
         [*state.pair(*tokenizer.merges[rank], ascii), *map(count, (tokenizer.counts[rank], tokenizer.made[rank], rank))]
@@ -491,7 +495,7 @@ def merge_rows(state: TrainingState, ascii: bool) -> list[list[str]]:
 
 
 def why_next(state: TrainingState, at: int) -> str:
-    """Why a pair stands where it stands among those that could be merged, in sentences."""
+    """Explain in sentences why a pair has its rank among the candidates."""
     left, right, found = state.candidates[at]
     said = [f"{state.pair(left, right)[0]}, tokens {left} and {right}, stand beside each other {count(found)} times."]
     if at == 0:
@@ -508,7 +512,7 @@ def why_next(state: TrainingState, at: int) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A vocabulary that can be aimed for; LabError says what would be one."""
+    """Parse a vocabulary size; LabError says which are allowed."""
     try:
         number = int(text.replace(" ", ""))
     except ValueError:
