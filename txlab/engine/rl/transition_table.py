@@ -1,8 +1,8 @@
-"""What a loop reads of a process: plain Python lists, for a list is read in 10 ns and an array in 100 (MATH M1).
+"""A process as the loops read it: plain Python lists, since a list is read in 10 ns and an array in 100 (MATH M1).
 
-Notable: the actions of a state are numbered among those that are allowed there, k = 0, 1, …; a pair with one outcome
-has it ready, and any other is drawn. Both are the same semantics: an outcome is the first whose cumulated
-probability is above the step's draw 2, and of one outcome that is always the first.
+Notable: the actions of a state are numbered among those allowed there, k = 0, 1, …; the outcome of a pair with only
+one is stored ready-made, and any other is drawn. The semantics are the same: the outcome is the first whose cumulative
+probability is above the step's draw 2, which for a single outcome is always that one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from txlab.engine.rl.process import Process
 from txlab.errors import LabError
 
 GOES_ON, ENDED, CUT_OFF = 0, 1, 2
-"""How an outcome leaves the episode. Ended: nothing follows, so no bootstrap. Cut off: the bootstrap stays."""
+"""The effect of an outcome on the episode. Ended: nothing follows, so no bootstrap. Cut off: the bootstrap stays."""
 
 Transition = tuple[float, int, int]
 """(reward, next state, GOES_ON | ENDED | CUT_OFF)"""
 
 Sampler = Callable[[int, int, int], Transition]
-"""(state, k, place of the step in the draws) → what happens"""
+"""(state, k, index of the step in the draws) → transition"""
 
 
 class TransitionTable:
     """A Process as lists.
 
-    actions  [s][k] the action's number     moves  [s][k] its only outcome, or None where one has to be drawn
+    actions  [s][k] the action's number     moves  [s][k] its only outcome, or None if one has to be drawn
     """
 
     def __init__(self, process: Process) -> None:
@@ -43,7 +43,7 @@ class TransitionTable:
         self.actions = [np.flatnonzero(row).tolist() for row in process.allowed]
         first = process.first.tolist()
         ends = [ENDED if done else GOES_ON for done in process.done.tolist()]
-        # No bootstrap after a state in which nothing can be done, whatever its outcome says.
+        # No bootstrap from a terminal state, whatever the outcome says.
         ends = [ENDED if over else end for end, over in zip(ends, process.terminal[process.next].tolist(), strict=True)]
         self.outcomes: list[Transition] = list(zip(process.reward.tolist(), process.next.tolist(), ends, strict=True))
         self.first = [[first[s * self.choices + a] for a in row] for s, row in enumerate(self.actions)]
@@ -63,22 +63,22 @@ class TransitionTable:
         return last == first + 1 and not (self.noise and self.noise[first])
 
     def state(self) -> dict[str, Any]:
-        """What it is in the midst of, beside where the learner stands: nothing."""
+        """What has to be saved besides the learner's own state: nothing."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
         return
 
     def aside(self) -> AbstractContextManager[None]:
-        """For a walk that shall leave no trace."""
+        """A context for a walk that leaves no trace."""
         return nullcontext()
 
     def begin(self, u: float) -> int:
-        """Where an episode begins: the first state whose cumulated probability is above u."""
+        """The start state: the first whose cumulative probability is above u."""
         return bisect_right(self.starts, u)
 
     def sampler(self, draws: Draws) -> Sampler:
-        """Draws outcomes with draw 2 of the block's steps; noisy rewards with a normal number from draws 2 and 3."""
+        """A sampler that uses draw 2 of the block's steps; noisy rewards take a normal number from draws 2 and 3."""
         cumulative, first, last, outcomes, noise = self.cumulative, self.first, self.last, self.outcomes, self.noise
         actions, choices, u2 = self.actions, self.choices, draws.u2
         normal = draws.normal() if noise is not None else None
@@ -94,12 +94,12 @@ class TransitionTable:
         return draw_transition
 
 
-MOST_PAIRS = 2_000_000  # lists of so many numbers and records: 200 MB
+MOST_PAIRS = 2_000_000  # lists of this many numbers and records: 200 MB
 
 
 def process_shell(environment: Environment) -> Process:
-    """The names and the discount of an environment as a Process, for who asks only for those and for what can be done,
-    which is everything everywhere; of what follows it says nothing true. LabError if it is too large."""
+    """The names and the discount of an environment as a Process, in which every action is allowed everywhere. It says
+    nothing about the outcomes. LabError if it is too large."""
     size, choices = environment.size, len(environment.actions)
     pairs = size * choices
     if pairs > MOST_PAIRS:
@@ -119,7 +119,7 @@ def process_shell(environment: Environment) -> Process:
 
 
 class SteppedTransitions(TransitionTable):
-    """Every action is possible in every state, and what it leads to is found out."""
+    """Every action is allowed in every state, and its outcome is found by stepping the environment."""
 
     def __init__(self, environment: Environment, process: Process) -> None:
         self.environment, self.process, self.noise = environment, process, None

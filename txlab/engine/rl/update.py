@@ -1,7 +1,7 @@
-"""One update of a learner, with the very numbers that it was made of (MATH M2, M4–M7).
+"""One update of a learner, with the numbers that went into it (MATH M2, M4–M7).
 
-Notable: `terms` is the rule as it is written and, under each piece of it, what stood there. The loops that learn fill
-in the record; a screen sets letters above numbers, and works nothing out.
+Notable: `terms` is the rule as a formula with the number under each piece of it. The learning loops fill in the
+record; a screen sets letters above numbers and computes nothing.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from txlab.engine.rl.transition_table import ENDED, TransitionTable
 
 
 def number(value: float, digits: int = 4) -> str:
-    """So many significant digits, and a minus sign where a keyboard has a hyphen."""
+    """The number with this many significant digits and a typographic minus sign."""
     return f"{value:.{digits}g}".replace("-", "−")
 
 
 def bracketed(value: float, digits: int = 4) -> str:
-    """The same where it follows a sign: in brackets below zero."""
+    """The same for use after an operator: in brackets if negative."""
     return f"({number(value, digits)})" if value < 0 else number(value, digits)
 
 
 @dataclass(frozen=True)
 class Term:
-    """A piece of a formula and the number under it; None where there is only a sign. ("Q(s,a)", −7.5), ("←", None)"""
+    """A piece of a formula and the number under it; None for an operator. ("Q(s,a)", −7.5), ("←", None)"""
 
     letters: str
     value: float | None = None
 
 
 def terms(*pieces: str | tuple[str, float]) -> list[Term]:
-    """A rule piece by piece: a sign stands alone, letters have their number beside them.
+    """Build the terms of a rule: a plain string is an operator, a pair is a symbol and its number.
 
     >>> terms(("V", 0.5), "←", ("V", 0.0))
     [Term(letters='V', value=0.5), Term(letters='←', value=None), Term(letters='V', value=0.0)]
@@ -51,12 +51,12 @@ class Update:
     """number     which update of the learner this was, from 1; `episode` from 0
     state, action, reward, next   the transition; `action` is −1 for a rule without actions
     done       whether the episode ended there; `truncated`: whether it was cut off
-    next_action   the action that the rule used in the next state; −1 where it used none, or several
-    before, after   the number in the table that the screen shows for (state, action), or for the state
+    next_action   the action that the rule used in the next state; −1 if it used none, or several
+    before, after   the number that the table shows for (state, action), or for the state
     delta      δ, the error that was corrected
-    trace      {pair number or state: e}, the traces that shared in it; empty for rules without
+    trace      {pair number or state: e}, the traces that took part; empty for rules without
     terms      the rule with its numbers
-    explain    the whole answer to "why this number?"
+    explain    the complete answer to "why this number?"
     """
 
     number: int
@@ -103,7 +103,7 @@ class StepContext:
 
     @property
     def explored(self) -> bool:
-        """Whether the action of this step was drawn from all that are allowed."""
+        """Whether the action of this step was drawn from all allowed actions."""
         return self.settings.policy == "epsilon-greedy" and float(self.draws[0]) < self.epsilon
 
     def state(self, s: int) -> str:
@@ -116,7 +116,7 @@ class StepContext:
         return self.actions(s)[k]
 
     def how(self) -> str:
-        """In words, how the action was chosen."""
+        """A description of how the action was chosen."""
         if self.settings.policy == "softmax":
             return f"drawn by softmax at temperature {number(self.temperature)} (u₁ = {number(float(self.draws[1]))})"
         if self.settings.policy == "exploring-starts":
@@ -128,7 +128,7 @@ class StepContext:
         return f"{what} (u₀ = {number(float(self.draws[0]))} {sign} ε = {number(self.epsilon)})"
 
     def ending(self, end: int, s: int) -> str:
-        """In words, whether anything follows."""
+        """A description of whether anything follows."""
         if end == ENDED:
             return f"{self.state(s)} ends the episode: nothing follows it, so it counts as 0"
         return f"s′ = {self.state(s)}"

@@ -1,11 +1,11 @@
-"""Action values as a table, a linear unit or a network, and the loop that learns any of them (MATH M4–M6).
+"""Action values as a table, a linear unit or a network, and the loop that trains any of them (MATH M4–M6).
 
     δ = r + γ target(s′) − Q(s,a);   e ← e + ∇Q(s,a);   w ← w + α δ e;   e ← γ λ e
 
-Notable: nothing here enumerates states. A state is what the world says it is (a number, a position of a game), and
-`encode` makes of it what the values look at: a key of a table, or a vector of features. The gradient of the target is
-left out: semi-gradient. Every rule of one step or with traces runs on every form; on a table this is the glass box's
-own arithmetic at a tenth of its speed, and a test holds one to the other.
+Notable: nothing here enumerates states. A state is whatever the world uses (a number, a position of a game), and
+`encode` turns it into the input of the values: a key of a table, or a vector of features. The target is not
+differentiated: semi-gradient. Every one-step or trace rule works with every form; on a table this is the glass box's
+own arithmetic at a tenth of its speed, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Values(Protocol):
         """Q(s, a) of every action."""
 
     def learn(self, x: Any, a: int, change: float, fade: float, replacing: bool) -> None:
-        """e ← e + ∇Q(s,a), or replaced;  w ← w + change · e;  e ← fade · e, where change = α δ and fade = γ λ."""
+        """e ← e + ∇Q(s,a), or replacing;  w ← w + change · e;  e ← fade · e, where change = α δ and fade = γ λ."""
 
 
 class Table:
-    """A row for every state that was met; x is any key."""
+    """One row per visited state; x is any key."""
 
     def __init__(self, actions: int, initial: float = 0.0) -> None:
         self.actions, self.initial = actions, initial
@@ -116,19 +116,19 @@ class NetworkValues:
 
 
 class Walk(Protocol):
-    """A world that can be stepped; every action is possible everywhere, and a state may be anything."""
+    """A world that can be stepped; every action is allowed everywhere, and a state may be any object."""
 
     @property
     def discount(self) -> float: ...
     def reset(self, u: float) -> Any: ...
     def step(self, action: int) -> tuple[Any, float, bool, bool]:
-        """(next state, reward, terminated, truncated), as an Environment's."""
+        """(next state, reward, terminated, truncated), as in Environment."""
 
 
 class ValueLearner:
-    """A rule of one step or with traces in a world, whose values are of any form; draws as the glass box spends them.
+    """A one-step or trace rule in a world, with values of any form; it uses draws as the glass box does.
 
-    returns   what finished episodes earned      delta   δ of the last update
+    returns   the returns of finished episodes      delta   δ of the last update
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Why a value is what it is: the Bellman equation with the very numbers, and how far they are from agreeing (MATH M1).
+"""Why a value is what it is: the Bellman equation in numbers, and how far its two sides disagree (MATH M1).
 
-Notable: the sum is `backup`'s own, over the values that are shown beside it; what it leaves over to the number shown is
-the residual, 0 where dynamic programming has settled and the error still to be learned where a learner has not. A table
-of Q is read as V the way the rule reads it: its maximum, or its mean under the policy.
+Notable: the sum is `backup`'s own, over the displayed values; its difference from the displayed number is the
+residual: 0 once dynamic programming has converged, and the error still to be learned in a learner. A table of Q is
+reduced to V as its rule does: by its maximum, or by its mean under the policy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlab.errors import LabError
 Rule = Literal["optimal"] | np.ndarray
 
 MOST_LINES = 12
-"""Outcomes that have a line each; of more, the likeliest have, and the rest share one."""
+"""Outcomes with a line each; of more, the likeliest are listed and the rest share one line."""
 
 SOURCE = "Sutton and Barto 2018, eq. 3.14 and 3.19"
 
@@ -33,13 +33,13 @@ def why_value(
     gamma: float | None = None,
     rule: Rule = "optimal",
 ) -> Explanation:
-    """Why V(state), or Q(state, action), is what it is.
+    """Explain V(state), or Q(state, action).
 
-    shown   the values there are: V (S), or Q (S, A) with NaN where an action is not allowed
+    shown   the displayed values: V (S), or Q (S, A) with NaN where an action is not allowed
     gamma   γ; None = the world's own
     rule    "optimal", V = max Q; or a policy (S, A), V = Σ π Q
 
-    LabError for a state or an action that there is not.
+    LabError for a state or an action that does not exist.
     """
     gamma = process.discount if gamma is None else gamma
     if not 0 <= state < process.size:
@@ -118,7 +118,7 @@ def _residual(total: float, result: float) -> Step:
 
 
 def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:
-    """A line an outcome, the likeliest ones where there are many: p · [r + γ V(s′)]."""
+    """One line per outcome, the likeliest ones if there are many: p · [r + γ V(s′)]."""
     found = _likeliest(process, state, action)
     steps = []
     rest = 0.0
@@ -148,7 +148,7 @@ def _bracket(process: Process, each: Outcome, v: np.ndarray, gamma: float) -> st
 
 
 def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> str:
-    """p · [r + γ V(s′)] + …, on one line, as far as it is readable."""
+    """p · [r + γ V(s′)] + …, on one line, as long as it stays readable."""
     found = process.outcomes(state, action)
     if len(found) > 4:
         return f"over {len(found)} outcomes"
@@ -166,7 +166,7 @@ def _next_values(process: Process, v: np.ndarray, state: int, action: int) -> li
 
 
 def _likeliest(process: Process, state: int, action: int) -> list[Outcome]:
-    """The outcomes as they are, or the likeliest first where there are too many for a line each."""
+    """The outcomes in order, or the likeliest first if there are too many for a line each."""
     found = process.outcomes(state, action)
     return found if len(found) <= MOST_LINES else sorted(found, key=lambda each: -each.probability)
 

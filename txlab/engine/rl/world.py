@@ -1,6 +1,6 @@
-"""A world: a decision process, and where its states lie when it is drawn. A named world says how one is made.
+"""A world: a decision process, and where its states lie when drawn. A named world specifies how to make one.
 
-Notable: the algorithms see the process alone. The layout serves the eye, and a person who edits a map.
+The algorithms use only the process. The layout is for display and for editing a map.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where states lie in a picture of `height` × `width` cells, of which there may be several, one behind the other.
+    """Where states lie in a picture of `height` × `width` cells, of which there may be several layers.
 
     place     (S, 3) int: layer, row, column of each state
-    layers    what each layer is, e.g. "passenger at R, to G"; one of them is seen at a time
-    marks     {(row, column): sign}, what stands in a cell whoever is there: "#" wall, "S" start, "G" goal, "C" cliff…
+    layers    a description of each layer, e.g. "passenger at R, to G"; one of them is shown at a time
+    marks     {(row, column): sign}, the fixed content of a cell: "#" wall, "S" start, "G" goal, "C" cliff…
     fences    pairs of neighbouring cells with a thin wall between them (taxi)
     """
 
@@ -37,17 +37,17 @@ class Layout:
     fences: frozenset[tuple[tuple[int, int], tuple[int, int]]] = frozenset()
 
     def state_at(self, row: int, column: int, layer: int = 0) -> int | None:
-        """The state drawn there; None where there is none (a wall)."""
+        """The state drawn there; None if there is none (a wall)."""
         found = np.flatnonzero((self.place == (layer, row, column)).all(axis=1))
         return int(found[0]) if len(found) else None
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """name    as in the catalogue, or "map"      title, source   one line each, for a person
-    map       the text it was compiled from, where it was: such a world can be edited in place
-    environment   makes what is stepped, where that is all one can do: `process` then has names alone, and no truths
-    notes     sentences that whoever uses it must know, e.g. that episodes are cut off because nothing ends them
+    """name    as in the catalogue, or "map"      title, source   one line each, for display
+    map       the map it was compiled from, if any: such a world can be edited in place
+    environment   makes the environment of a world that can only be stepped: `process` then has only names, no dynamics
+    notes     sentences its users should know, e.g. that episodes are cut off because nothing ends them
     """
 
     name: str
@@ -65,8 +65,8 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class Option:
-    """What may be chosen about a named world. `default` gives the type; numbers lie from `low` to `high`, words are
-    among `choices`."""
+    """An option of a named world. `default` determines the type; numbers lie from `low` to `high`, words are among
+    `choices`."""
 
     default: Value
     about: str
@@ -84,7 +84,7 @@ class Option:
         return f"{kind} from {self.low:g} to {self.high:g}"
 
     def checked(self, name: str, value: Any) -> Value:
-        """The value, of the default's type. LabError naming the option, what was given and what is allowed."""
+        """The value, as the default's type. LabError naming the option, the value given and what is allowed."""
         default = self.default
         if isinstance(default, bool):
             right = isinstance(value, bool)
@@ -102,11 +102,11 @@ class Option:
 
 @dataclass(frozen=True)
 class NamedWorld:
-    """A world that a scenario can name: what `WORLD` is in a file of worlds/, or in somebody else's package.
+    """A world that a scenario can name: the object `WORLD` of a file of worlds/, or of another package.
 
-    make      gives a World, or the Map of one, from all `options` by name
-    source    where its definition and its numbers are printed
-    A world or a map that `make` leaves without a title or a source has those that stand here.
+    make      returns a World, or its Map, from all `options` by name
+    source    where its definition and its numbers are published
+    `title` and `source` apply to a world or map that `make` leaves without them.
     """
 
     name: str
@@ -116,8 +116,8 @@ class NamedWorld:
     options: Mapping[str, Option] = field(default_factory=dict)
 
     def world(self, **given: Any) -> World:
-        """The world with these options, the others at their defaults. LabError for an option that is not possible."""
-        from txlab.engine.rl.maps.compiling import compile_map  # a map is compiled to a World, so it stands above
+        """The world with these options, the others at their defaults. LabError for an invalid option."""
+        from txlab.engine.rl.maps.compiling import compile_map  # imported late: compiling imports this module
 
         for name in given:
             if name not in self.options:

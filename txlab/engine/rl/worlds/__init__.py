@@ -1,8 +1,8 @@
-"""The worlds that can be named: a file here each, the maps that come with txlab, and what other packages bring.
+"""The worlds that can be named: one file each here, the maps that come with txlab, and those of other packages.
 
-A file <name>.py here has an object WORLD (or several, a tuple); another distribution names its own as an entry point of
-the group "txlab.worlds". Notable: they are found, not listed. Entry points are read only when a name is not built in,
-or when all are wanted; they belong to installed packages, so nothing that is loaded as data can run code.
+A file <name>.py here has an object WORLD (or a tuple of several); another distribution declares its own as an entry
+point of the group "txlab.worlds". Notable: they are discovered, not listed. Entry points are read only when a name is
+not built in, or to list all; they belong to installed packages, so nothing loaded as data can run code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAPS = "maps/"
 
 @cache
 def built_in() -> dict[str, NamedWorld]:
-    """The worlds of the literature, a file or a few of one family each, in alphabetical order of the files."""
+    """The worlds of the literature, one or a small family per file, in alphabetical order of the files."""
     found: dict[str, NamedWorld] = {}
     for module in pkgutil.iter_modules(__path__):
         offered = import_module(f"{__name__}.{module.name}").WORLD
@@ -37,7 +37,7 @@ def built_in() -> dict[str, NamedWorld]:
 
 
 def map_folder() -> Path:
-    """Inside the installed package, or at the top of the repository."""
+    """The folder of maps, inside the installed package or at the top of the repository."""
     package = Path(str(files("txlab")))
     shipped = package / "_shipped" / "maps"
     return shipped if shipped.is_dir() else package.parent / "assets" / "maps"
@@ -45,7 +45,7 @@ def map_folder() -> Path:
 
 @cache
 def shipped_maps() -> dict[str, NamedWorld]:
-    """The maps that come with txlab, files that a person can open, change and keep, by the stem of their file."""
+    """The maps that come with txlab, as files that can be opened, changed and kept, by file stem."""
     found = {}
     for path in sorted(map_folder().glob("*.txt")):
         try:
@@ -57,12 +57,12 @@ def shipped_maps() -> dict[str, NamedWorld]:
 
 
 def installed() -> dict[str, NamedWorld]:
-    """The worlds that installed packages bring. LabError naming an entry point that gives no world."""
+    """The worlds of installed packages. LabError naming an entry point that is not a world."""
     found: dict[str, NamedWorld] = {}
     for point in entry_points(group=GROUP):
         try:
             offered = point.load()
-        except Exception as error:  # whatever somebody else's package raises while it is imported
+        except Exception as error:  # any exception another package raises while it is imported
             raise LabError(f"the world {point.name} ({point.value}) cannot be imported: {one_line(error)}") from None
         for each in offered if isinstance(offered, tuple) else (offered,):
             if not isinstance(each, NamedWorld):
@@ -72,18 +72,18 @@ def installed() -> dict[str, NamedWorld]:
 
 
 def worlds() -> dict[str, NamedWorld]:
-    """All that can be named: those of the literature, the maps, then what other packages bring under other names."""
+    """All named worlds: those of the literature, the maps, then those of other packages under other names."""
     own = {**built_in(), **shipped_maps()}
     return {**own, **{name: each for name, each in installed().items() if name not in own}}
 
 
 def find_world(name: str) -> NamedWorld | None:
-    """The world of that name, "maps/four-rooms" being the same as "four-rooms"; None where there is none."""
+    """The world of that name, where "maps/four-rooms" means "four-rooms"; None if there is none."""
     return built_in().get(name) or shipped_maps().get(name.removeprefix(MAPS)) or installed().get(name)
 
 
 def world_named(name: str, **options: Any) -> World:
-    """The world of that name. LabError with the nearest name, or naming the option that is not possible."""
+    """The world of that name. LabError with the nearest name, or naming the invalid option."""
     found = find_world(name)
     if found is None:
         known = worlds()
@@ -92,9 +92,9 @@ def world_named(name: str, **options: Any) -> World:
 
 
 def changed(world: World, discount: float | None = None, limit: int | None = None, slip: float | None = None) -> World:
-    """The world with another discount, another limit of steps or another slip; None leaves a number as it is.
+    """The world with another discount, step limit or slip; None leaves a number unchanged.
 
-    LabError for a number out of its range, and for slip in a world that is not a map.
+    LabError for a number out of range, and for slip in a world that is not a map.
     """
     given = {"discount": discount, "limit": limit, "slip": slip}
     wanted = {key: value for key, value in given.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Baird's counterexample: seven states, eight weights, all rewards nothing, and weights that grow without end.
+"""Baird's counterexample: seven states, eight weights, all rewards 0, and weights that grow without bound.
 
-Notable: the features belong to the world as much as its moves do. The true values are 0, and the features can say so
-exactly; still every expected update by semi-gradient makes the error larger.
+Notable: the features belong to the world as much as its moves do. The true values are 0, and the features can represent
+them exactly; still every expected semi-gradient update makes the error larger.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from txlab.engine.rl.process import Outcome, compiled
 from txlab.engine.rl.world import Layout, NamedWorld, World
 
 STATES = 7
-WEIGHTS = np.array([1.0, 1, 1, 1, 1, 1, 10, 1])  # to begin with
+WEIGHTS = np.array([1.0, 1, 1, 1, 1, 1, 10, 1])  # initial weights
 TARGET = np.array([0.0, 1.0])  # the policy to be evaluated: always solid
-BEHAVIOUR = np.array([6 / 7, 1 / 7])  # the one that is followed: every next state is alike
+BEHAVIOUR = np.array([6 / 7, 1 / 7])  # the policy followed: every next state is equally likely
 
 
 def features() -> np.ndarray:

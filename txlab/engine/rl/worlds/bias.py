@@ -1,7 +1,7 @@
-"""The world in which a maximum of estimates is an estimate of the maximum, and wrong.
+"""A world in which the maximum of estimates overestimates the maximum.
 
 Notable: the rewards are normal. The process holds their mean, −.1, and their standard deviation, 1, in `noise`, so that
-planning sees that right is better and a learner sees what misleads it.
+planning sees that right is better while a learner sees the misleading samples.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 
 def bias(choices: int) -> World:
-    """From A, right ends it with 0, left leads to B with 0; in B each of `choices` actions ends it with N(−.1, 1)."""
+    """From A, right ends with 0, left leads to B with 0; in B each of `choices` actions ends with N(−.1, 1)."""
     A, B, END = 0, 1, 2
     names = ["left", "right", *(f"action {n}" for n in range(3, choices + 1))]
     outcomes = {(A, 0): [Outcome(1.0, B, 0.0)], (A, 1): [Outcome(1.0, END, 0.0, True)]}

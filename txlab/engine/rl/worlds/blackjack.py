@@ -1,8 +1,8 @@
-"""Blackjack against a dealer who draws to 17, cards from an endless deck; 1 for a win, 0 for a draw, −1 for a loss.
+"""Blackjack against a dealer who draws to 17, with an endless deck; 1 for a win, 0 for a draw, −1 for a loss.
 
-Notable: below 12 one can only gain by a card, so the game is told from 12 on, as in the book: the player's sum, the
-card that the dealer shows, and whether an ace counts as 11. A natural (an ace and a ten, dealt) is a state of its own,
-for it wins against all but a natural. The numbers are those of Gymnasium's Blackjack-v1 with its default rules.
+Notable: below 12 another card can only help, so the states begin at 12, as in the book: the player's sum, the card that
+the dealer shows, and whether an ace counts as 11. A natural (an ace and a ten, dealt) is a separate state, because it
+wins against all but a natural. The numbers are those of Gymnasium's Blackjack-v1 with its default rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Hand = tuple[int, bool]
 
 
 def with_card(hand: Hand, card: int) -> Hand:
-    """An ace counts as 11 as long as that is no bust.
+    """Add a card; an ace counts as 11 unless that would be a bust.
 
     >>> with_card((12, False), 1), with_card((18, True), 7), with_card((10, False), 1)
     ((13, False), (15, False), (21, True))
@@ -58,13 +58,13 @@ def dealer(shown: int) -> Mapping[int, float]:
 
 
 def outcomes_of(state: int, wins: float, draws: float) -> list[Outcome]:
-    """The end of the game; where nothing follows, the state that is named does not matter."""
+    """The end of the game; the next state is arbitrary because nothing follows."""
     all_three = ((wins, 1.0), (draws, 0.0), (1.0 - wins - draws, -1.0))
     return [Outcome(p, state, reward, True) for p, reward in all_three if p > 1e-15]
 
 
 def blackjack(exploring: bool) -> World:
-    """Actions stick and hit; 100 states with an ace that counts as 11, 100 without, 10 of a natural; γ = 1."""
+    """Actions stick and hit; 100 states with an ace that counts as 11, 100 without, 10 with a natural; γ = 1."""
     hands = [(total, soft, shown) for soft in (True, False) for total in SUMS for shown in SHOWN]
     number = {hand: s for s, hand in enumerate(hands)}
     outcomes: dict[tuple[int, int], list[Outcome]] = {}
@@ -104,7 +104,7 @@ def blackjack(exploring: bool) -> World:
     signs = {shown: "A" if shown == 1 else str(shown) for shown in SHOWN}
     names = [f"{'soft ' if soft else ''}{total} v {signs[shown]}" for total, soft, shown in hands]
     names += [f"natural v {signs[shown]}" for shown in SHOWN]
-    # A row for each sum, 21 above, under one of naturals; what a row and a column are stands before and above them.
+    # One row per sum, 21 at the top, below a row of naturals; the labels stand to the left and on top.
     place = [[int(not soft), SUMS[-1] - total + 2, shown] for total, soft, shown in hands]
     place += [[0, 1, shown] for shown in SHOWN]
     marks = {(0, shown): sign for shown, sign in signs.items()} | {(1, 0): "nat"}

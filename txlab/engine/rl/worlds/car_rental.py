@@ -1,7 +1,7 @@
-"""Jack's car rental: two places, cars asked for and brought back by chance, and moving some over night.
+"""Jack's car rental: two places with random rentals and returns, and cars moved between them overnight.
 
-Notable: what happens in the two places is independent, so each place's law is worked out alone and the joint one is
-their outer product. The counts are not cut off at some number: what is above 20 cars is added up exactly.
+Notable: the two places are independent, so the distribution of each is computed alone and the joint one is their outer
+product. The counts are not truncated: the probability of all counts above 20 cars is summed exactly.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def poisson(mean: float, count: int) -> np.ndarray:
 def day(asked: float, returned: float) -> tuple[np.ndarray, np.ndarray]:
     """(21, 21) P(cars in the evening | in the morning) and (21) the expected number that are rented out.
 
-    What is brought back can be rented from the next day on.
+    A returned car can be rented from the next day on.
     """
     law = np.zeros((MOST_CARS + 1, MOST_CARS + 1))
     rented = np.zeros(MOST_CARS + 1)
     for cars in range(MOST_CARS + 1):
-        out = poisson(asked, cars)  # all who ask when none is left go away
+        out = poisson(asked, cars)  # requests are turned away when no car is left
         rented[cars] = out @ np.arange(cars + 1)
         for gone, p in enumerate(out):
             left = cars - gone
@@ -43,11 +43,10 @@ def day(asked: float, returned: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def car_rental() -> World:
-    """(n₁, n₂) cars in the evening; up to 5 are moved over night at 2 each; every car rented earns 10; γ = .9.
+    """(n₁, n₂) cars in the evening; up to 5 are moved overnight at 2 each; every car rented earns 10; γ = .9.
 
-    Action a from −5 to 5 moves a cars from the first place to the second. Rewards are the expected ones of the
-    pair, which leaves every value as it is. It never ends; an episode begins with 10 and 10 and is cut off after 100
-    days.
+    Action a from −5 to 5 moves a cars from the first place to the second. Rewards are expectations for each pair, which
+    leaves every value unchanged. It never ends; an episode begins with 10 and 10 cars and is cut off after 100 days.
     """
     n = MOST_CARS + 1
     (law1, rent1), (law2, rent2) = (day(a, r) for a, r in zip(ASKED, RETURNED, strict=True))

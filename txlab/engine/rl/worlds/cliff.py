@@ -1,6 +1,6 @@
 """4 × 12; −1 a move, −100 and back to the start for the cliff; nothing cuts an episode off.
 
-Slippery: one of the move and its two sides, each with 1/3.
+Slippery: the move or one of its two sides, each with probability 1/3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The short corridor in which every place looks the same and the moves of one are switched: the best policy is a coin.
+"""The short corridor, in which all places look the same and one has its moves switched: the best policy is random.
 
-Notable: the states are the world's; what a learner of preferences is told is `observation`, which is always 0.
+Notable: the states are the world's; a learner of preferences is told only the `observation`, which is always 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from txlab.engine.rl.world import Layout, NamedWorld, World
 def corridor() -> World:
     """−1 a move; left in the first state stays; in the second left and right are switched; right of the third it ends.
 
-    Where every place looks the same, the best policy goes right with probability 2 − √2: see `value`.
+    As every place looks the same, the best policy goes right with probability 2 − √2: see `value`.
     """
     outcomes = {
         (0, 0): [Outcome(1.0, 0, -1.0)],
@@ -32,7 +32,7 @@ def corridor() -> World:
 
 
 def value(right: float) -> float:
-    """v(start) where right is chosen with this probability everywhere: −2 (2 − p) / (p (1 − p)), best −11.66 at 2 − √2.
+    """v(start) if right is chosen with this probability everywhere: −2 (2 − p) / (p (1 − p)), best −11.66 at 2 − √2.
 
     >>> round(value(2 - 2**0.5), 2)
     -11.66

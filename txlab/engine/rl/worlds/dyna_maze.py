@@ -1,4 +1,4 @@
-"""6 × 9 with seven cells of walls; 1 at the goal, 0 otherwise, γ = .95; the shortest way is 14 moves."""
+"""6 × 9 with seven wall cells; 1 at the goal, 0 otherwise, γ = .95; the shortest path takes 14 moves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Frozen lakes: the two that everybody knows, and others made by chance.
+"""Frozen lakes: the two well-known ones, and random ones.
 
-Notable: a lake made by chance always has a way over the ice; where the draws leave none, holes freeze one by one, in
-the order of other draws, until there is one. So every seed and every share of ice gives a lake, in bounded time.
+Notable: a random lake always has a path over the ice; if the draws leave none, holes freeze one by one, in the order of
+other draws, until there is one. So every seed and every share of ice gives a lake, in bounded time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def lake(size: int, seed: int, frozen: float) -> tuple[str, ...]:
     ice = draws.random((size, size)) < frozen
     ice[0, 0] = ice[-1, -1] = True
     order = draws.permutation(size * size)
-    # The fewest holes that must freeze, in this order, by bisection: every way that there was stays.
+    # Find by bisection the fewest holes to freeze, in this order: freezing more never closes a path.
     holes = order[~ice.ravel()[order]]
     few, many = 0, len(holes)
     while few < many:
@@ -65,7 +65,7 @@ def frozen_over(ice: np.ndarray, holes: np.ndarray) -> np.ndarray:
 
 
 def crossed(ice: np.ndarray) -> bool:
-    """Whether one can walk on ice from the first cell to the last."""
+    """Whether there is a path over the ice from the first cell to the last."""
     size = len(ice)
     free = {(r, c) for r, c in np.argwhere(ice).tolist()}
     waiting = [(0, 0)]

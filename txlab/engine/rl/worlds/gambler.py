@@ -1,4 +1,4 @@
-"""The gambler who stakes whole amounts on a coin until there is nothing left, or enough."""
+"""A gambler stakes whole amounts on a coin until nothing is left, or the goal is reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 def gambler(capital: int, heads: float) -> World:
     """State s is the capital, 1 … `capital` − 1; a stake of 1 … min(s, capital − s) is won with probability `heads`.
 
-    1 for reaching `capital`, 0 otherwise; γ = 1. The states 0 and `capital` end it. An episode begins with half.
+    1 for reaching `capital`, 0 otherwise; γ = 1. The states 0 and `capital` are ends. An episode begins with half.
     """
     stakes = max(1, capital // 2)
     outcomes = {

@@ -1,4 +1,4 @@
-"""4 × 4, γ = 1, −1 a move until a corner is reached; the even policy's values are figure 4.1 of Sutton and Barto."""
+"""4 × 4, γ = 1, −1 a move until a corner is reached; figure 4.1 of Sutton and Barto has the uniform policy's values."""
 
 from __future__ import annotations
 

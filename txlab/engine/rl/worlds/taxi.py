@@ -1,8 +1,8 @@
-"""The taxi that fetches a passenger at one of four places and brings them to another.
+"""The taxi that picks up a passenger at one of four places and takes them to another.
 
-Notable: states and actions have the numbers of Gymnasium's Taxi-v4: ((row · 5 + column) · 5 + passenger) · 4 + place to
-go, and down, up, right, left, pick up, drop off. A state in which the passenger waits where they want to go cannot come
-about but at the end; those with a passenger there are the terminal ones.
+Notable: states and actions are numbered as in Gymnasium's Taxi-v4: ((row · 5 + column) · 5 + passenger) · 4 + goal;
+down, up, right, left, pick up, drop off. States in which the passenger waits at their goal are reached only at the
+end, so they are the terminal ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def number(row: int, column: int, passenger: int, goal: int) -> int:
 
 
 def after(row: int, column: int, passenger: int, goal: int, action: str) -> Outcome:
-    """−1 a move; −10 for picking up or dropping off where that cannot be; 20 and the end for arriving."""
+    """−1 a move; −10 for picking up or dropping off where that is not possible; 20 and the end for arriving."""
     places = list(PLACES.values())
     here = (row, column)
     reward, done = -1.0, False
@@ -51,8 +51,8 @@ def after(row: int, column: int, passenger: int, goal: int, action: str) -> Outc
 def taxi() -> World:
     """5 × 5 with six thin walls, four places; 500 states in 20 layers of where the passenger is and wants to go.
 
-    An episode begins in any cell, with the passenger at one place and bound for another, all alike; γ = 1; it is cut
-    off after 200 steps.
+    An episode begins in any cell, with the passenger at one place and bound for another, all equally likely; γ = 1; it
+    is cut off after 200 steps.
     """
     names, places, layers = [], [], []
     signs = list(PLACES)

@@ -1,6 +1,6 @@
-"""Random walks of 5 and of 19 states along a row, for predicting: from the middle, to either end.
+"""Random walks of 5 and of 19 states in a row, for prediction: from the middle, to either end.
 
-Notable: they have two actions, left and right; the random walk of the textbook is the policy that chooses evenly.
+Notable: they have two actions, left and right; the random walk of the textbook is the uniform policy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from txlab.engine.rl.world import NamedWorld
 def walk(size: int, left: float) -> Map:
     """`size` states between two ends; the left one pays `left`, the right one 1, every other move nothing.
 
-    The even policy's values: state i of 1 … n has left + (1 − left) · i / (n + 1).
+    Under the uniform policy state i of 1 … n has the value left + (1 − left) · i / (n + 1).
     """
     half = "." * ((size - 1) // 2)
     row = f"L{half}S{'.' * (size - 1 - len(half))}R"

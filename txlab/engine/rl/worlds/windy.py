@@ -1,6 +1,6 @@
 """7 × 10; −1 a move; wind of strength 0 0 0 1 1 1 2 2 1 0.
 
-Stochastic: where there is wind, it is one stronger or one weaker, a third of the time each (exercise 6.10).
+Stochastic: where there is wind, it is one stronger or one weaker, each a third of the time (exercise 6.10).
 """
 
 from __future__ import annotations
