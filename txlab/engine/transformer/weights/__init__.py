@@ -1,9 +1,9 @@
-"""Weights of others, from a local folder and back (MATH T1–T10 with the numbers of GPT-2, Llama, BERT and Marian):
+"""Pretrained weights, from a local folder and back (MATH T1–T10 with the weights of GPT-2, Llama, BERT and Marian):
 
-safetensors          config.json and the tensors of a folder, checked before anything is believed
-families             what a family must say; gpt2, llama, neox, bert, marian: what each says
-generation_configs   generation_config.json: how a model is to write
-tokenizers           the tokenizer that lies beside the weights, read and written
+safetensors          config.json and the tensors of a folder, validated before use
+families             what defines a family of models; gpt2, llama, neox, bert, marian: the families
+generation_configs   generation_config.json: the generation settings of a model
+tokenizers           the tokenizer stored beside the weights, read and written
 loading, saving      from a folder to a model, and from a model to a folder that `transformers` loads
 """
 

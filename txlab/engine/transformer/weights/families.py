@@ -1,13 +1,14 @@
-"""What a family of models must say so that its weights can be read and written: its shape, and whose name is whose.
+"""What defines a family of models whose weights can be read and written: its shape, and the mapping of names.
 
-Notable: one list of `WeightMap`s serves both directions, so that what is read and what is written cannot drift apart.
-Each maps a tensor of theirs to rows of our parameter: our [W_Q; W_K; W_V] is one matrix, theirs are three, or one in
-another order, or transposed (GPT-2's Conv1D keeps (in, out), and a square one would load silently if nobody transposed
-it). Every number of a config.json has its bounds (`Config`); keys that would change the result but are not computed
-here are listed with the only values allowed (`must_be`). Rotary positions: Hugging Face pairs feature n with n + r/2 of
-a head, we pair 2n with 2n + 1 (Su et al. 2021, eq. 34). A score is a sum over features, so one is the other with the
-rows of W_Q and W_K in another order: `their_rows`. A config says it as `rope_parameters` since transformers 5, before
-that as `rope_theta` and `rope_scaling`.
+One list of `WeightMap`s serves both directions, so that reading and writing cannot drift apart. Each maps a stored
+tensor to rows of our parameter: our [W_Q; W_K; W_V] is one matrix; other formats have three, or one in another order,
+or transposed (GPT-2's Conv1D stores (in, out), and a square one would load silently without the transpose). Every
+number in a config.json is checked against bounds (`Config`); keys that would change the result but are not supported
+here are listed with the only values allowed (`must_be`).
+
+Notable: Hugging Face's rotary positions pair feature n of a head with n + r/2, ours 2n with 2n + 1 (Su et al. 2021,
+eq. 34). A score is a sum over features, so the two differ only in the order of the rows of W_Q and W_K: `their_rows`.
+The setting is `rope_parameters` since transformers 5, and was `rope_theta` and `rope_scaling` before.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from txlab.errors import LabError, nearest
 
 MOST_LAYERS = 1024
 WIDEST = 1 << 17  # D and F; the largest models have 2^14 and 2^16
-LONGEST = 1 << 20  # T, where positions are learned and so are in the file
-LONGEST_COMPUTED = 1 << 14  # T, where they are computed and no file vouches for them
+LONGEST = 1 << 20  # T, where positions are learned and so stored in the file
+LONGEST_COMPUTED = 1 << 14  # T, where positions are computed, so the file cannot confirm it
 
-# Names of others for the same functions; quick_gelu, x σ(1.702 x), and others are no function of this engine.
+# Other libraries' names for our activations; quick_gelu, x σ(1.702 x), and others are not supported.
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -44,12 +45,12 @@ ACTIVATIONS: dict[str, Activation] = {
     "swish": "swish",
     "silu": "swish",
 }
-# Our names as transformers knows them.
+# Our activations under the names of transformers.
 NAMES_OF: dict[Activation, str] = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "swish": "silu"}
 
 
 class Config:
-    """The object in config.json; every question raises LabError where the answer is out of bounds."""
+    """The object in config.json; every getter raises LabError for a value out of bounds."""
 
     def __init__(self, content: Mapping[str, Any], file: str = "config.json") -> None:
         self.content, self.file = content, file
@@ -58,7 +59,7 @@ class Config:
         return self.content.get(key) is not None
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        """A whole number from low to high; null counts as absent."""
+        """Return an integer from low to high; null counts as absent."""
         given = self.content.get(key)
         if given is None:
             if default is None:
@@ -69,7 +70,7 @@ class Config:
         return given
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        """A number from low to high; null counts as absent."""
+        """Return a number from low to high; null counts as absent."""
         given = self.content.get(key)
         if given is None:
             if default is None:
@@ -80,7 +81,7 @@ class Config:
         return float(given)
 
     def share(self, key: str, default: float) -> float:
-        """A share of dropout, in [0, 1)."""
+        """Return a dropout probability, in [0, 1)."""
         given = self.content.get(key)
         if given is None:
             return default
@@ -89,7 +90,7 @@ class Config:
         return float(given)
 
     def epsilon(self, key: str, default: float) -> float:
-        """ε of LayerNorm: below 1e-30 it is lost beside any variance in float32."""
+        """Return ε of LayerNorm: below 1e-30 it is negligible beside any variance in float32."""
         given = self.content.get(key)
         if given is None:
             return default
@@ -125,7 +126,7 @@ class Config:
         return self.whole(key, 1, MOST_TOKENS, default)
 
     def must_be(self, only: Mapping[str, Any]) -> None:
-        """Keys whose other values are another model: LabError for them; absent and null are fine."""
+        """Raise LabError if a key has a value that would mean another model; absent and null are fine."""
         for key, wanted in only.items():
             given = self.content.get(key)
             if given is not None and (type(given) is not type(wanted) or given != wanted):
@@ -135,13 +136,13 @@ class Config:
                 )
 
     def token_id(self, key: str, vocabulary: int) -> int | None:
-        """The id of a special token, or None; of several the first."""
+        """Return the id of a special token, the first if there are several, or None."""
         given = self.content.get(key)
         if isinstance(given, list) and given:
             given = given[0]
         if given is None:
             return None
-        # GPT-2's config says 50256 whatever the vocabulary is; such an id is of no use and no harm.
+        # GPT-2's config says 50256 whatever the vocabulary is; an id out of range is useless but harmless.
         if type(given) is not int or given < 0:
             raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
         return given if given < vocabulary else None
@@ -152,12 +153,12 @@ Model = GPT | Bert | EncoderDecoder
 
 @dataclass(frozen=True)
 class WeightMap:
-    """Their tensor `theirs` is our parameter `ours`, or some of its rows.
+    """Maps the stored tensor `theirs` to our parameter `ours`, or to some of its rows.
 
-    rows    for each of their rows the number of ours; None = all, in their order
-    turned  theirs is the transpose
-    row     theirs has one dimension more, of one row: (1, V) for (V)
-    stream  the dimensions of ours that are features of the residual stream (D); what a change of their order permutes
+    rows    for each stored row the index of ours; None = all, in order
+    turned  the stored tensor is the transpose
+    row     the stored tensor has a leading dimension of one: (1, V) for (V)
+    stream  the dimensions of ours that are features of the residual stream (D), permuted if their order changes
     """
 
     theirs: str
@@ -168,30 +169,30 @@ class WeightMap:
     stream: tuple[int, ...] = ()
 
     def cut(self, ours: Tensor) -> Tensor:
-        """Their tensor, cut out of our parameter."""
+        """Slice the stored tensor out of our parameter."""
         part = ours if self.rows is None else ours[list(self.rows)]
         return part[None] if self.row else part.T if self.turned else part
 
     def shape(self, ours: Tensor) -> tuple[int, ...]:
-        """The shape that theirs must have."""
+        """Return the shape that the stored tensor must have."""
         shape = (len(ours if self.rows is None else self.rows), *ours.shape[1:])
         return (1, *shape) if self.row else shape[::-1] if self.turned else shape
 
 
 def third(number: int, width: int) -> range:
-    """The rows of W_Q (0), W_K (1) or W_V (2) in [W_Q; W_K; W_V] (3D, D)."""
+    """Return the rows of W_Q (0), W_K (1) or W_V (2) in [W_Q; W_K; W_V] (3D, D)."""
     return range(number * width, (number + 1) * width)
 
 
 def vocabulary_sizes(shape: Any) -> tuple[int, ...]:
-    """The rows of the table, or of the source's and the target's."""
+    """Return the number of rows of the token table, or of the source's and the target's."""
     if hasattr(shape, "vocabulary"):
         return (shape.vocabulary,)
     return shape.source_vocabulary, shape.target_vocabulary
 
 
 def only(family: str, *needs: tuple[str, object, object]) -> None:
-    """LabError for the first (what, given, needed) that differ: what a family's form cannot say."""
+    """Raise LabError for the first (what, given, needed) that differs: the format cannot represent it."""
     for what, given, needed in needs:
         if given != needed:
             raise LabError(f"{family}'s form cannot say {what} = {given!r}; it has {needed!r}")
@@ -201,22 +202,22 @@ def only(family: str, *needs: tuple[str, object, object]) -> None:
 class Family:
     """One model_type of config.json.
 
-    name       as people know it
+    name       its common name
     kind       "gpt", "bert" or "encoder-decoder"
-    describe   config → the shape of our model; LabError where it is not one that is computed here
-    tell       shape → the keys of a config.json; LabError names what the family cannot say
+    describe   config → the shape of our model; LabError if it is not supported
+    tell       shape → the keys of a config.json; LabError names what the format cannot represent
     build      shape → model
-    canonical  a name of theirs as a checkpoint of today would have it (old ones lack a prefix, or say gamma)
-    pieces     shape → all that must be there
-    copies     (their name, our parameter) of what a checkpoint may say a second time; it must say the same
+    canonical  a stored name → its name in a current checkpoint (old ones lack a prefix, or say gamma)
+    pieces     shape → all required tensors
+    copies     (stored name, our parameter) of tensors that a checkpoint may store twice; the copies must be equal
     settle     shape → shape, where config.json leaves something to the tensors: the second argument says of two names
-               whether the first is not there or repeats the second
-    repeated   shape → pieces that transformers wants written a second time, under a second name
+               whether the first is missing or repeats the second
+    repeated   shape → pieces that transformers expects a second time, under a second name
     optional   a pattern of names that a checkpoint may lack, all of them together: a head, or a bias
-    without    what is said of a checkpoint that lacks them
-    harmless   patterns of names that say nothing: buffers of masks and numbers of positions
-    elsewhere  patterns of names that belong to another head than the one that predicts tokens
-    caveat     config, shape → what should be known of the model, a sentence; "" = nothing
+    without    the message about a checkpoint that lacks them
+    harmless   patterns of names that can be ignored: buffers of masks and position numbers
+    elsewhere  patterns of names that belong to heads other than the one that predicts tokens
+    caveat     config, shape → a sentence that the user should know about the model; "" = nothing
     """
 
     name: str
@@ -234,11 +235,11 @@ class Family:
     harmless: Sequence[str] = ()
     elsewhere: Sequence[str] = ()
     caveat: Callable[[Config, Any], str] = lambda config, shape: ""
-    # Keys of config.json that name a special token: our word for it → theirs.
+    # Keys of config.json that name a special token: our role → the key.
     special: dict[str, str] = field(default_factory=dict)
 
 
-# "dynamic" changes the base of texts longer than max_position_embeddings, and no longer ones are read.
+# "dynamic" changes the base only for texts longer than max_position_embeddings, which are not read here.
 KINDS = ("default", "linear", "dynamic", "llama3")
 SAID = {
     "rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "low_freq_factor", "high_freq_factor",
@@ -249,7 +250,7 @@ SAID = {
 def read_rotary(
     config: Config, head_width: int, partial: float = 1.0, old: tuple[str, str] = ("rope_theta", "")
 ) -> Rotary:
-    """How the positions of a config turn a head; `partial` and the `old` keys (of base and share) are its family's."""
+    """Read the rotary settings of a config; `partial` and the `old` keys (base and share) depend on the family."""
     given: Any = next((config.content[key] for key in ("rope_scaling", "rope_parameters") if key in config), {})
     if not isinstance(given, dict):
         raise LabError(f"config.json has rope_parameters = {shown(given)}; allowed: an object")
@@ -279,7 +280,7 @@ def read_rotary(
 
 
 def tell_rotary(rotary: Rotary, head_width: int) -> dict[str, Any]:
-    """The rope_parameters of a config."""
+    """Return the rope_parameters of a config."""
     width = rotary.width or head_width
     told: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.base}
     if width < head_width:
@@ -293,7 +294,7 @@ def tell_rotary(rotary: Rotary, head_width: int) -> dict[str, Any]:
 
 
 def their_order(rotary: Rotary, head_width: int) -> list[int]:
-    """Which of our features of a head each of theirs is, in their order.
+    """Return the index of our feature for each feature of a head, in the stored order.
 
     >>> their_order(Rotary(width=4), 6)
     [0, 2, 1, 3, 4, 5]
@@ -303,5 +304,5 @@ def their_order(rotary: Rotary, head_width: int) -> list[int]:
 
 
 def their_rows(heads: int, head_width: int, order: Sequence[int], start: int = 0) -> tuple[int, ...]:
-    """Rows of [W_Q; W_K; W_V] from `start` on, of so many heads, in their order."""
+    """Return rows of [W_Q; W_K; W_V] of `heads` heads from `start` on, in the stored order."""
     return tuple(start + head * head_width + feature for head in range(heads) for feature in order)

@@ -1,8 +1,8 @@
-"""generation_config.json: how its authors let a model write, so that it writes here as it does in transformers.
+"""generation_config.json: the authors' generation settings, so that a model generates here as it does in transformers.
 
-Notable: without such a file transformers takes the same keys from config.json, and so do we. A key that brings others
-with it (do_sample a top_k, num_beams a length_penalty) brings transformers' defaults. What counts in the end is decided
-where the writing is asked for; what is not computed here is listed, so that it can be said.
+Without such a file the same keys are taken from config.json, as in transformers. A key that implies others (do_sample a
+top_k, num_beams a length_penalty) implies transformers' defaults for them. The caller of generation may override these
+settings; unsupported keys are listed, so that they can be reported.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ GENERATION = "generation_config.json"
 MOST_BEAMS = 1000
 LONGEST_TEXT = 1 << 30  # tokens
 ROLES = {"start": "decoder_start_token_id", "begin": "bos_token_id", "end": "eos_token_id", "pad": "pad_token_id"}
-# Keys that say how the writing is computed and handed over, and nothing of what is written.
+# Keys about how generation is computed and returned, which do not affect the text.
 SILENT = frozenset({
     "_from_model_config", "transformers_version", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
     "return_legacy_cache", "output_attentions", "output_hidden_states", "output_scores", "output_logits",
     "return_dict_in_generate", "num_return_sequences", "compile_config", "disable_compile", "prefill_chunk_size",
     "low_memory",
 })  # fmt: skip
-# Keys that would change what is written and are not computed here, with the value at which they do not.
+# Unsupported keys that would change the text, with the value at which they have no effect.
 NOT_COMPUTED: dict[str, Any] = dict.fromkeys(
     ("typical_p", "encoder_repetition_penalty", "guidance_scale", "num_beam_groups"), 1
 ) | dict.fromkeys(
@@ -45,14 +45,14 @@ NOT_COMPUTED: dict[str, Any] = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Generation:
-    """How a model is to write; empty where nothing is said.
+    """The generation settings of a model; empty where none are given.
 
-    file      where it is said: generation_config.json, or config.json where there is no such file
+    file      their source: generation_config.json, or config.json if there is no such file
     ends      ids each of which ends a text
     special   "start", "begin", "end", "pad" → id
-    rules     what may be written
-    said      the keys that are computed here, by their names there, and what they bring with them
-    unknown   keys that would change what is written, and do not here
+    rules     constraints on the text
+    said      the supported keys, under their names in the file, and those they imply
+    unknown   unsupported keys that would change the text
     """
 
     file: str = ""
@@ -63,7 +63,7 @@ class Generation:
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def most(self, before: int) -> int | None:
-        """How many tokens may follow `before` of them (of a target its start); None where nothing is said."""
+        """Return how many tokens may follow `before` tokens (for a target, its start); None if no limit is given."""
         new: int | None = self.said.get("max_new_tokens")
         return max(1, self.said["max_length"] - before) if new is None and "max_length" in self.said else new
 
@@ -72,7 +72,7 @@ UNSAID = Generation()
 
 
 def read_generation(folder: Path, config: Mapping[str, Any], vocabulary: int) -> Generation:
-    """What the folder says; LabError, without its name, for a value that cannot be."""
+    """Read the generation settings of a folder; LabError, without its name, for an invalid value."""
     if not (folder / GENERATION).exists():
         return generation_of(config, CONFIG, vocabulary)
     try:
@@ -85,7 +85,7 @@ def read_generation(folder: Path, config: Mapping[str, Any], vocabulary: int) ->
 
 
 def generation_of(content: Mapping[str, Any], file: str, vocabulary: int) -> Generation:
-    """The same of what a file says."""
+    """Return the generation settings in the content of a file."""
     given = Config(content, file)
     values: dict[str, Any] = {
         "max_new_tokens": given.whole("max_new_tokens", 1, LONGEST_TEXT, 1),
@@ -125,7 +125,7 @@ def generation_of(content: Mapping[str, Any], file: str, vocabulary: int) -> Gen
 
 
 def rules_of(values: Mapping[str, Any], ends: list[int], vocabulary: int) -> Rules:
-    """The rules in these values; ids that are no tokens of the model are never written anyway."""
+    """Return the rules in these values; ids outside the vocabulary are never generated anyway."""
     words = [tuple(row) for row in values["bad_words_ids"] if max(row) < vocabulary]
     never = [*(word[0] for word in words if len(word) == 1 and word[0] not in ends), *values["suppress_tokens"]]
     return Rules(
@@ -149,7 +149,7 @@ def early_stopping(said: Config) -> EarlyStopping:
 
 
 def ids(said: Config, key: str, below: int | None = None) -> list[int]:
-    """One id or a list of them; none for null."""
+    """Return one id or several as a list; empty for null."""
     given = said.content.get(key)
     found = [] if given is None else given if isinstance(given, list) else [given]
     if not all(type(token) is int and 0 <= token < (below or math.inf) for token in found):
@@ -159,7 +159,7 @@ def ids(said: Config, key: str, below: int | None = None) -> list[int]:
 
 
 def rows(said: Config, key: str) -> list[list[int]]:
-    """Rows of ids."""
+    """Return lists of ids."""
     given = said.content.get(key) or []
     if not isinstance(given, list) or not all(isinstance(row, list) and row for row in given):
         raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: rows of ids, such as [[5], [7, 3]]")

@@ -1,7 +1,7 @@
 """GPT-2's weights (Radford et al. 2019): the map between its names and those of GPT, and its config.json.
 
-Notable: Conv1D keeps (in, out), so four maps a block are turned; q, k, v stand side by side in c_attn, as they do in
-ours; OpenAI's own files lack the prefix "transformer.", and have the causal masks among the weights.
+Conv1D stores (in, out), so four maps per block are transposed; q, k, v are side by side in c_attn, as in our matrix;
+OpenAI's own files lack the prefix "transformer." and store the causal masks among the weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlab.engine.transformer.weights.families import (
     only,
 )
 
-# theirs → ours, within a block; the maps are Conv1D, the norms are not.
+# Stored name → ours, within a block; the maps are Conv1D, the norms are not.
 MAPS = {
     "attn.c_attn": "attention.qkv_proj",
     "attn.c_proj": "attention.out_proj",
@@ -48,7 +48,7 @@ def describe(config: Config) -> GPTShape:
 
 
 def tell(shape: GPTShape) -> dict[str, Any]:
-    """The config.json of a GPT with learned positions and pre-LN, sequential blocks; without biases they are zeros."""
+    """Return the config.json of a GPT with learned positions and sequential pre-LN blocks; missing biases are zeros."""
     only("GPT-2", ("edges", shape.edges, ()))
     only("GPT-2", ("positions", shape.positions, "learned"), ("norm", shape.norm, "pre"))
     only("GPT-2", ("block", shape.block, "sequential"), ("normalisation", shape.normalisation, "layer"))

@@ -1,7 +1,7 @@
-"""The weights of Llama (Touvron et al. 2023) and of those who compute the same: Mistral, Qwen2.
+"""The weights of Llama (Touvron et al. 2023) and of models with the same architecture: Mistral, Qwen2.
 
-Notable: they differ in which maps have biases and in what a config leaves unsaid. A sliding window (Mistral, Qwen2)
-hides nothing from a text that fits into it, so such a model is read with the window as its context, and that is said.
+They differ in which maps have biases and in the defaults of the config. A sliding window (Mistral, Qwen2) hides nothing
+from a text that fits into it, so such a model is read with the window as its context, and the caveat says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from txlab.engine.transformer.weights.families import (
 )
 from txlab.errors import LabError
 
-# theirs → ours within a block, and the kind of bias that it may have
+# stored name → ours within a block, and the kind of bias that it may have
 MAPS = {
     "self_attn.o_proj": ("attention.out_proj", "out"),
     "mlp.gate_proj": ("feed_forward.gate_proj", "feed_forward"),
@@ -39,8 +39,8 @@ NORMS = {"input_layernorm": "attention_norm", "post_attention_layernorm": "feed_
 
 @dataclass(frozen=True)
 class Dialect:
-    """What an absent key means: `kv_heads` 0 = as many as heads; `window` 0 = none. `said` are keys that switch biases
-    on, by the kind of bias; None = it always has one."""
+    """The defaults of absent keys: `kv_heads` 0 = as many as heads; `window` 0 = none. `said` are the keys that enable
+    biases, by the kind of bias; None = it always has one."""
 
     kv_heads: int
     window: int
@@ -50,7 +50,7 @@ class Dialect:
         return tuple(kind for kind, key in self.said.items() if key is None or config.flag(key, False))
 
     def window_of(self, config: Config) -> int:
-        """Positions that a position sees; LONGEST where there is no end to it."""
+        """Return how many positions a position can see; LONGEST if there is no limit."""
         if not self.window or not config.flag("use_sliding_window", "use_sliding_window" not in config.content):
             return LONGEST
         null = "sliding_window" in config.content and config.content["sliding_window"] is None
@@ -75,7 +75,7 @@ def describe(config: Config, dialect: Dialect) -> GPTShape:
     if heads % groups:
         raise LabError(f"config.json has num_key_value_heads = {groups}, which does not divide {heads} heads")
     rotary = read_rotary(config, head_width)
-    if rotary.width < head_width:  # transformers turns all of a Llama's head whatever the config says
+    if rotary.width < head_width:  # transformers rotates all of a Llama's head whatever the config says
         raise LabError("config.json has partial_rotary_factor, which Llama and its like do not know; allowed: 1")
     return GPTShape(
         layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
@@ -106,7 +106,7 @@ def caveat(config: Config, shape: GPTShape, dialect: Dialect) -> str:
 
 
 def tell(shape: GPTShape) -> dict[str, Any]:
-    """The config.json of a GPT with RMSNorm and a gated feed-forward; biases of W_Q, W_K, W_V alone make it Qwen2's."""
+    """Return the config.json of a gated GPT with RMSNorm; it is Qwen2's if only W_Q, W_K, W_V have biases."""
     only("Llama", ("edges", shape.edges, ()))
     only("Llama", ("positions", shape.positions, "rotary"), ("norm", shape.norm, "pre"))
     only("Llama", ("block", shape.block, "sequential"), ("gated", shape.gated, True))
@@ -150,7 +150,7 @@ def pieces(shape: GPTShape) -> list[WeightMap]:
         "v_proj": range(values, values + shape.groups * K),
     }
     attention = biased(shape.bias, "qkv"), biased(shape.bias, "out")
-    # Llama's config switches the biases of all four maps of attention at once.
+    # Llama's config switches the biases of all four attention maps at once.
     has = {"qkv": any(attention), "out": attention[1] or (attention[0] and biased(shape.bias, "feed_forward"))}
     has["feed_forward"] = biased(shape.bias, "feed_forward")
     for layer in range(shape.layers):

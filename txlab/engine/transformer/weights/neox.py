@@ -1,7 +1,7 @@
 """GPT-NeoX's weights (Black et al. 2022; Pythia): the map between its names and those of GPT, and its config.json.
 
-Notable: W_Q, W_K, W_V lie in one matrix head by head, (H, 3, K) rows where ours are (3, H, K); only the first quarter
-of each head is turned, unless the config says otherwise.
+W_Q, W_K, W_V are stored in one matrix head by head, (H, 3, K) rows where ours are (3, H, K); only the first quarter of
+each head is rotated, unless the config says otherwise.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def describe(config: Config) -> GPTShape:
 
 
 def tell(shape: GPTShape) -> dict[str, Any]:
-    """The config.json of a GPT with rotary positions and LayerNorm, sequential or parallel."""
+    """Return the config.json of a GPT with rotary positions and LayerNorm, sequential or parallel."""
     only("GPT-NeoX", ("edges", shape.edges, ()))
     only("GPT-NeoX", ("positions", shape.positions, "rotary"), ("norm", shape.norm, "pre"))
     only("GPT-NeoX", ("normalisation", shape.normalisation, "layer"), ("gated", shape.gated, False))
     only("GPT-NeoX", ("kv_heads", shape.groups, shape.heads), ("heads × head_dim", shape.across, shape.width))
-    turned = {"partial_rotary_factor": 1.0} | tell_rotary(shape.rotary, shape.head_width)  # unsaid, it would be .25
+    turned = {"partial_rotary_factor": 1.0} | tell_rotary(shape.rotary, shape.head_width)  # the default would be .25
     return {
         "architectures": ["GPTNeoXForCausalLM"],
         "model_type": "gpt_neox",
@@ -93,7 +93,7 @@ def pieces(shape: GPTShape) -> list[WeightMap]:
         WeightMap("gpt_neox.final_layer_norm.bias", "final_norm.bias"),
     ]
     H, K, order = shape.heads, shape.head_width, their_order(shape.rotary, shape.head_width)
-    orders = (order, order, range(K))  # values are not turned
+    orders = (order, order, range(K))  # values are not rotated
     fused = tuple(
         part * H * K + head * K + feature for head in range(H) for part, kept in enumerate(orders) for feature in kept
     )

@@ -1,8 +1,8 @@
-"""A model that was trained here as a folder that `transformers` loads: config.json, model.safetensors, tokenizer.
+"""Saves a model trained here as a folder that `transformers` loads: config.json, model.safetensors, tokenizer.
 
-Notable: the folder is complete or absent, written aside and renamed; an existing one is never written into. What the
-form cannot say of the model is one sentence and no folder; what it cannot say of the tokenizer is a sentence beside it,
-because our own form, which loses nothing, lies there too. Biases that a model does not have are zeros in the file.
+The folder is written under a temporary name and renamed, so it is complete or absent; an existing one is never written
+into. If the format cannot represent the model, nothing is written and an error says why; if it cannot represent the
+tokenizer, a sentence says so and our own lossless format is written. Missing biases are stored as zeros.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def save_model(
     special: Mapping[str, int] | None = None,
     never: Collection[int] = (),
 ) -> list[str]:
-    """Write a new folder, complete or not at all; returns sentences about what it does not keep, mostly none.
+    """Write a new folder, complete or not at all; return sentences about what it does not preserve, usually none.
 
-    `tokenizer` may be None. `special`: ids by role: "start" (what a decoder begins with), "begin", "end", "pad",
-    "mask". `never`: ids that are not to be written. LabError where the form cannot say what this model is, or the
-    folder is there already or not writable.
+    `tokenizer` may be None. `special`: ids by role: "start" (the decoder's first token), "begin", "end", "pad",
+    "mask". `never`: ids that must not be generated. LabError if the format cannot represent this model, or the folder
+    already exists or is not writable.
     """
     if form not in FORMS:
         raise LabError(f"{form!r} is not a form of models{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
@@ -88,7 +88,7 @@ def save_model(
 
 
 def family_of(model: Model) -> Family:
-    """The form that may say what this model is; its `tell` says whether it does."""
+    """Return the family whose format may represent this model; its `tell` decides whether it does."""
     if isinstance(model, GPT):
         if model.shape.positions != "rotary":
             return GPT2
@@ -103,9 +103,9 @@ def family_of(model: Model) -> Family:
 
 
 def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None]:
-    """The keys of config.json that name special tokens; null for those that there are not.
+    """Return the keys of config.json that name special tokens; null for missing ones.
 
-    A decoder without a start token of its own begins with `begin`, or as Marian's do with padding.
+    A decoder without a start token begins with `begin` or, as in Marian, with padding.
     """
     if family.kind == "encoder-decoder" and "start" not in special:
         for role in ("begin", "pad", "end"):
@@ -116,12 +116,12 @@ def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None
     if "mask" not in special:
         ids.pop("mask_token_id", None)
     if family.kind == "encoder-decoder":
-        ids["forced_eos_token_id"] = None  # or transformers' default would end every text with token 0
+        ids["forced_eos_token_id"] = None  # otherwise transformers' default would end every text with token 0
     return ids
 
 
 def pieces_of(model: Model, family: Family) -> list[tuple[WeightMap, Tensor]]:
-    """All tensors of the file, each with our parameter that it is cut from, or zeros where there is none."""
+    """Return all tensors of the file, each with the parameter that it is sliced from, or zeros if there is none."""
     ours_of: dict[str, Tensor] = {
         name: tensor.detach() for name, tensor in [*model.named_parameters(), *model.named_buffers()]
     }
@@ -137,25 +137,25 @@ TABLES = ("embed_source.weight", "embed_target.weight", "unembed.weight", "unemb
 
 
 def widened(table: Tensor, rows: int) -> Tensor:
-    """A table with zeros for tokens that it does not have, whose bias is such that they are never written."""
+    """Pad a table with zero rows for missing tokens; their bias prevents them from being generated."""
     more = torch.full((rows - len(table), *table.shape[1:]), NEVER if table.dim() == 1 else 0.0, dtype=table.dtype)
     return torch.cat((table.cpu(), more))
 
 
 def no_bias(piece: WeightMap, ours_of: Mapping[str, Tensor]) -> Tensor:
-    """Zeros for a bias that the model does not have: as many as the rows of its matrix, or of the unembedding's."""
+    """Return zeros for a bias that the model does not have, one per row of its matrix or of the unembedding."""
     beside = "embed_target" if piece.ours == "unembed_bias" else piece.ours.removesuffix(".bias")
     weight = ours_of[f"{beside}.weight"]
     return torch.zeros(len(weight), dtype=weight.dtype)
 
 
 def order_of(model: Model) -> list[int] | None:
-    """The order in which the form wants the residual stream's features, if it is another one than ours."""
+    """Return the order of the residual stream's features in the format, if it differs from ours."""
     return in_halves(model.shape) if isinstance(model, EncoderDecoder) else None
 
 
 def cut(piece: WeightMap, ours: Tensor, order: Sequence[int] | None) -> Tensor:
-    """Their tensor."""
+    """Return the tensor as the file stores it."""
     if order is not None:
         for dimension in piece.stream:
             ours = ours.index_select(dimension, torch.tensor(order, device=ours.device))
@@ -163,7 +163,7 @@ def cut(piece: WeightMap, ours: Tensor, order: Sequence[int] | None) -> Tensor:
 
 
 def write_tensors(path: Path, pieces: Sequence[tuple[WeightMap, Tensor]], order: Sequence[int] | None) -> None:
-    """A safetensors file, tensor by tensor: what lies in memory beside the model is one of them."""
+    """Write a safetensors file tensor by tensor, so that only one is in memory besides the model."""
     codes = {dtype: code for code, dtype in DTYPES.items()}
     head: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # without it transformers refuses the file
     end = 0
@@ -173,7 +173,7 @@ def write_tensors(path: Path, pieces: Sequence[tuple[WeightMap, Tensor]], order:
         head[piece.theirs] = {"dtype": codes[ours.dtype], "shape": shape, "data_offsets": [end, end + size]}
         end += size
     text = json.dumps(head).encode()
-    text += b" " * (-len(text) % 8)  # the tensors then begin at a multiple of 8
+    text += b" " * (-len(text) % 8)  # so that the tensors begin at a multiple of 8
     with path.open("xb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for piece, ours in pieces:

@@ -1,9 +1,9 @@
-"""The tokenizer in a model's folder: read in whatever form it has, written in the form of transformers and in our own.
+"""The tokenizer in a model's folder: read in whatever format it has, written in the format of transformers and our own.
 
-Notable: a folder without a tokenizer, or with one that needs a missing library, still has a model to look into; a
-sentence then takes the tokenizer's place. A tokenizer that is there and broken is an error. Our own form goes first
-where it is present, because it loses nothing. Vocabularies of characters or words spell unknown text in hexadecimal
-digits, which no tokenizer of others does; of those only our own form is written, and a sentence says so.
+A folder without a tokenizer, or with one that needs a missing library, still has a usable model; a sentence then
+explains why there is no tokenizer. A broken tokenizer is an error. Our own format takes precedence, because it is
+lossless. Vocabularies of characters or words spell unknown text in hexadecimal digits, which no other library's
+tokenizer does; these are written in our own format only, and a sentence says so.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from txlab.errors import LabError
 OWN, OWN_TARGET = "txlab-tokenizer.json", "txlab-target-tokenizer.json"
 FAST = "tokenizer.json"
 SOURCE_PIECES, TARGET_PIECES, TARGET_NUMBERS = "source.spm", "target.spm", "target_vocab.json"
-# What the special tokens of BERT and RoBERTa are for.
+# The roles of the special tokens of BERT and RoBERTa.
 ROBERTA_ROLES = {"begin": "<s>", "end": "</s>", "separator": "</s>", "mask": "<mask>", "pad": "<pad>"}
 ROLES = {"begin": "[CLS]", "end": "[SEP]", "separator": "[SEP]", "mask": "[MASK]", "pad": "[PAD]"}
 
 
 @dataclass(frozen=True)
 class FolderTokenizers:
-    """`source` reads texts, `target` the decoder's where it has its own; `special`: role → id, as far as they say;
-    `around`: what the tokenizer puts around a text, where it says so itself; `missing` says why there is none."""
+    """`source` tokenizes texts, `target` the decoder's if that differs; `special`: role → id, as far as known;
+    `around`: the tokens that the tokenizer puts around a text, if it specifies them; `missing`: why there is none."""
 
     source: Any = None
     target: Any = None
@@ -48,7 +48,7 @@ class FolderTokenizers:
 
 
 def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
-    """The tokenizers of a model's folder; LabError, without the folder's name, for a broken one."""
+    """Read the tokenizers of a model's folder; LabError, without the folder's name, for a broken one."""
     if (folder / OWN).exists():
         target = load_tokenizer(folder / OWN_TARGET) if (folder / OWN_TARGET).exists() else None
         return FolderTokenizers(load_tokenizer(folder / OWN), target)
@@ -87,7 +87,7 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         names |= getattr(tokenizer, "special_of", {})
     roles = ROLES if ROLES["mask"] in names else ROBERTA_ROLES
     special = {role: names[name] for role, name in roles.items() if name in names}
-    if kind == "bert" and (content or {}).get("post_processor") is None:  # BERT's own has a template in any case
+    if kind == "bert" and (content or {}).get("post_processor") is None:  # BERT has a standard template in any case
         return FolderTokenizers(tokenizer, special=special)
     return FolderTokenizers(
         tokenizer, special=special, around=around_text(folder, content, getattr(tokenizer, "special_of", {}))
@@ -95,7 +95,7 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
 
 
 def bert_tokenizer(folder: Path, content: Any) -> Any:
-    """WordPiece from tokenizer.json, where it does what BERT does, or from vocab.txt; None where there is neither."""
+    """Read WordPiece from tokenizer.json, if it behaves like BERT's, or from vocab.txt; None if there is neither."""
     if content is not None:
         try:
             found = word_pieces_of_json(content)
@@ -128,7 +128,7 @@ def marian_tokenizers(folder: Path) -> FolderTokenizers:
 
 
 def write_tokenizers(folder: Path, source: Any, target: Any, special: Mapping[str, int]) -> list[str]:
-    """Write what can be written; returns a sentence for what transformers will not find."""
+    """Write the tokenizers as far as possible; return a sentence for each one that transformers will not find."""
     if source is None:
         return []
     if isinstance(source, SentencePieceTokenizer):
@@ -138,7 +138,7 @@ def write_tokenizers(folder: Path, source: Any, target: Any, special: Mapping[st
         if target is not None:
             own_form(target, folder / OWN_TARGET)
     except LabError as error:
-        (folder / OWN).unlink(missing_ok=True)  # one of two would be taken for both
+        (folder / OWN).unlink(missing_ok=True)  # a single one would be taken for both
         return [f"the tokenizer is left out: {error}"]
     if target is not None:
         return [f"transformers reads one tokenizer in such a folder, here are two: they are in {OWN} and {OWN_TARGET}"]
@@ -150,7 +150,7 @@ def write_tokenizers(folder: Path, source: Any, target: Any, special: Mapping[st
 
 
 def own_form(tokenizer: Any, path: Path) -> None:
-    """Tokenizers of others have no form of ours; theirs is complete."""
+    """Write our own format, except for imported tokenizers, whose original format is complete."""
     try:
         write_aside(path, content_of(tokenizer))
     except LabError:
@@ -159,7 +159,7 @@ def own_form(tokenizer: Any, path: Path) -> None:
 
 
 def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> None:
-    """LabError where transformers has no such tokenizer."""
+    """Write the format of transformers; LabError if it has no such tokenizer."""
     about: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if isinstance(tokenizer, WordPieceTokenizer):
         names = {token: name for name, token in tokenizer.token_of.items()}
@@ -174,7 +174,7 @@ def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> No
         }
     elif isinstance(tokenizer, ForeignTokenizer):
         write_aside(folder / FAST, tokenizer.inner.to_str(pretty=True).encode())
-    elif isinstance(tokenizer, ByteTokenizer):  # the same as merging nothing
+    elif isinstance(tokenizer, ByteTokenizer):  # the same as BPE without merges
         write_huggingface(BytePairTokenizer([], "none"), folder / FAST)
     elif isinstance(tokenizer, BytePairTokenizer):
         write_huggingface(tokenizer, folder / FAST)
@@ -188,13 +188,13 @@ def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> No
 
 
 def decoder_of(tokens: Iterable[AddedToken]) -> dict[str, Any]:
-    """Added tokens as tokenizer_config.json has them."""
+    """Return added tokens in the format of tokenizer_config.json."""
     entries = {str(token.id): token.entry() for token in tokens}
     return {number: {key: entry[key] for key in entry if key != "id"} for number, entry in entries.items()}
 
 
 def write_sentence_pieces(folder: Path, source: SentencePieceTokenizer, target: Any) -> list[str]:
-    """Marian's own files: two .spm and one vocab.json, or two of them."""
+    """Write Marian's files: two .spm and one vocab.json, or two of them."""
     if not isinstance(target, SentencePieceTokenizer):
         raise LabError("Marian's form has two SentencePiece tokenizers, one for the source and one for the target")
     separate = source.token_of != target.token_of
