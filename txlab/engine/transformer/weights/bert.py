@@ -1,10 +1,10 @@
 """The weights of BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), its pre-LN form, and DistilBERT (Sanh et al.
 2019): the maps between their names and those of Bert, and their config.json.
 
-Notable: one without the head that predicts tokens is read too; its head then is W = I, γ = 1, b = 0, which is said
-beside it, because its logits are nothing that anybody trained. Google's own files say gamma and beta. RoBERTa counts
-positions from the number of its padding token on. A pre-LN encoder of ours is RoBERTa-PreLayerNorm, whose padding is
-then token −1, which there is not, so that it counts from 0.
+A checkpoint without the head that predicts tokens is read too; its head is then W = I, γ = 1, b = 0, and a message says
+so, because its logits are untrained. Google's own files use the names gamma and beta. RoBERTa counts positions from the
+id of its padding token. A pre-LN encoder is saved as RoBERTa-PreLayerNorm with padding token −1, which does not exist,
+so that positions count from 0.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class Names:
-    """Where a family's tensors are: `block` and `once` are theirs → ours, maps and norms; `segments`, kinds of text.
+    """The names of a family's tensors: `block` and `once` map stored names → ours; `segments`: it has segments.
 
-    bias, decoder   the unembedding's bias where it is tied, and the map where it is not (its bias beside it, or `bias`)
+    bias, decoder   the bias of a tied unembedding, and the map of an untied one (whose bias is its own, or `bias`)
     """
 
     stem: str
@@ -113,14 +113,14 @@ def describe(config: Config) -> BertShape:
 
 def describe_roberta(config: Config, pre: bool) -> BertShape:
     shape = describe(config)
-    if shape.activation != "gelu":  # whatever the blocks have, its head has gelu
+    if shape.activation != "gelu":  # the head has gelu whatever the blocks have
         raise LabError(f"config.json has hidden_act = {config.content['hidden_act']}; allowed: gelu, as in its head")
     padding = config.whole("pad_token_id", -1, LONGEST, 1)
     if padding + 1 >= shape.context:
         raise LabError(
             f"config.json has max_position_embeddings = {shape.context}, of which pad_token_id = {padding} leaves none"
         )
-    # Token −1 is in no text, and positions after it begin with 0.
+    # Token −1 occurs in no text, and positions after it begin with 0.
     said = {"padding": None if padding < 0 else padding, "norm": "pre" if pre else "post"}
     return BertShape(**vars(shape) | said | {"context": shape.context - padding - 1})
 
@@ -143,7 +143,7 @@ def describe_distilbert(config: Config) -> BertShape:
 
 
 def tell(shape: BertShape, said: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a config.json that BERT and RoBERTa share."""
+    """Return the keys of config.json that BERT and RoBERTa share."""
     return said | {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.width,
@@ -161,7 +161,7 @@ def tell(shape: BertShape, said: dict[str, Any]) -> dict[str, Any]:
 
 
 def tell_bert(shape: BertShape) -> dict[str, Any]:
-    """The config.json of a Bert with post-LN blocks."""
+    """Return the config.json of a Bert with post-LN blocks."""
     only("BERT", ("norm", shape.norm, "post"), ("padding", shape.padding, None))
     return tell(shape, {"architectures": ["BertForMaskedLM"], "model_type": "bert"})
 
@@ -214,7 +214,7 @@ def pieces(shape: BertShape, names: Names) -> list[WeightMap]:
         found += [WeightMap(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in once.items()]
     if shape.tied:
         return [*found, WeightMap(names.bias, "unembed_bias")]
-    # Untied, the decoder is a map of its own with its own bias, and BERT's cls.predictions.bias is read by nobody.
+    # An untied decoder is a separate map with its own bias, and BERT's cls.predictions.bias is unused.
     return [
         *found,
         WeightMap(f"{names.decoder}.weight", "unembed.weight"),
@@ -270,7 +270,7 @@ def family(
     )
 
 
-# transformers knows no mask_token_id; it is ours, for the tokenizers that have no mask of their own.
+# mask_token_id is our own key, unknown to transformers, for tokenizers without a mask token.
 NUMBERED = {"begin": "bos_token_id", "end": "eos_token_id", "mask": "mask_token_id"}
 BERT = family("BERT", BERT_NAMES, describe, tell_bert, r"cls\.predictions\..*", NUMBERED | {"pad": "pad_token_id"})
 ROBERTA = family(

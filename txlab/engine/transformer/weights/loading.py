@@ -1,9 +1,8 @@
-"""A model of others from a local folder: checked by its head, then read tensor by tensor into a model of ours.
+"""Loads a pretrained model from a local folder: headers are checked, then tensors are read one by one.
 
-Notable: everything that can be wrong is found before memory is taken: the config's numbers by themselves, then names,
-kinds and shapes in the files' heads against the model that the config describes (built without memory, on the meta
-device), then the size against the memory at hand. What is then read is checked for NaN and infinities, and lies in
-memory once.
+Everything is validated before memory is allocated: the config's numbers by themselves, then names, dtypes and shapes in
+the headers against the model that the config describes (built on the meta device, without memory), then the size
+against the available memory. Values are checked for NaN and infinities as they are read, and are in memory only once.
 """
 
 from __future__ import annotations
@@ -56,25 +55,25 @@ FAMILIES: dict[str, Family] = {
     "marian": MARIAN,
     "pegasus": PEGASUS,
 }
-# Of the free memory this much stays free: a model that just fits leaves nothing for its activations.
+# The share of free memory to leave free: a model that just fits leaves nothing for its activations.
 SPARED = 0.1
 CONTAINER = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model that was read, in eval mode.
+    """A loaded model, in eval mode.
 
-    tokenizer         None where the folder has none or a library is missing: facts["tokenizer"] then says why
-    target_tokenizer  the decoder's, where it has its own
+    tokenizer         None if the folder has none or a library is missing: facts["tokenizer"] then says why
+    target_tokenizer  the decoder's, if it differs
     kind              "gpt", "bert" or "encoder-decoder"
-    special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder says
-    around            what the folder's tokenizer puts before and behind a text; None where it does not say
-    between           and between two texts; None where it does not say, or treats two as something else than one
+    special           "start", "begin", "end", "pad", "mask", "separator" → id, as far as the folder specifies them
+    around            the tokens that the tokenizer puts before and after a text; None if not specified
+    between           the tokens between two texts; None if not specified, or if pairs use a different template
     facts             model_type, family, architecture, parameters, stored ("F16"), files, left_out (names of tensors
                       that belong to other heads), head, tokenizer and around (sentences, where one is missing),
                       caveat
-    generation        how the folder says that the model is to write; of BERT nothing
+    generation        the generation settings in the folder; empty for BERT
     """
 
     model: Model
@@ -89,7 +88,7 @@ class Loaded:
 
 
 def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Loaded:
-    """Read a folder with config.json and *.safetensors, and the tokenizer beside them; LabError names the folder.
+    """Load a folder with config.json, *.safetensors and optionally a tokenizer; LabError names the folder.
 
     `dtype`: float32, or float64 for comparisons; weights stored in 16 bits are widened.
     """
@@ -108,13 +107,13 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         generation = UNSAID if family.kind == "bert" else read_generation(path, found.config, vocabulary)
         special = tokenizers.special | special_tokens(family, config, vocabulary)
         special |= {role: token for role, token in generation.special.items() if role in family.special}
-        if family.kind == "bert":  # its tokenizer's names say it; a config of RoBERTa may have its defaults alone
+        if family.kind == "bert":  # the tokenizer names them; RoBERTa's config may have only defaults
             special |= tokenizers.special
         check_vocabulary(tokenizers, shape)
         model = fill(checked, family, shape, dtype)
     except LabError as error:
         raise LabError(f"model folder {str(path)!r}: {error}") from None
-    except OSError as error:  # a folder that may not be entered
+    except OSError as error:  # a folder without read permission
         raise LabError(f"model folder {str(path)!r}: it cannot be read: {error.strerror or error}") from None
     architectures = found.config.get("architectures")
     facts: dict[str, Any] = {
@@ -155,13 +154,13 @@ def family_of(config: Mapping[str, Any]) -> Family:
 
 
 def special_tokens(family: Family, config: Config, vocabulary: int) -> dict[str, int]:
-    """Role → id, as far as config.json says."""
+    """Return role → id of the special tokens that config.json specifies."""
     found = {ours: config.token_id(theirs, vocabulary) for ours, theirs in family.special.items()}
     return {role: token for role, token in found.items() if token is not None}
 
 
 def repeats(places: Mapping[str, TensorLocation], name: str, other: str) -> bool:
-    """Whether a tensor is not there, or is the same as another one to the bit."""
+    """Whether a tensor is missing, or is bit for bit equal to another one."""
     if name not in places or other not in places:
         return name not in places
     one, two = places[name], places[other]
@@ -171,7 +170,7 @@ def repeats(places: Mapping[str, TensorLocation], name: str, other: str) -> bool
 
 
 def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:
-    """A token without a row in the table would be found out only when somebody types it."""
+    """Raise LabError if a token has no row in the table; it would otherwise fail only when that token is used."""
     sizes = vocabulary_sizes(shape)
     for tokenizer, size in ((tokenizers.source, sizes[0]), (tokenizers.target or tokenizers.source, sizes[-1])):
         if tokenizer is not None and tokenizer.vocabulary > size:
@@ -184,8 +183,8 @@ def check_vocabulary(tokenizers: FolderTokenizers, shape: Any) -> None:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found right by the heads alone: `places` by today's names, the pieces that are there and those that a
-    checkpoint may lack, what repeats a parameter, and what is left out."""
+    """The result of checking the headers: `places` by current names, the pieces that are present and those that a
+    checkpoint may lack, copies of parameters, and what is left out."""
 
     places: dict[str, TensorLocation]
     pieces: Sequence[WeightMap]
@@ -195,7 +194,7 @@ class Checked:
 
 
 def check(folder: ModelFolder, family: Family, shape: Any, dtype: torch.dtype) -> Checked:
-    """Names, kinds and shapes in the heads against the shape; LabError before anything is allocated."""
+    """Check names, dtypes and shapes in the headers against the shape; LabError before anything is allocated."""
     places: dict[str, TensorLocation] = {}
     for name, place in folder.places.items():
         if family.canonical(name) in places:
@@ -218,7 +217,7 @@ def check(folder: ModelFolder, family: Family, shape: Any, dtype: torch.dtype) -
             left_out.append(name)
         elif not any(re.fullmatch(pattern, name) for pattern in family.harmless):
             raise LabError(f"the weights have the tensor {shown(name)}, which this {family.name} has no place for")
-    ours_of = named(unallocated(family, shape))  # what is missing was found above, so its size is no invention
+    ours_of = named(unallocated(family, shape))  # all tensors are present, so the size claimed by the config is real
     for theirs, needed in [
         *((piece.theirs, piece.shape(ours_of[piece.ours])) for piece in pieces),
         *((theirs, tuple(ours_of[ours].shape)) for theirs, ours in copies),
@@ -236,12 +235,12 @@ def check(folder: ModelFolder, family: Family, shape: Any, dtype: torch.dtype) -
 
 
 def memory_at_hand() -> int:
-    """Bytes that can be taken without pushing anything out; in a container, of what it may have."""
+    """Return the bytes available without swapping, respecting the limit of a container."""
     free = int(psutil.virtual_memory().available)
     with suppress(OSError, ValueError):  # no such files elsewhere; "max" where there is no limit
         limit, used = (int((CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
         counts = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
-        # What was read from files and can be forgotten counts as used there.
+        # The limit counts the reclaimable file cache as used.
         free = min(free, max(limit - used + int(counts.get("inactive_file", 0)), 0))
     return free
 
@@ -250,7 +249,7 @@ DRAWS = (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.
 
 
 class Unfilled(TorchFunctionMode):
-    """No random numbers are drawn: without memory there is nothing to fill, and torch takes 3 s to find that out."""
+    """Skips random initialisation: on the meta device there is nothing to fill, yet torch spends 3 s on it."""
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         if call in DRAWS:
@@ -259,13 +258,13 @@ class Unfilled(TorchFunctionMode):
 
 
 def unallocated(family: Family, shape: Any) -> Model:
-    """The model with shapes and without memory."""
+    """Return the model with shapes but without memory."""
     with torch.device("meta"), Unfilled():
         return family.build(shape)
 
 
 def named(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters, and the buffers that are computed, by name."""
+    """Return parameters and computed buffers by name."""
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
@@ -291,7 +290,7 @@ def fill(checked: Checked, family: Family, shape: Any, dtype: torch.dtype) -> Mo
 
 
 def compute_tables(model: Model, shape: Any, dtype: torch.dtype) -> None:
-    """What no file has: GPT-2 and BERT learn their positions, Marian's are sinusoids, Llama's turn."""
+    """Compute the position tables that no file stores: Marian's sinusoids, Llama's rotary angles."""
     if "position_table" in dict(model.named_buffers()):
         table = torch.empty(0)
         if isinstance(shape, EncoderDecoderShape):
@@ -302,11 +301,11 @@ def compute_tables(model: Model, shape: Any, dtype: torch.dtype) -> None:
 
 
 def read_into(piece: WeightMap, place: TensorLocation, ours: Tensor) -> None:
-    """Fill the piece's part of our parameter, a block of rows of theirs at a time."""
+    """Fill the piece's part of our parameter, a block of stored rows at a time."""
     into = ours[None] if piece.row else ours.T if piece.turned else ours
     for first, stored in blocks(place):
         rows = stored.to(into.dtype)
-        # A NaN or an infinity survives any sum, so most blocks are asked with one pass over them.
+        # A NaN or an infinity survives any sum, so most blocks are checked in one pass.
         if not isfinite(float(rows.sum())) and not bool(rows.isfinite().all()):
             raise LabError(
                 f"the tensor {piece.theirs} has {int((~rows.isfinite()).sum())} values that are no finite numbers, "
@@ -317,7 +316,7 @@ def read_into(piece: WeightMap, place: TensorLocation, ours: Tensor) -> None:
 
 
 def neutral(name: str, ours: Tensor) -> None:
-    """What stands in for weights that a checkpoint lacks: W = I, γ = 1, b = 0."""
+    """Fill in weights that a checkpoint lacks: W = I, γ = 1, b = 0."""
     if ours.dim() == 2:
         torch.nn.init.eye_(ours)
     else:
@@ -325,9 +324,9 @@ def neutral(name: str, ours: Tensor) -> None:
 
 
 def compare(theirs: str, place: TensorLocation, ours: str, value: Tensor) -> None:
-    """LabError where a tensor that must be the same as another one is not.
+    """Raise LabError if a tensor differs from the one that it must equal.
 
-    Tied weights are the same to the bit; sinusoids were rounded, in 16 bits to 3 digits.
+    Tied weights are equal bit for bit; sinusoids were rounded, in 16 bits to 3 digits.
     """
     given = read_tensor(place).to(value.dtype)
     close = 1e-3 if ours == "position_table" else 0.0

@@ -1,10 +1,10 @@
 """The weights of Marian (Junczys-Dowmunt et al. 2018; Tiedemann's translation models) and Pegasus (Zhang et al. 2020).
 
-Notable: they are one model, Marian with its norms after the branches and Pegasus before; sinusoids have all sines
-first, and are computed and only compared where a file has them; `final_logits_bias` (1, V) is ours without the row. Old
-configs say things that only BART's other descendants vary: they are held to what these two are. (extra_pos_embeddings
-is read by nobody where positions are computed.) Pegasus has one vocabulary: an exported translator with two gets the
-larger, whose further rows are zeros and never written.
+The two have one architecture, post-LN in Marian and pre-LN in Pegasus. Sinusoids have all sines first; they are
+computed, and only compared with the file if it stores them. `final_logits_bias` (1, V) is ours without the leading
+dimension. Old configs have keys that only BART's other descendants vary: these must have the values of Marian and
+Pegasus. (extra_pos_embeddings is ignored where positions are computed.) Pegasus has one vocabulary: an exported
+translator with two gets the larger, whose extra rows are zeros and never generated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ONLY = {
     "static_position_embeddings": True,
     "is_decoder": False,
 }
-# Which dimensions of our parameters are features of the residual stream, by the end of the name.
+# The dimensions of our parameters that are features of the residual stream, by the end of the name.
 STREAM = {
     "qkv_proj.weight": (1,),
     "out_proj.weight": (0,),
@@ -58,7 +58,7 @@ STREAM = {
 
 
 PRE = {"normalize_before": True, "add_final_layer_norm": True}
-NEVER = -1e9  # the bias of a token that there is not
+NEVER = -1e9  # the bias of a token that does not exist
 
 
 def describe(config: Config) -> EncoderDecoderShape:
@@ -109,7 +109,7 @@ def described(config: Config) -> EncoderDecoderShape:
 
 
 def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
-    """The config.json of an encoder–decoder with post-LN blocks and sinusoids, interleaved or not (see `in_halves`)."""
+    """Return the config.json of an encoder–decoder with post-LN blocks and sinusoids, in either order (`in_halves`)."""
     only("Marian", ("norm", shape.norm, "post"))
     return told(shape) | {
         "architectures": ["MarianMTModel"],
@@ -122,7 +122,7 @@ def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
 
 
 def tell_pegasus(shape: EncoderDecoderShape) -> dict[str, Any]:
-    """The same with pre-LN blocks; its three tables are one, or all apart."""
+    """Return the same with pre-LN blocks; its three tables are all shared or all separate."""
     only("Pegasus", ("norm", shape.norm, "pre"))
     return told(shape) | {
         "architectures": ["PegasusForConditionalGeneration"],
@@ -153,10 +153,10 @@ def told(shape: EncoderDecoderShape) -> dict[str, Any]:
 
 
 def in_halves(shape: EncoderDecoderShape) -> list[int] | None:
-    """The order of the D features in which interleaved sinusoids have all sines first; None where they already do.
+    """Return the order of the D features that puts all sines first; None if they already are.
 
-    Nothing in such a model depends on the order of the residual stream's features, as long as everything that reads
-    or writes it agrees: so a model with interleaved sinusoids is a Marian with its features in this order.
+    Nothing in such a model depends on the order of the residual stream's features, as long as everything that reads or
+    writes it agrees, so a model with interleaved sinusoids is a Marian model with its features in this order.
     """
     return None if shape.half_sinusoids else [*range(0, shape.width, 2), *range(1, shape.width, 2)]
 
@@ -215,7 +215,7 @@ def block(at: str, here: str, width: int, crosses: bool) -> list[WeightMap]:
 
 
 def settled(shape: EncoderDecoderShape, repeats: Callable[[str, str], bool]) -> EncoderDecoderShape:
-    """transformers ties all tables or none: where the unembedding is apart, source and target may be apart as well."""
+    """transformers ties all tables or none: if the unembedding is separate, source and target may be separate too."""
     if not shape.shared or shape.tied:
         return shape
     sides = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
@@ -230,7 +230,7 @@ def copies(shape: EncoderDecoderShape) -> list[tuple[str, str]]:
 
 
 def repeated(shape: EncoderDecoderShape) -> list[WeightMap]:
-    """transformers ties all tables or none: where the unembedding is apart, the one table is written three times."""
+    """transformers ties all tables or none: if the unembedding is separate, the shared table is written three times."""
     if not shape.shared or shape.tied:
         return []
     sides = ("encoder", "decoder")
@@ -238,7 +238,7 @@ def repeated(shape: EncoderDecoderShape) -> list[WeightMap]:
 
 
 def repeated_pegasus(shape: EncoderDecoderShape) -> list[WeightMap]:
-    """Sinusoids, which it wants told; and where tables are apart there are four, of which nobody reads `shared`."""
+    """Pegasus expects stored sinusoids, and separate tables are written as four, of which `shared` is unused."""
     waves = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
     told = [WeightMap(name, "position_table", stream=(1,)) for name in waves]
     if shape.shared:

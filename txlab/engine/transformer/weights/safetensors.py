@@ -1,10 +1,10 @@
-"""A model folder of others: its config.json, and the tensors of its safetensors files, whole or in shards.
+"""A model folder from elsewhere: its config.json, and the tensors of its safetensors files, whole or in shards.
 
-Notable: a folder is somebody else's. Files are named by it, never reached outside it; only safetensors are read,
-because a pickle can run code. Nothing that a header claims is believed before it is checked against the size of the
-file, and reading the header allocates nothing else; beside the model at most one block of 16 MiB is in memory. The
-format: 8 bytes, the length N of the header, little-endian; N bytes of JSON, name → {"dtype", "shape", "data_offsets"};
-then the tensors' bytes, without holes or overlaps. Source: Hugging Face, safetensors, README "Format".
+The folder is not trusted. Files that it names must lie inside it; only safetensors are read, because a pickle can run
+code. Everything in a header is checked against the size of the file before use, and reading the header allocates
+nothing else; at most one block of 16 MiB is in memory besides the model. The format: 8 bytes, the length N of the
+header, little-endian; N bytes of JSON, name → {"dtype", "shape", "data_offsets"}; then the tensors' bytes, without
+holes or overlaps. Source: Hugging Face, safetensors, README "Format".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 
 @dataclass(frozen=True)
 class TensorLocation:
-    """Where a tensor lies: `start` is counted from the beginning of `file`."""
+    """The location of a tensor: `start` is counted from the beginning of `file`."""
 
     file: Path
     dtype: str
@@ -54,7 +54,7 @@ class TensorLocation:
 
 
 def read_head(path: Path) -> dict[str, TensorLocation]:
-    """Name → place of every tensor in a safetensors file; LabError, without the file's name, for what is wrong."""
+    """Return name → location of every tensor in a safetensors file; LabError, without the file's name, if invalid."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -94,7 +94,7 @@ def read_head(path: Path) -> dict[str, TensorLocation]:
 
 
 def place_of(path: Path, name: str, entry: Any, start: int, file_size: int) -> TensorLocation:
-    """One entry of a head, checked by itself: known dtype, shape, bytes of this shape, inside the file."""
+    """Validate one header entry by itself: known dtype, shape, matching number of bytes, inside the file."""
     what = f"the tensor {shown(name)}"
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise LabError(f"{what} must have dtype, shape and data_offsets, and no more")
@@ -133,7 +133,7 @@ BLOCK = 16 << 20  # bytes
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """`config`: the object in config.json, not yet checked; `places`: name → where that tensor lies."""
+    """`config`: the object in config.json, not yet checked; `places`: name → location of that tensor."""
 
     path: Path
     config: dict[str, Any]
@@ -145,7 +145,7 @@ class ModelFolder:
 
 
 def read_folder(path: Path) -> ModelFolder:
-    """LabError, without the folder's name, where it is none, or its files are not what they must be."""
+    """Read a model folder; LabError, without the folder's name, if it is not a folder or its files are invalid."""
     try:
         if not path.is_dir():
             raise LabError("it is not a folder" if path.exists() else "there is no such folder")
@@ -163,7 +163,7 @@ def read_folder(path: Path) -> ModelFolder:
 
 
 def places_of(path: Path) -> dict[str, TensorLocation]:
-    """The tensors of model.safetensors, or of the shards that the index names, or of the only *.safetensors."""
+    """Locate the tensors of model.safetensors, of the shards that the index names, or of the only *.safetensors."""
     if (path / WEIGHTS).exists():
         return head_of(path / WEIGHTS)
     if (path / INDEX).exists():
@@ -192,7 +192,7 @@ def head_of(file: Path) -> dict[str, TensorLocation]:
 
 
 def sharded(path: Path) -> dict[str, TensorLocation]:
-    """The tensors of all shards: each where the index says, none twice."""
+    """Locate the tensors of all shards: each in the shard that the index names, none twice."""
     content = read_json(path / INDEX, LARGEST_INDEX)
     where = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(where, dict) or not all(isinstance(name, str) for name in where.values()):
@@ -219,8 +219,8 @@ def sharded(path: Path) -> dict[str, TensorLocation]:
 
 
 def blocks(place: TensorLocation) -> Iterator[tuple[int, Tensor]]:
-    """(first row, rows of the tensor in its own dtype), a block at a time; a tensor of one dimension has numbers as
-    rows. LabError where the file no longer has them."""
+    """Yield (first row, rows of the tensor in its own dtype), a block at a time; the rows of a 1-D tensor are numbers.
+    LabError if the file has become shorter."""
     rows = place.shape[0] if place.shape else 1
     row = prod(place.shape[1:])
     dtype = DTYPES[place.dtype]
@@ -239,6 +239,6 @@ def blocks(place: TensorLocation) -> Iterator[tuple[int, Tensor]]:
 
 
 def read_tensor(place: TensorLocation) -> Tensor:
-    """A whole tensor, in its own dtype."""
+    """Read a whole tensor, in its own dtype."""
     parts = [part for _, part in blocks(place)]
     return torch.cat(parts).view(place.shape) if parts else torch.empty(place.shape, dtype=DTYPES[place.dtype])
