@@ -1,13 +1,13 @@
-"""How quickly the arena answers while two learners run as fast as they can: python benchmarks/arena_latency.py
+"""How quickly the arena responds while two learners run at full speed: python benchmarks/arena_latency.py
 
-The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA beside Q-learning. Printed, beside what the same
-keys cost while it is paused:
+The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA beside Q-learning. It prints, beside the times
+for the same keys while paused:
 
     key → painted    milliseconds from writing a key to the last byte of the change that it paints: p50 and p95. While
-                     it runs, pictures of the learners come all the time, so a key is known by the line it changes: the
-                     one above the worlds, or the sides' (the time line and the worlds are left out of it)
-    pictures         changes of the worlds' lines a second, that reach the terminal
-    updates          a second, as the screen says; and of the same loop without a screen
+                     running, the learners are redrawn all the time, so a key is recognized by the line it changes: the
+                     one above the worlds, or those of the sides (the time line and the worlds are ignored)
+    pictures         changes of the worlds' lines that reach the terminal, per second
+    updates          per second, as shown on the screen; and for the same loop without a screen
     leaving          seconds from ctrl+q to the end of the process
 """
 
@@ -25,9 +25,9 @@ from pathlib import Path
 
 from tui_latency import BURST, Console
 
-HEADS = slice(2, 5)  # the line above the worlds, and the sides'
+HEADS = slice(2, 5)  # the line above the worlds, and those of the sides
 WORLDS = slice(5, 17)
-ALWAYS = (  # what changes in those lines without any key
+ALWAYS = (  # what changes in those lines without a key press
     r"[\d−.]+ updates/s|episode [\d ]+|on-line [−\d.]+|greedy (goes in circles|does not arrive|[−\d.]+)| {2,}"
 )
 # (name, keys before, keys pressed in turn): each changes a line of HEADS
@@ -41,14 +41,14 @@ GROUPS = [
 
 class Arena(Console):
     def heads(self) -> str:
-        """What only keys change: the counts of episodes and returns are left out."""
+        """The text that only keys change, without the counts of episodes and returns."""
         text = "\n".join(self.screen.display[HEADS])
         return re.sub(ALWAYS, " ", text)
 
     def press(self, key: str, longest: float = 0.6) -> float | None:
         """Milliseconds until a line that only keys change has changed.
 
-        What comes is only collected while the clock runs, for making a screen of it takes longer than painting it.
+        The output is only collected while the clock runs, because parsing it into a screen takes longer than painting.
         """
         self.drain(0.0, 0.02)
         before = self.heads()
@@ -67,12 +67,12 @@ class Arena(Console):
         return found
 
     def pictures(self, seconds: float) -> float:
-        """Changes of the worlds' lines a second."""
+        """Changes of the worlds' lines per second."""
         came: list[bytes] = []
         last, begun = 0.0, time.perf_counter()
         while time.perf_counter() - begun < seconds:
             if select.select([self.fd], [], [], 0.05)[0]:
-                now = time.perf_counter()  # a pause since the last bytes: another picture begins
+                now = time.perf_counter()  # a pause since the last bytes: a new picture begins
                 data = os.read(self.fd, 65536)
                 if now - last > BURST or not came:
                     came.append(data)
@@ -93,7 +93,7 @@ class Arena(Console):
 
 
 def alone(seconds: float) -> float:
-    """Updates a second of the same match without a screen, each of both learners once."""
+    """Updates per second of the same match without a screen, one of each learner at a time."""
     from txlab.engine.rl.settings import Settings
     from txlab.engine.rl.worlds import world_named
     from txlab.experiments.tabular.match import Match

@@ -1,9 +1,9 @@
-"""How 1024 tokens in a model of 12 × 12 heads open and scroll in the pane: `python benchmarks/attention_pane.py`.
+"""Opening and scrolling 1024 tokens in a model of 12 × 12 heads: `python benchmarks/attention_pane.py`.
 
-The promise: ≥ 20 pictures a second while one scrolls, and an event loop that is never held up for more than 50 ms. The
-model is GPT-2-small's shape with random weights; the app is the real one at 120 × 40 without a terminal. A key counts
-as answered when the window that it moved to is known, what comes next is known, and all of it has been painted.
-The peer for the ratio is the plain way: all patterns formed once, and the whole matrix of a head given to the widget.
+Target: ≥ 20 pictures a second while scrolling, and an event loop that is never blocked for more than 50 ms. The model
+has the shape of GPT-2 small with random weights; the app is the real one at 120 × 40 without a terminal. A key counts
+as answered when the new window and the next tokens have been computed and everything has been painted. The ratio is to
+the plain way: all patterns computed once, and the whole matrix of a head given to the widget.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def opened(tokens: int, layers: int, heads: int, width: int, vocabulary: int) ->
 
 
 class Beat:
-    """The longest time for which nobody else came to word on the event loop."""
+    """Measures the longest time for which the event loop was blocked."""
 
     def __init__(self) -> None:
         self.gaps: list[float] = []
@@ -82,7 +82,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
     attention_bench.checkpoint_at = lambda _: None
     app = TxlabApp(root=folder, settings=Settings())
     async with app.run_test(size=(120, 40)) as pilot:
-        garbage.take_over()  # as the console does on a terminal: Python's own search takes half a second beside torch
+        garbage.take_over()  # as on a terminal: with torch loaded, Python's own collection takes half a second
         beat = Beat()
         listening = asyncio.create_task(beat.listen())
         await show(app, pilot, beat, options)

@@ -1,13 +1,13 @@
-"""What general compressors make of a scenario's validation text, in bits per byte: the bar for a language model.
+"""How well general compressors do on a scenario's validation text, in bits per byte: a baseline for language models.
 
     python benchmarks/compression.py [SCENARIO …]          (default: gpt-docs gpt-source)
 
 alone       8 · size(compressed validation) / bytes
-with train  8 · (size(training + validation) − size(training)) / bytes: what the compressor has learnt from the training
-            text counts, as it does for the model. gzip and bz2 look back 32 kB and 900 kB at most; xz all the way.
+with train  8 · (size(training + validation) − size(training)) / bytes: the compressor may use the training text, as the
+            model does. gzip and bz2 look back 32 kB and 900 kB at most; xz to the beginning.
 
-Notable: a model's val_bits_per_byte leaves out the windows' first tokens and the size of its weights; a compressor
-pays for everything. It is a bar to pass, not a race.
+Notable: a model's val_bits_per_byte leaves out the first tokens of windows and the size of the weights, while a
+compressor's size includes everything. So this is a baseline, not an exact comparison.
 """
 
 import bz2

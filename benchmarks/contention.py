@@ -1,9 +1,9 @@
-"""What a run keeps of its speed beside busy processes: `python benchmarks/contention.py [--busy 3]`.
+"""How much of its speed a run keeps next to busy processes: `python benchmarks/contention.py [--busy 3]`.
 
-The measure is the best that one thread does on the quiet machine (bfloat16 or float32, whichever is faster here).
-Against it stands what `txlab run` would do beside N spinning processes, with the settings that the probe chooses then,
-and the same with all threads and none of the care (no GOMP_SPINCOUNT, the default of most programs). Each is a process
-of its own, since the thread settings are read once; quiet and busy take turns; the wanted ratio is 0.5 or more.
+The reference is the best speed of one thread on the idle machine (bfloat16 or float32, whichever is faster). It is
+compared with `txlab run` next to N spinning processes, with the settings that the probe then chooses, and with a run on
+all threads without these settings (no GOMP_SPINCOUNT, the default of most programs). Each is a process of its own,
+since thread settings are read only once; idle and busy measurements alternate; the target ratio is 0.5 or more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ print(json.dumps([speed, f"{compute.dtype}, {compute.attention}, {compute.thread
 
 
 def speed(seconds: float, busy: int, care: bool = True, **compute: object) -> tuple[float, str]:
-    """Tokens a second in a process of its own beside `busy` spinning ones, and its settings."""
+    """Tokens per second in a separate process next to `busy` spinning ones, and its settings."""
     spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
     try:
         wanted = json.dumps({"seconds": seconds, "care": care, "compute": compute})

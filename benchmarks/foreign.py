@@ -1,6 +1,6 @@
-"""What txlab makes of the models and tokenizers of others, beside their own programs.
+"""Models and tokenizers from elsewhere in txlab, compared with their own libraries.
 
-python benchmarks/foreign.py tokenizers [FOLDER]   tokenizers × strings: ids, decoding, places (foreign_tokenizers.py)
+python benchmarks/foreign.py tokenizers [FOLDER]   tokenizers × strings: ids, decoding, offsets (foreign_tokenizers.py)
 python benchmarks/foreign.py models [NAME]         models × quantities (foreign_models.py)
 """
 

@@ -1,4 +1,4 @@
-"""Models of others beside transformers: random weights made on the spot, and what both say of the same ids.
+"""Models from elsewhere, in txlab and in transformers: both compute the same ids with freshly made random weights.
 
     python benchmarks/foreign_models.py            every family and configuration, under a minute
     python benchmarks/foreign_models.py llama      those whose name contains this
@@ -6,10 +6,10 @@
 log p      the largest difference of log-probabilities, over all positions and tokens
 attention  of the attention weights of all layers and heads
 gradient   of the loss's gradients of all parameters, divided by the largest entry of each
-ids        whether greedy ids are equal: of what is written, or of an encoder the likeliest tokens of all positions
+ids        whether greedy ids are equal: the generated ones, or for an encoder the likeliest token of each position
 
-Notable: float32 on both sides; weights of deviation .1 and random gains, as in tests/parity, which also compares in
-float64. Weights of 16 bits are widened on both sides.
+Both sides use float32, weights with standard deviation .1 and random gains, as in tests/parity, which also compares in
+float64. 16-bit weights are converted to float32 on both sides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ACTIVATIONS = ("gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tan
 
 @dataclass(frozen=True)
 class Case:
-    """`said` is beside the sizes of its family's tests; weights are stored in `dtype`, with `shards` in many files."""
+    """`said` is added to the sizes in the family's tests; weights are stored in `dtype`, `shards` in many files."""
 
     name: str
     family: str
@@ -126,10 +126,10 @@ def compared(case: Case, folder: Path) -> tuple[int, dict[str, float], bool]:
     theirs = made(case)
     theirs.save_pretrained(folder, max_shard_size="20KB" if case.shards else "5GB")
     loaded = load_model(folder)
-    # What they read from the folder: `float` would leave angles and sinusoids rounded to 16 bits.
+    # Loaded from the folder by transformers: `float` would leave angles and sinusoids rounded to 16 bits.
     theirs = type(theirs).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     draw = torch.Generator().manual_seed(3)
-    # No token that their padding is: its row has no gradient there.
+    # Without the padding token of transformers, whose row has no gradient there.
     ids = torch.randint(4, 50, (2, 17), generator=draw)
     inputs = {"input_ids": ids}
     if loaded.kind == "encoder-decoder":
@@ -154,7 +154,7 @@ def compared(case: Case, folder: Path) -> tuple[int, dict[str, float], bool]:
 
 
 def order_of(place: str) -> tuple[int, bool, int]:
-    """Encoder, decoder, cross; then by layer: in the order in which theirs come."""
+    """The order of transformers' attentions: encoder, decoder, cross; then by layer."""
     layer = int(place.partition("blocks.")[2].partition(".")[0])
     return int(place.startswith("decoder")), ".cross." in place, layer
 

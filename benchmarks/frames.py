@@ -1,8 +1,8 @@
-"""How fast a recording of 10 000 frames is opened, looked at again, and scrubbed: `python benchmarks/frames.py`.
+"""How fast a recording of 10 000 frames is opened, reopened and scrubbed: `python benchmarks/frames.py`.
 
-The promise: after the first look, indexing takes < 0.1 s; frames are read at 20 a second or more. Each frame is that of
-a small language model: attention patterns (4, 4, 32, 32), queries and keys (4, 4, 32, 16), next tokens with labels.
-The peer for the ratio is safetensors' own reader, opening the file anew for each frame.
+Target: after the first time, indexing takes < 0.1 s; frames are read at 20 a second or more. Each frame is that of a
+small language model: attention patterns (4, 4, 32, 32), queries and keys (4, 4, 32, 16), next tokens with labels. The
+ratio is to safetensors' own reader, which reopens the file for each frame.
 """
 
 import argparse

@@ -1,18 +1,17 @@
-"""Seconds a step: a lean plain PyTorch loop beside the experiment, recorded as `txlab run` records it.
+"""Seconds per step: a lean plain PyTorch loop beside the experiment, recorded as `txlab run` records it.
 
     python benchmarks/gpt_training.py [--shape 4x128x64|6x384x256] [--steps N] [--repeats N] [--busy N]
     python benchmarks/gpt_training.py --shape gpt2-124m      on a GPU, as the scenario of that name is trained
 
-Three loops on the same text take turns, so that whatever else the machine does meets all of them alike, each in a
-process of its own, as in life (several pools of OpenMP threads in one process slow each other down, by half here): the
-lean loop in float32; the experiment in float32, not compiled; the experiment with all that the probe chose,
-recorded, and, in the same process on the same weights (two processes of one program differ by some per cent here, as
-their memory happens to lie), its steps alone without recording. Printed are medians over the repeats and medians of the
-ratios within a repeat. Evaluation and samples are off, because the lean loop has none; recorded is every metric, a
-frame and a checkpoint as often as the schema has it. The lean process is a plain one: GOMP_SPINCOUNT
-and the allocator are as they come. --busy N starts N processes that do nothing but spin. The share of the peak is
-that of the experiment as probed: the FLOPs of MATH T9's costs beside the best of several large products in its dtype.
-On a GPU the three take their turns on it one after another, so its memory has to hold the three.
+Three loops on the same text take turns, so that other load on the machine affects all of them alike. Each has a process
+of its own, as in practice (several pools of OpenMP threads in one process slow each other down, by half here): the lean
+loop in float32; the experiment in float32, not compiled; the experiment with everything the probe chose, recorded, and,
+in the same process on the same weights (two processes of one program differ by a few per cent here, depending on memory
+layout), its steps alone without recording. The output gives medians over the repeats and medians of the ratios within a
+repeat. Evaluation and samples are off, because the lean loop has none; every metric is recorded, frames and checkpoints
+at the schema's default cadence. The lean process keeps the default GOMP_SPINCOUNT and allocator. --busy N starts N
+processes that only spin. The share of the peak is that of the experiment as probed: the FLOPs of MATH T9's costs
+relative to the best of several large products in its dtype. On a GPU its memory has to hold all three.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def vocabulary(scenario: LanguageModelScenario) -> int:
 
 
 def lean_loop(scenario: LanguageModelScenario, text: Tensor, threads: int) -> Segment:
-    """What one writes without txlab: one file, float32, fused AdamW, clipping, the loss printed every step."""
+    """The loop without txlab: one file, float32, fused AdamW, clipping, the loss printed every step."""
     m, t, device = scenario.model, scenario.train, choose_device(scenario.compute.device)
     torch.manual_seed(1)
     model = LeanGPT(m.layers, m.heads, m.width, m.context, vocabulary(scenario)).to(device)
@@ -118,7 +117,7 @@ def lean_loop(scenario: LanguageModelScenario, text: Tensor, threads: int) -> Se
     return segment
 
 
-# In the process of one loop: a number of steps comes in on standard input, the seconds they took go out.
+# In the process of a loop: it reads numbers of steps from standard input and prints the seconds that they took.
 
 
 def turns(segment: Segment) -> None:
@@ -129,9 +128,9 @@ def turns(segment: Segment) -> None:
 
 
 class Turns:
-    """An experiment that waits for its turn before a step, so that one `drive` runs through with its own cadences.
+    """An experiment that waits for its turn before a step, so that a single `drive` keeps its own cadences.
 
-    A turn of "bare N" is done here, by steps that nobody records.
+    A turn of "bare N" runs here, as steps without recording.
     """
 
     steps = 10**9
@@ -145,7 +144,7 @@ class Turns:
 
     def step(self) -> Any:
         if not self.left:
-            if self.began:  # all that belongs to the step before, its recording too, is done by now
+            if self.began:  # the previous step and its recording are finished by now
                 synchronise(self.device)
                 print(time.perf_counter() - self.began, flush=True)
             line = sys.stdin.readline()
@@ -184,7 +183,7 @@ def child(loop: str, scenario: LanguageModelScenario, folder: Path) -> None:
         recorded_loop(scenario, folder)
 
 
-# In the process that measures.
+# In the measuring process.
 
 
 class Loop:
@@ -200,7 +199,7 @@ class Loop:
         )
 
     def segment(self, steps: int, bare: bool = False) -> float:
-        """Seconds that so many steps take."""
+        """The seconds that this many steps take."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"bare {steps}\n" if bare else f"{steps}\n")
@@ -246,7 +245,7 @@ def main() -> None:
 
 
 def scenario_of(shape: str, device: str, batch: int) -> LanguageModelScenario:
-    """What is trained: no evaluation, no samples, and more steps than anybody waits for."""
+    """The scenario to train: no evaluation, no samples, and more steps than any measurement takes."""
     quiet = {"evaluate_every": 0, "sample_every": 0}
     if shape == GPT2:
         changes = {"compute.device": device or "auto", "train.steps": 10**6}
@@ -268,7 +267,7 @@ def scenario_of(shape: str, device: str, batch: int) -> LanguageModelScenario:
 
 
 def print_settings(*scenarios: LanguageModelScenario) -> None:
-    """How each is computed, and what the probe saw."""
+    """Print the settings of each loop, and what the probe measured."""
     for scenario in scenarios:
         c = scenario.compute
         compiled = ", compiled" if c.compile is True else ""

@@ -1,9 +1,9 @@
-"""What recording costs a training loop: `python benchmarks/recording.py`. The promise: ≤ 2 % of a step of 13 ms.
+"""What recording costs a training loop: `python benchmarks/recording.py`. Target: ≤ 2 % of a step of 13 ms.
 
 A step here is 13 ms of arithmetic (GPT of 809 k parameters on two cores: 13.6 ms). The same steps run bare and with
-everything `txlab run` does around them: requests polled, a metrics row, machine rows, heartbeat, fdatasync, a frame
-every 20 steps and a checkpoint of 10 MB every 500. Bare and recorded blocks alternate, so that a busy machine slows
-both. On a machine that is busy otherwise the ratio says little; then read the processor time spent outside `step()`.
+everything `txlab run` does around them: polling requests, a metrics row, machine rows, heartbeat, fdatasync, a frame
+every 20 steps and a checkpoint of 10 MB every 500. Bare and recorded blocks alternate, so that other load slows both.
+On a busy machine the ratio says little; see the processor time spent outside `step()` instead.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def bare(steps: int) -> float:
 
 
 def recorded(steps: int, folder: Path, record: Record, parameters: int) -> tuple[float, float]:
-    """(seconds a step, processor seconds a step outside the step itself, the heartbeat's thread included)."""
+    """(seconds per step, processor seconds per step outside `step()`, including the heartbeat thread)."""
     run = create_run_directory(folder, "busy")
     info = new_info(run, "busy", "busy", steps=steps)
     info.save(run)
@@ -105,7 +105,7 @@ def main() -> None:
         "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=20, checkpoint_every=500),
     }
     with tempfile.TemporaryDirectory(prefix="txlab-recording-", dir=".") as folder:
-        recorded(5, Path(folder), settings["rows alone"], 1)  # imports are not a step's cost
+        recorded(5, Path(folder), settings["rows alone"], 1)  # so that imports are not measured
         for name, record in settings.items():
             without, with_, outside = [], [], []
             for _ in range(given.blocks):

@@ -1,11 +1,11 @@
-"""Decisions: what is wanted of their speed, and what is reached: python benchmarks/rl.py
+"""Reinforcement learning: target and measured speeds: python benchmarks/rl.py
 
-    the glass box, everything on that the arena shows, beside a plain Gymnasium and NumPy loop on the cliff    20 ×
-    many agents at once, a table each, on the cliff                                       5 M steps a CPU-second
+    the inspectable learner, as in the arena, beside a plain Gymnasium and NumPy loop on the cliff             20 ×
+    many agents at once, a table each, on the cliff                                     5 M steps per CPU second
     tic-tac-toe by self-play beside an object-per-move loop that learns the same      3 ×; many seeds at once 10 ×
     the figure of the 19-state walk, λ × α × 300 runs of four methods                under two minutes on two cores
 
-Each part is a program of its own beside this one (rl_glass, rl_sweeps, rl_games, rl_prediction) that says more.
+Each part is also a program of its own (rl_glass, rl_sweeps, rl_games, rl_prediction), with more detail.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Tic-tac-toe by self-play: games a second with learning on, beside a program with an object a move.
+"""Tic-tac-toe by self-play: games per second while learning, beside a program with an object per move.
 
     python benchmarks/rl_games.py [--games N] [--repeats R]
 
-Wanted: the glass box 3 times, many seeds at once 10 times the games a CPU-second of the object-per-move loop. That loop
-is written as one would, and not to lose: boards are small objects with slots, keys are tuples, a winner is looked for
-on the lines alone, and values are read once a move. It runs the very same rule (TD(0) on after-states, α = ε = .1,
-moves made at random teach nothing) and its table is judged by the same exact match, so that the three learn the same.
-All of them in turn, several times over; told are the medians of CPU time, and ratios of the medians.
+Target: the inspectable learner ("glass") 3 times, many seeds at once 10 times the games per CPU second of the
+object-per-move loop. That loop is an honest opponent: boards are small objects with slots, keys are tuples, only lines
+are searched for a winner, and values are read once a move. It uses the same rule (TD(0) on after-states, α = ε = .1,
+no learning from random moves), and its table is judged by the same exact match, so that all three learn the same. They
+take turns over several rounds; the output gives medians of CPU time, and ratios of the medians.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINES = tictactoe.LINES
 
 
 class Board:
-    """A position: who has signed which square, and whose turn it is."""
+    """A position: the player on each square, and whose turn it is."""
 
     __slots__ = ("cells", "turn")
 
@@ -46,7 +46,7 @@ class Board:
         return Board((*self.cells[:square], self.turn, *self.cells[square + 1 :]), -self.turn)
 
     def result(self) -> int | None:
-        """+1, −1, 0, or None; only who moved last can have a line."""
+        """+1, −1, 0, or None; only the player who moved last can have a line."""
         cells, last = self.cells, -self.turn
         for a, b, c in LINES:
             if cells[a] == last and cells[b] == last and cells[c] == last:
@@ -55,7 +55,7 @@ class Board:
 
 
 class ObjectLearner:
-    """TD(0) on after-states, an object for every board that is looked at, values in a dictionary."""
+    """TD(0) on after-states, an object for every board considered, values in a dictionary."""
 
     def __init__(self, alpha: float, epsilon: float, seed: int) -> None:
         self.alpha, self.epsilon = alpha, epsilon
@@ -91,15 +91,15 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def quality(graph: GameGraph, table: np.ndarray) -> tuple[float, float]:
-    """Of the greedy player: won against random, as first and as second."""
+    """The greedy player's share of wins against random play, moving first and second."""
     first, second = both_seats(graph, table_player(graph, table, "").policy(), random_player(graph.game).policy())
     return first.won, second.won
 
 
 def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
-    """Games a CPU-second: "object", "glass" and "batch" by rule (and seeds), and the ratios to the object's TD(0).
+    """Games per CPU second: "object", "glass" and "batch" by rule (and seeds), and the ratios to the object's TD(0).
 
-    games  each of the plain loops plays so many in each of `repeats` rounds; the batches 100 with every seed
+    games  the number that each plain loop plays in each of `repeats` rounds; batches play 100 with every seed
     """
     graph = compiled(tictactoe)
     plain = ObjectLearner(0.1, 0.1, 1)
@@ -118,7 +118,7 @@ def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
 
 
 def judged(games: int) -> dict[str, tuple[float, float]]:
-    """What each has learnt after so many games: the object's loop, the glass box."""
+    """What the object-per-move loop and the inspectable learner have learnt after this many games."""
     graph = compiled(tictactoe)
     plain = ObjectLearner(0.1, 0.1, 1)
     for _ in range(games):

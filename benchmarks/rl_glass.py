@@ -2,10 +2,10 @@
 
     python benchmarks/rl_glass.py
 
-All learn cliff walking by Q-learning, α .5, ε .1, γ 1. The glass box keeps what every cell's last update was made of
-(`last_at` is asked after each turn, and must answer); the plain loop keeps its table. It is measured as one writes it,
-with what `gymnasium.make` gives, and once more with the wrappers taken off, which nobody does. CPU seconds of one core,
-turn by turn, the median of the ratios of neighbours. Then every rule alone.
+All learn cliff walking by Q-learning, α .5, ε .1, γ 1. The inspectable learner ("glass") keeps the terms of every
+cell's last update (`last_at` is called after each turn and must answer); the plain loop keeps only its table. The plain
+loop is measured with the environment of `gymnasium.make`, and again without its wrappers, which nobody does in
+practice. CPU seconds of one core, taking turns, the median of the ratios of neighbours. Then every rule alone.
 """
 
 import os
@@ -25,7 +25,7 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 
 TURNS, PLAIN_STEPS, GLASS_STEPS = 9, 20_000, 400_000
-SLOW: tuple[str, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes of the cliff need not end soon
+SLOW: tuple[str, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes on the cliff may be very long
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -35,8 +35,8 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 class Plain:
-    """Tabular Q-learning as one writes it with Gymnasium: `step`, a numpy table, numpy's generator. Of equally good
-    actions it takes the first, which is quicker than doing it right."""
+    """Tabular Q-learning as usually written with Gymnasium: `step`, a NumPy table, NumPy's generator. Of equally good
+    actions it takes the first, which is faster than a random one of them."""
 
     def __init__(self, bare: bool, seed: int = 0) -> None:
         import gymnasium
@@ -59,7 +59,7 @@ class Plain:
 
 
 def speed(rule: str, world: str = "cliff", steps: int = 60_000) -> float:
-    """Updates a CPU-second of a rule, once it has begun."""
+    """Updates per CPU second of a rule, after a warm-up."""
     process = world_named(world).process
     agent = make_agent(process, Settings(rule=rule, alpha=0.001 if rule in SLOW else 0.3), 0)
     agent.run(2000)
@@ -67,7 +67,7 @@ def speed(rule: str, world: str = "cliff", steps: int = 60_000) -> float:
 
 
 def measure(turns: int = TURNS) -> dict[str, Any]:
-    """Updates a CPU-second of all, their ratios, how long `last_at` and one update alone take, and every rule."""
+    """Updates per CPU second of all, their ratios, the time of `last_at` and of one update alone, and every rule."""
     glass = make_agent(world_named("cliff").process, Settings(rule="q-learning", alpha=0.5), 0)
     plain, bare = Plain(bare=False), Plain(bare=True)
     for each in (glass, plain, bare):

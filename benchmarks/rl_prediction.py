@@ -3,8 +3,8 @@
     python benchmarks/rl_prediction.py
 
 Four methods × 8 λ × 21 α × 300 runs × 10 episodes are 202 million updates. The plain loop is the usual program for this
-figure: one run and one setting at a time, with a NumPy vector of 21 values and one of traces. It is given so many
-updates as take about a second, and its time for the whole figure is what that comes to.
+figure: one run and one setting at a time, with a NumPy vector of 21 values and one of traces. It runs for about a
+second, and its time for the whole figure is extrapolated.
 """
 
 import time
@@ -26,7 +26,7 @@ RUNS, EPISODES = 300, 10
 
 
 def plain(states: np.ndarray, rewards: np.ndarray, w: np.ndarray, alpha: float, lam: float) -> None:
-    """An episode of TD(λ) with accumulating traces, as one would write it."""
+    """An episode of TD(λ) with accumulating traces, as usually written."""
     e = np.zeros_like(w)
     last = len(rewards) - 1
     for t in range(len(rewards)):
@@ -39,7 +39,7 @@ def plain(states: np.ndarray, rewards: np.ndarray, w: np.ndarray, alpha: float, 
 
 
 def measure(runs: int = RUNS) -> dict[str, Any]:
-    """Seconds of CPU and millions of updates a second, of each method, of all, and of the plain loop."""
+    """CPU seconds and millions of updates per second of each method, of all together, and of the plain loop."""
     process = world_named("walk-19").process
     true, counted = solved(process, even(process), 1.0), np.flatnonzero(~process.terminal)
     lams, alphas = (grid.ravel() for grid in np.meshgrid(LAMS, ALPHAS, indexing="ij"))

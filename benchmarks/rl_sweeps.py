@@ -1,9 +1,9 @@
-"""Many learners at once: steps of agents a second, beside a plain loop over one agent with a numpy table.
+"""Many learners at once: agent steps per second, beside a plain loop over one agent with a NumPy table.
 
     python benchmarks/rl_sweeps.py
 
-Every rule on cliff walking, 1024 agents, a table each; then by how many agents there are, and by how much the tables of
-a block may hold. CPU time of one core, the median of three turns.
+Every rule on cliff walking, 1024 agents with a table each; then for different numbers of agents and sizes of the blocks
+of tables. CPU time of one core, the median of three turns.
 """
 
 import os
@@ -35,7 +35,7 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def speed(process: Process, rule: str, agents: int, arrays: Numpy | None = None) -> float:
-    """Steps of agents a CPU-second, after the first fifty, which are all of long episodes."""
+    """Agent steps per CPU second, after the first fifty, which all belong to long episodes."""
     told = Settings(rule=rule, alpha=0.5 if "lambda" not in rule else 0.1)
     found = []
     for _ in range(TURNS):
@@ -59,7 +59,7 @@ def whole_speed(rule: str) -> float:
 
 
 def plain_loop(process: Process, steps: int = 20_000) -> float:
-    """One Q-learning agent as one would write it: a numpy table, a generator, a world that is asked for each step."""
+    """One Q-learning agent as usually written: a NumPy table, a generator, and one call of the world per step."""
     generator, q = np.random.default_rng(0), np.zeros((process.size, process.choices))
     start = int(process.start.argmax())
 
@@ -80,7 +80,7 @@ def plain_loop(process: Process, steps: int = 20_000) -> float:
 
 
 def measure() -> dict[str, Any]:
-    """Steps of agents a CPU-second, by rule, by number of agents, by bytes a block may hold; the plain loop's."""
+    """Agent steps per CPU second by rule, by number of agents and by bytes per block; and those of the plain loop."""
     cliff = world_named("cliff").process
     blocks = {}
     for size in (1, 2, 3, 6, 24):

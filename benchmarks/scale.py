@@ -1,9 +1,9 @@
-"""A run of ten million values and a recording of ten thousand frames: how long until a person sees them.
+"""How long a run of ten million values and a recording of ten thousand frames take to appear on the screen.
 
     python benchmarks/scale.py [--rows 2000000] [--frames 10000]
 
-Prints seconds and, as the measure that holds on any machine, the ratio to `json.loads` of the whole log in this same
-process. Everything is made in a temporary folder and removed.
+Prints seconds and, comparable between machines, the ratio to `json.loads` of the whole log in the same process. All
+files are made in a temporary folder and removed.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def report(what: str, seconds: float, whole: float, note: str = "") -> None:
 
 
 def make_log(run: Path, rows: int) -> Path:
-    """A log as a run writes it: a metrics row a step, validation every 100, and one rewind in the middle."""
+    """A log as a run writes it: a metrics row per step, validation every 100, and one rewind in the middle."""
     run.mkdir()
     (run / "run.json").write_text(json.dumps({"format": 1, "name": "scale", "status": "done"}))
     noise = np.random.default_rng(0).random((1000, 4))
@@ -82,7 +82,7 @@ def measure_log(run: Path) -> None:
     polls: list[float] = []
     begun = time.perf_counter()
     catching: threading.Thread = reader.catch_up_in_background()
-    while catching.is_alive():  # what a screen does meanwhile
+    while catching.is_alive():  # as a screen does meanwhile
         polls.append(timed(lambda: (reader.poll(), reader.series("loss")))[0])
         time.sleep(0.02)
     seconds = time.perf_counter() - begun

@@ -1,18 +1,18 @@
 """How fast byte pair encoding is learnt and applied, beside rustbpe, tiktoken and Hugging Face's tokenizers.
 
-    python benchmarks/tokens.py            about two minutes; ratios of CPU time, taken by turns, medians
-    python benchmarks/tokens.py --check    merges and encodings of the whole corpus and 100 000 strings, exactly
+    python benchmarks/tokens.py            about two minutes; medians of ratios of CPU time, taking turns
+    python benchmarks/tokens.py --check    exact merges and encodings of the whole corpus and 100 000 strings
 
-training   5 MB of python-source to a vocabulary of 4096, splitting included; wanted: at most 6 × rustbpe
-recounting the same merges by counting every pair anew before each (algorithm 1 as it is written, over the same distinct
+training   5 MB of python-source to a vocabulary of 4096, splitting included; target: at most 6 × rustbpe
+recounting the same merges by counting all pairs again before each (algorithm 1 as published, over the same distinct
            chunks). A few of its merges are timed, at the beginning, in the middle and at the end of the training, and
-           the rest is extrapolated from these; the other side of the ratio is our whole merging. Wanted: at least 500
-encoding   the same 5 MB with the same ranks, by our fast way and by our plain one; wanted of the fast: at least 0.8 of
-           tiktoken's speed
-growth     the exponent of CPU time between a text and four of it (1 linear, 2 quadratic), and the peak memory of both
+           the rest is extrapolated; the ratio is to our whole merging. Target: at least 500
+encoding   the same 5 MB with the same ranks, by our fast and by our plain encoder; target for the fast one: at least
+           0.8 of tiktoken's speed
+growth     the exponent of CPU time from a text to one four times as long (1 linear, 2 quadratic), and the peak memory
 
-Notable: CPU time, because the machine is shared; rustbpe's counts all its threads. Learning texts are different parts
-of the corpus, not copies, except where a single endless chunk is wanted.
+CPU time is measured because the machine is shared; rustbpe's includes all its threads. Training texts are different
+parts of the corpus, not copies, except for the single endless chunk.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def by_turns(repeats: int, **works: Callable[[], object]) -> dict[str, list[float]]:
-    """CPU seconds of each, the first round left out."""
+    """CPU seconds of each, without the first round."""
     taken: dict[str, list[float]] = {name: [] for name in works}
     for i in range(repeats + 1):
         for name, work in works.items():
@@ -92,7 +92,7 @@ def training(text: str, repeats: int) -> None:
 
 
 def recounting(text: str, repeats: int) -> None:
-    """Ours against counting anew, both after the splitting."""
+    """Our merging compared with recounting, both after splitting."""
     chunks = count_chunks([text])
     ours = [seconds(lambda: trained(chunks, VOCABULARY)) for _ in range(repeats)]
     merges = VOCABULARY - 256
@@ -112,7 +112,7 @@ def recounting(text: str, repeats: int) -> None:
 
 
 def rows_of(trainer: Trainer, chunks: Counter[bytes]) -> list[tuple[list[int], int]]:
-    """The distinct chunks as they are after the trainer's merges."""
+    """The distinct chunks after the trainer's merges."""
     tokenizer = trainer.tokenizer()
     return [(tokenizer.encode_chunk(chunk), count) for chunk, count in chunks.items()]
 
@@ -191,7 +191,7 @@ print(process_time() - began, memory("VmHWM") - before)
 
 
 def growth(quick: bool) -> None:
-    """CPU time and additional peak memory of each, in a process of its own."""
+    """CPU time and additional peak memory of each, measured in a separate process."""
     print("growth from a text to four of it (exponent 1: linear, 2: quadratic)")
     cases = {
         "learning, source": 2.5,
@@ -212,7 +212,7 @@ def growth(quick: bool) -> None:
 
 
 def grown(name: str, size: float) -> tuple[float, float]:
-    """CPU seconds and additional peak memory in MB (Linux), in a process of its own."""
+    """CPU seconds and additional peak memory in MB (Linux), measured in a separate process."""
     one = {"one letter": "a", "spaces": " "}.get(name.split(", ")[1])
     with TemporaryDirectory() as folder:
         path = Path(folder) / "text"
@@ -223,7 +223,7 @@ def grown(name: str, size: float) -> tuple[float, float]:
 
 
 def check() -> None:
-    """All of the corpus at both sizes, and 100 000 strings through every encoder; stops at the first difference."""
+    """Check the whole corpus at both sizes and 100 000 strings in every encoder; stops at the first difference."""
     sys.path.insert(0, str(PARITY))
     from test_tokenizers_libraries import hugging_face_trained
     from token_strings import random_strings, undisputed

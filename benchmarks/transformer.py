@@ -1,17 +1,17 @@
-"""Our transformers beside others of the same shape: training, inspection, generation with a cache.
+"""Our transformers compared with others of the same shape: training, inspection, generation with a cache.
 
     python benchmarks/transformer.py [training] [inspection] [generation] [cache] [--quick] [--threads N] [--repeats N]
 
 training     model, loss, gradients and AdamW of an encoder–decoder and of BERT, beside the same loop around
              torch.nn.Transformer and torch.nn.TransformerEncoder, which attend by SDPA too; float32, no dropout
 inspection   one probe text every 10 steps, as a share of those steps: GPT, BERT and encoder–decoder
-generation   greedy, with the cache, beside `transformers`' generate: one GPT-2 small of random weights on both sides;
-             both must write the same ids
-cache        adding a token to 12 layers' keys and values of 768 features: in room kept free, and by cat
+generation   greedy, with the cache, beside `generate` of transformers: a GPT-2 small with random weights on both sides;
+             both must generate the same ids
+cache        adding a token to 12 layers' keys and values of 768 features: in preallocated memory, and by torch.cat
 
-Both sides take turns within one process, with the same threads. Wall time decides; where other programs share the
-machine, processor time says more, and its ratio stands beside. Printed are medians, and medians of the ratios within a
-turn, theirs / ours: above 1 ours is faster. --quick is a smoke test on tiny shapes and measures nothing.
+Both sides take turns within one process, with the same threads. Wall time decides; on a shared machine processor time
+says more, and its ratio is printed too. The output gives medians, and medians of the ratios within a turn, theirs /
+ours: above 1, ours is faster. --quick is a smoke test on tiny shapes and measures nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Work = Callable[[], object]
 
 
 def turns(repeats: int, **sides: Work) -> dict[str, list[tuple[float, float]]]:
-    """(wall, processor) seconds of each side in each turn, after one that does not count; who begins changes."""
+    """(wall, processor) seconds of each side in each turn, after a warm-up; the sides alternate in going first."""
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for work in sides.values():
         work()
@@ -70,7 +70,7 @@ def compare(what: str, repeats: int, count: int, unit: str, ours: Work, theirs: 
 
 
 def training_loop(model: nn.Module, loss: Callable[[], Tensor], steps: int) -> Work:
-    """The same loop around both: what differs is the model alone."""
+    """The same loop for both sides: only the model differs."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def segment() -> None:
@@ -85,7 +85,7 @@ def training_loop(model: nn.Module, loss: Callable[[], Tensor], steps: int) -> W
 
 
 class TheirEncoderDecoder(nn.Module):
-    """torch.nn.Transformer between a table, its sinusoids and its own transpose."""
+    """torch.nn.Transformer with an embedding table, sinusoids, and the table's transpose as unembedding."""
 
     def __init__(self, shape: EncoderDecoderShape) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class TheirEncoderDecoder(nn.Module):
 
 
 class TheirBert(nn.Module):
-    """torch.nn.TransformerEncoder between BERT's tables and BERT's head."""
+    """torch.nn.TransformerEncoder with BERT's tables and head."""
 
     def __init__(self, shape: BertShape) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def inspection(quick: bool, repeats: int) -> None:
 
 
 def copy_weights(theirs: nn.Module, ours: GPT) -> None:
-    """transformers' GPT-2 into ours; its Conv1D keeps matrices (in, out)."""
+    """Copy the weights of transformers' GPT-2 into ours; its Conv1D stores matrices as (in, out)."""
     its = {name.removeprefix("transformer."): value for name, value in theirs.state_dict().items()}
     names = {"embed.weight": "wte.weight", "positions.weight": "wpe.weight"}
     for kind in ("weight", "bias"):

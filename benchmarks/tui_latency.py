@@ -1,13 +1,13 @@
-"""How quickly the console answers while a run computes: python benchmarks/tui_latency.py
+"""How quickly the console responds while a run computes: python benchmarks/tui_latency.py
 
-A real pseudo-terminal of 120 × 40, the real program, and a run of its own that keeps two cores busy. Machines differ
-and are shared, so the smallest program that Textual can run is measured beside it, in the same minute. Printed:
+A pseudo-terminal of 120 × 40, the real program, and a run that keeps two cores busy. Machines differ and are shared, so
+the smallest possible Textual program is measured alongside, in the same minute. It prints:
 
     first paint      seconds from starting the program to the first painted line
     key → painted    milliseconds from writing a key to the last byte of the change that it paints, for each group of
                      keys: p50 and p95, and p50 as a multiple of the smallest program's
-    while watching   kilobytes a second that go to the terminal while the run is watched and no key is pressed
-    CPU              share of one core that the console takes while watching, and when nothing happens
+    while watching   kilobytes per second sent to the terminal while the run is watched and no key is pressed
+    CPU              share of one core that the console takes while watching, and when idle
     txlab --help     seconds
 """
 
@@ -39,7 +39,7 @@ from txlab.tui.app import launch
 run = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 sys.exit(launch(run=run, root=Path(sys.argv[1])))
 """
-# As little as a Textual program can be and still answer a key with a change of some lines.
+# The smallest Textual program that answers a key by changing a few lines.
 SMALLEST = """
 from textual.app import App
 from textual.widgets import Static
@@ -54,21 +54,21 @@ class Smallest(App):
 Smallest().run()
 """
 COLUMNS, ROWS = 120, 40
-BURST = 0.004  # seconds: what comes closer together than this is one change
+BURST = 0.004  # seconds: output closer together than this is one change
 DOWN, UP, LEFT, RIGHT, ESCAPE = "\x1b[B", "\x1b[A", "\x1b[D", "\x1b[C", "\x1b"
-# (name, keys that bring one there, keys that are pressed in turn)
+# (name, keys that lead there, keys pressed in turn)
 GROUPS = [
     ("Lab: down, up", "1", (DOWN, UP)),
     ("Lab: tab to the runs and back", "1", ("\t", "\t")),
     ("Lab: text down, up", "1" + DOWN + DOWN, ("J", "K")),
     ("Train: facts down, up", "3", (DOWN, UP)),
-    # The cursor comes in at the newest step, where right would change nothing.
+    # The cursor starts at the newest step, where right would change nothing.
     ("Train: cursor left, right", "3" + 3 * LEFT, (LEFT, LEFT, RIGHT, RIGHT)),
     ("Train: log x", "3", ("l",)),
     ("Train: frames [ ]", "3", ("[", "[", "]", "]")),
     ("Train: frames { }", "3", ("{", "}")),
     ("Train: tab to another curve", "3", ("\t",)),
-    # The cursor begins in the last row, where down would change nothing.
+    # The cursor starts in the last row, where down would change nothing.
     ("Attention: cursor", "4" + UP + UP + RIGHT, (UP, RIGHT, DOWN, LEFT)),
     ("Attention: heads h l, layers j k", "4", ("l", "j", "h", "k")),
     ("Attention: frames [ ]", "4", ("[", "[", "]", "]")),
@@ -105,7 +105,7 @@ class Console:
         return data
 
     def drain(self, quiet: float = 0.05, longest: float = 2.0) -> int:
-        """Read until nothing comes for a while; returns the bytes."""
+        """Read until there is no output for a while; returns the bytes."""
         end, total = time.perf_counter() + longest, 0
         while time.perf_counter() < end:
             data = self.read(quiet)
@@ -115,7 +115,7 @@ class Console:
         return total
 
     def until(self, text: str, longest: float = 60.0) -> float:
-        """Seconds since the start until `text` is on the screen."""
+        """Seconds from the start until `text` is on the screen."""
         end = time.perf_counter() + longest
         while not any(text in line for line in self.screen.display):
             if time.perf_counter() > end:
@@ -126,7 +126,7 @@ class Console:
     def key(self, key: str, longest: float = 2.0) -> float | None:
         """Milliseconds from the key to the last byte of the change that it paints; None if the screen stays as it is.
 
-        The bytes are only collected while the clock runs: making a screen of them takes longer than to paint it.
+        The bytes are only collected while the clock runs: parsing them into a screen takes longer than painting.
         """
         self.drain(0.02)
         before = list(self.screen.display), self.colours()
@@ -144,7 +144,7 @@ class Console:
         return None
 
     def keys(self, keys: Sequence[str], count: int) -> list[float]:
-        """The times of `count` presses, a person's pause between them."""
+        """The times of `count` key presses, with a person's pause between them."""
         times = []
         for index in range(count):
             times.append(self.key(keys[index % len(keys)]))
@@ -155,11 +155,11 @@ class Console:
         return hash(tuple((x, y, c.fg, c.bold) for y, row in self.screen.buffer.items() for x, c in row.items()))
 
     def watch(self, seconds: float) -> tuple[float, float]:
-        """(kilobytes a second, share of a core) while nobody presses a key."""
+        """(kilobytes per second, share of a core) while no key is pressed."""
         self.drain(0.02, 0.5)
         before, begun, total = sum(self.process.cpu_times()[:2]), time.perf_counter(), 0
         while (left := begun + seconds - time.perf_counter()) > 0:
-            if select.select([self.fd], [], [], left)[0]:  # not parsed: that would take a core of its own
+            if select.select([self.fd], [], [], left)[0]:  # not parsed: that would take a whole core
                 total += len(os.read(self.fd, 65536))
         took = time.perf_counter() - begun
         return total / 1000 / took, (sum(self.process.cpu_times()[:2]) - before) / took
@@ -226,7 +226,7 @@ def main() -> None:
         console.leave()
 
         settings = ["train.steps=1000000", "compute.threads=2", "record.frame_every=10", "record.sample_every=0"]
-        settings.append("compute.compile=false")  # for so many steps it would be tried, for a minute
+        settings.append("compute.compile=false")  # for this many steps compiling would be tried, for a minute
         run = prepare(load_scenario(options.scenario, settings), root=root)
         pid = start_detached(run)
         try:

@@ -1,8 +1,8 @@
-"""What an open console takes from a run on the same cores: `python benchmarks/watching.py`. The promise: ≤ 5 %.
+"""How much an open console slows a run on the same cores: `python benchmarks/watching.py`. Target: ≤ 5 %.
 
 A GPT of 4 layers, width 128 and T = 64 trains in a process of its own. The console, in a pseudo-terminal of 120 × 40,
-is opened on its Train screen for a while, closed for as long, again and again; the speed of each stretch is read off
-the run's own log, the seconds of opening left out. Stretches alternate, so what else the machine does meets both.
+is repeatedly opened on its Train screen for a while and closed for as long; the speed of each period is taken from the
+run's own log, without the seconds of opening. Periods alternate, so that other load affects both alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlab.runs.process import prepare, start_detached
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import load_scenario
 
-SETTLES = 8.0  # seconds after opening or closing that are not counted: beside a run the console opens for 5 of them
+SETTLES = 8.0  # seconds after opening or closing that are not counted: opening the console beside a run takes 5
 CHANGES = ["data.tokenizer=bytes", "model.layers=4", "model.heads=4", "model.width=128", "model.context=64"]
 CHANGES += ["train.batch=12", "train.steps=1000000", "record.frame_every=10", "record.checkpoint_every=2000"]
 
@@ -40,7 +40,7 @@ def main() -> None:
         stretches: list[tuple[bool, float, float]] = []
         try:
             for repeat in range(2 * asked.repeats):
-                # Watched first, then not; the next pair the other way round.
+                # Watched first, then not; the next pair in reverse order.
                 watched = (repeat % 2 == 0) == (repeat // 2 % 2 == 0)
                 console = Console(root, run) if watched else None
                 began = time.time() + SETTLES
