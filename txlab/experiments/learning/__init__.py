@@ -1,1 +1,1 @@
-"""What every experiment that learns by gradients has in common: optimizer, schedule, threads, and deciding "auto"."""
+"""What all experiments that learn by gradient descent share: optimizer, schedule, threads, and deciding "auto"."""

@@ -1,8 +1,8 @@
-"""Decides what is "auto" in [compute] by timing a few real training steps on this machine, for every kind alike.
+"""Decide the "auto" settings of [compute] by timing a few real training steps on this machine, for every kind.
 
-Notable: nothing is looked up in tables of processors. The dtype, the attention kernel, the number of threads and what
-these share depend on each other and on who else is using the machine: alone, two threads in bfloat16 with matmul took
-13.6 ms where float32 took 30; beside three busy processes one thread beat two. So: measure, keep the fastest, say why.
+Notable: there are no tables of processors. The dtype, the attention kernel, the number of threads and what they share
+depend on each other and on the load of the machine: on an idle one, two threads in bfloat16 with matmul took 13.6 ms
+where float32 took 30; beside three busy processes one thread beat two. So: measure, keep the fastest, report why.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share
 from txlab.experiments.schema import Compute, Scenario
 
 Asking = TypeVar("Asking", bound=Scenario)
-Seconds: TypeAlias = dict[Setting, float]  # of a step
+Seconds: TypeAlias = dict[Setting, float]  # per step
 
-BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step a setting
-MOST_BUDGET = 8.0  # of a long run, a thousandth of which is worth spending on what all of it depends on
-CLEARLY = 1.15  # bfloat16 gives up digits, so it has to be this much faster
+BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step per setting
+MOST_BUDGET = 8.0  # seconds for a long run: up to a thousandth of its duration is worth spending on its settings
+CLEARLY = 1.15  # bfloat16 loses precision, so it has to be this many times faster
 
-# Why the settings of a resolved scenario are what they are: kept from `resolve` to `build`, which run in one process.
+# The reasons for the settings of a resolved scenario, kept from `resolve` to `build`, which run in one process.
 _reasons: dict[str, list[str]] = {}
 
 
 def is_decided(compute: Compute) -> bool:
-    """True where nothing is left to the probe; what threads share is not worth one by itself."""
+    """Whether nothing is left to measure; `share` alone is not worth a measurement."""
     return "auto" not in (compute.device, compute.dtype, compute.attention, compute.compile) and compute.threads > 0
 
 
 class Dumped(Protocol):
-    """A scenario, as far as it is a key."""
+    """A scenario, as far as it serves as a key."""
 
     def model_dump_json(self) -> str: ...
 
 
 def reasons(scenario: Dumped) -> list[str]:
-    """One sentence a decision; empty where nothing was measured in this process."""
+    """One sentence per decision; empty if nothing was measured in this process."""
     return _reasons.get(scenario.model_dump_json(), [])
 
 
@@ -55,11 +55,11 @@ def resolve(
     say: Callable[[str], None],
     uncompiled: str = "",
 ) -> Asking:
-    """The same scenario with device, dtype, attention, threads and compile decided. LabError for a device not here.
+    """Return the scenario with device, dtype, attention, threads and compile decided. LabError for a missing device.
 
-    trial_of    makes what is timed; not called where nothing is
-    say         gets a line before what takes longer than a second or two
-    uncompiled  why torch's compiler is not tried where it was not asked for; "" = it is, where training is long
+    trial_of    makes the trial to be timed; not called if nothing is timed
+    say         called with a line before anything that takes longer than a second or two
+    uncompiled  why torch's compiler is not tried unless asked for; "" = it is tried if training is long
     """
     asked = scenario.compute
     if is_decided(asked):
@@ -75,7 +75,7 @@ def resolve(
 
 
 def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[Compute, list[str]]:
-    """On a GPU the answers are known: bfloat16 where it has it, the fused kernel, compiled. Nothing is timed."""
+    """The settings for a GPU, where nothing is timed: bfloat16 if supported, the fused kernel, compiled."""
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = asked.dtype if asked.dtype != "auto" else "bfloat16" if has_bfloat16 else "float32"
     attention = asked.attention if asked.attention != "auto" else "sdpa"
@@ -96,7 +96,7 @@ def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[C
 def decide(
     asked: Compute, trial: Trial[Any], say: Callable[[str], None], uncompiled: str = ""
 ) -> tuple[Compute, list[str]]:
-    """What is left open by what is quickest on this CPU, and one sentence a decision."""
+    """The open settings replaced by the fastest ones on this CPU, and one sentence per decision."""
     compile_it, compile_why = asked.compile is True, ""
     threads_before = torch.get_num_threads()
     try:
@@ -133,13 +133,13 @@ def decide(
 
 
 def _search(asked: Compute, trial: Trial[Any], say: Callable[[str], None]) -> tuple[Setting, Seconds, Seconds, Seconds]:
-    """(The quickest without a compiler, all that was timed, of this what took part in the last comparison, what was
-    timed of numbers of threads and what these share, all else being equal, inf where there was no time for it)."""
+    """(Fastest setting without the compiler, all timings, those of the last comparison, those of numbers of threads and
+    ways to share with all else equal: inf if there was no time for one)."""
     dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
     kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
     thread_counts = [asked.threads] if asked.threads else _thread_counts()
-    # Threads first, one thread first of all, and those that share every operation last: beside busy processes
-    # such a step can take seconds, and what is tried after it would be measured no better.
+    # Threads come first, beginning with one, and sharing every operation last: beside busy processes such a step
+    # can take seconds, which would use up the time for the settings after it.
     by_threads = [Setting(dtypes[-1], kernels[-1], *crew) for crew in _crews(asked, thread_counts, trial)]
     seconds = compare(trial, by_threads, 0.3 * BUDGET)
     if not seconds and len(dtypes) * len(kernels) > 1:
@@ -151,7 +151,7 @@ def _search(asked: Compute, trial: Trial[Any], say: Callable[[str], None]) -> tu
     if budget > BUDGET:
         seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
     crews = sorted(by_threads, key=lambda setting: seconds.get(setting, inf))
-    # Which crew is quickest may depend on dtype and kernel; who has the time tries all that are near.
+    # Which crew is fastest may depend on dtype and kernel, so those that are close are all tried if there is time.
     near = [crew for crew in crews[1:] if seconds.get(crew, inf) < CLEARLY * seconds[crews[0]]]
     settings = [
         replace(crew, dtype=dtype, attention=kernel)
@@ -166,12 +166,12 @@ def _search(asked: Compute, trial: Trial[Any], say: Callable[[str], None]) -> tu
 
 
 def _budget(expected: float) -> float:
-    """Seconds to spend on timing, of a run that is expected to take so many."""
+    """Seconds to spend on timing, for a run expected to take `expected` seconds."""
     return min(MOST_BUDGET, max(BUDGET, expected / 1000))
 
 
 def _rounds(budget: float) -> int:
-    """A machine that others use too is half as fast for seconds on end, so who has the time takes more than seven."""
+    """Rounds of timing: a shared machine can be half as fast for seconds, so a larger budget takes more than seven."""
     return round(7 * budget / BUDGET)
 
 
@@ -186,7 +186,7 @@ def _thread_counts() -> list[int]:
 
 
 def _crews(asked: Compute, counts: Sequence[int], trial: Trial[Any]) -> list[tuple[int, Share]]:
-    """(threads, what they share) worth timing: a batch is shared where it has a sequence for everybody, and without
+    """(threads, what they share) worth timing: a batch is shared if it has a sequence for every thread and there is no
     dropout (see `batch_threads`)."""
     sharing = [threads for threads in counts if 1 < threads <= trial.sequences and not trial.dropout]
     crews: list[tuple[int, Share]] = [(1, "operations")] if 1 in counts else []
@@ -198,7 +198,7 @@ def _crews(asked: Compute, counts: Sequence[int], trial: Trial[Any]) -> list[tup
 
 
 def _fastest(seconds: dict[Setting, float]) -> Setting:
-    """The quickest, except that bfloat16 and the compiler have to be worth what they cost."""
+    """The fastest, except that bfloat16 and the compiler have to be worth their cost."""
 
     def handicapped(setting: Setting) -> float:
         return seconds[setting] * (CLEARLY if setting.dtype == "bfloat16" else 1) / (WORTH if setting.compiled else 1)
@@ -207,12 +207,12 @@ def _fastest(seconds: dict[Setting, float]) -> Setting:
 
 
 def _finalists(best: Setting, seconds: Seconds, by_crew: Seconds) -> list[Setting]:
-    """What the compiler may make the quickest, the likeliest first: it changes more than it speeds up.
+    """The settings that may be the fastest once compiled, the likeliest first: compiling can change the order.
 
-    It does away with the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
-    processor), so bfloat16 is tried where it is not clearly behind; and with most of the operations after which
-    threads meet, so the other way of sharing is tried too. And another number of threads, where one was not clearly
-    behind: how many were quickest was found out before dtype and kernel, perhaps in a minute when others were busy.
+    It removes the casts that bfloat16 is full of (57 ms in float32 and 49 in bfloat16 became 50 and 36 on one
+    processor), so bfloat16 is tried unless it is clearly slower; and it removes most of the operations after which
+    threads synchronise, so the other way of sharing is tried too. So is another number of threads unless it was clearly
+    slower: the number was chosen before dtype and kernel, perhaps while the machine was busy.
 
     seconds, by_crew  as `_search` returns them
     """
@@ -236,9 +236,9 @@ def _finalists(best: Setting, seconds: Seconds, by_crew: Seconds) -> list[Settin
 def _with_compiler(
     trial: Trial[Any], best: Setting, finalists: Sequence[Setting], expected: float, say: Callable[[str], None]
 ) -> tuple[Setting, str, dict[Setting, float]]:
-    """(What is quickest once finalists were tried with torch's compiler too, what that showed, what came after it).
+    """(The fastest setting once finalists were tried with torch's compiler, a sentence about it, the timings of it).
 
-    One is tried for every LONG seconds that the run is expected to take; `say` gets a line before the wait.
+    One finalist is tried for every LONG seconds that the run is expected to take; `say` gets a line before the wait.
     """
     if expected < LONG:
         return best, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back", {}
@@ -251,7 +251,7 @@ def _with_compiler(
             trial.time(setting)
         budget = _budget(expected)
         seconds = compare(trial, [best, *by_compiler], max(1.0, budget, 2 * expected / trial.steps), _rounds(budget))
-    except Exception as error:  # no C++ compiler, an operation it does not know: as many kinds as there are machines
+    except Exception as error:  # no C++ compiler, an unsupported operation, …: the type depends on the machine
         return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})", {}
     took = time.perf_counter() - began
     winner = _fastest(seconds)

@@ -1,9 +1,9 @@
-"""Threads that each take some of a batch's sequences through the whole model, forward and backward.
+"""Threads that each run the whole model, forward and backward, on a part of the batch.
 
-Notable: threads that share every operation meet after each of them, some hundred times a step, and wait for the slowest
-every time; threads that share the batch meet once. Alone on two cores both take the same (4 layers of width 128 in
-bfloat16: 23 ms); beside three busy processes a step takes 64 ms so instead of 163. What comes out does not depend on
-who is done first: each has gradients of its own, and they are added in the order of the parts.
+Notable: threads that share every operation synchronise after each of them, some hundred times a step, and wait for the
+slowest every time; threads that share the batch synchronise once. On two idle cores both take the same (4 layers of
+width 128 in bfloat16: 23 ms); beside three busy processes sharing the batch takes 64 ms a step instead of 163. The
+result does not depend on timing: each thread has its own gradients, and they are added in the order of the parts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 class BatchThreads(Generic[Model]):
     """`threads` threads, of which the caller's is the first, and as many models with the same parameters.
 
-    One thread is the model alone, and nothing else than calling it. The copies stay in evaluation mode: dropout draws
-    from one generator of the process, and threads would draw from it in no fixed order.
+    With one thread this just calls the model. The copies stay in evaluation mode: dropout draws from one generator of
+    the process, and threads would draw from it in no fixed order.
     """
 
     def __init__(self, model: Model, threads: int) -> None:
@@ -38,10 +38,10 @@ class BatchThreads(Generic[Model]):
         *batch: Tensor,
         in_turn: bool = False,
     ) -> list[Result]:
-        """What `work(model, *part)` returns for each part of the batch, in the order of the parts.
+        """Return `work(model, *part)` for each part of the batch, in order.
 
-        The first axis of each tensor of the batch is its sequences; nobody gets a part without one.
-        `in_turn`: one after the other, for what has to be compiled on the way.
+        The first axis of each tensor of the batch indexes sequences; no part is empty.
+        `in_turn`: run the parts one after the other, for work that is compiled on the first call.
         """
         if self.pool is None:
             return [work(self.models[0], *batch)]
@@ -55,11 +55,11 @@ class BatchThreads(Generic[Model]):
             try:
                 first = work(*mine)
             finally:
-                wait(theirs)  # also where this part failed: nobody computes on after an error
+                wait(theirs)  # even if this part failed: no thread goes on after an error
             return [first, *(future.result() for future in theirs)]
 
     def add_gradients(self) -> None:
-        """Add what backward passes have left in the copies to the model's own `.grad`, one copy after the other."""
+        """Add the gradients of the copies to the model's own `.grad`, one copy after the other."""
         for copy in self.models[1:]:
             pairs = list(zip(self.models[0].parameters(), copy.parameters(), strict=True))
             shared = [(one.grad, other.grad) for one, other in pairs if one.grad is not None and other.grad is not None]
@@ -71,14 +71,14 @@ class BatchThreads(Generic[Model]):
 
 
 def twin(model: Model) -> Model:
-    """A model of its own, with gradients of its own, whose parameters are the same memory."""
+    """A copy of the model with its own gradients, whose parameters share the same memory."""
     shared: dict[int, object] = {id(parameter): nn.Parameter(parameter.data) for parameter in model.parameters()}
     return deepcopy(model, shared).eval()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """The operations of the calling thread are computed by it alone."""
+    """Limit the operations of the calling thread to that one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,9 +1,8 @@
-"""Answers to "why this number?" for what learning by gradients records: attention and predictions in a frame, and the
-metrics of a step (MATH T1, T9, F3, F5).
+"""Answers to "why this number?" for gradient-based training: attention and predictions in a frame, and the metrics of a
+step (MATH T1, T9, F3, F5).
 
-Notable: a frame keeps the queries and keys as they entered the product, so the answer needs neither the model nor the
-run: it is computed from the frame by the engine's own functions. torch is imported inside: asking costs its import,
-looking does not.
+A frame keeps the queries and keys as they entered the product, so the engine's own functions compute the answer from
+the frame, without the model or the run. torch is imported inside functions, so only asking costs its import.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ EXPLAINED = ("attention/pattern", "next/probability")
 
 
 class Trained(Protocol):
-    """A scenario of any kind that learns by gradients."""
+    """A scenario of any kind trained by gradients."""
 
     @property
     def train(self) -> Train: ...
@@ -32,7 +31,7 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class MeanLoss:
-    """What a loss is a mean of: its equation, the item of MATH.md, over what it is a mean, and what is guessed."""
+    """What a loss is a mean of: its equation, the item of MATH.md, what it is averaged over, and what is predicted."""
 
     equation: str = "L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)"
     math: str = "T9, R1"
@@ -41,7 +40,7 @@ class MeanLoss:
 
 
 def explain_attention(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-    """Why `frame.tensors[tensor][index]` is what it is. LabError if the frame does not hold what the answer needs.
+    """Explain `frame.tensors[tensor][index]`. LabError if the frame does not hold what the answer needs.
 
     attention/pattern   (layer, head, i, j): the row's softmax, from its q and k
     next/probability    (i, rank): what the probability means in nats and bits
@@ -75,7 +74,7 @@ def _weight(frame: Frame, layer: int, head: int, i: int, j: int) -> Explanation:
     return explain_weight(q, k, masks[named], i, j, frame.tokens.get("probe", ()))
 
 
-# A frame's fact "predicts": how a prediction stands to its position, what is predicted, and among what.
+# A frame's fact "predicts": how a prediction relates to its position, what is predicted, and among what.
 PREDICTED = {
     "next": ("after", "next tokens", "the vocabulary"),
     "place": ("in the place of", "tokens", "the vocabulary"),
@@ -114,7 +113,7 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
 def explain_step(
     scenario: Trained, mean: MeanLoss, name: str, values: Mapping[str, float], step: int, facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """Why a metric that all kinds record is what it is; `mean` says what the loss of this kind is."""
+    """Explain a metric that all kinds record; `mean` describes the loss of this kind."""
     if name in ("loss", "val_loss"):
         return explain_loss(scenario, mean, name, values, facts)
     if name == "lr":
@@ -129,7 +128,7 @@ def explain_step(
 def _learning_rate(scenario: Trained, step: int, rate: float) -> Explanation:
     train = scenario.train
     share = factor(step, train.warmup, train.steps, train.final, train.decay)
-    # A person may have turned the peak while the run went on; the row knows the rate that was used.
+    # The peak may have been changed during the run; the row has the rate that was used.
     turned = abs(rate - train.learning_rate * share) > 1e-9 * abs(rate) and share > 0
     peak = rate / share if turned else train.learning_rate
     if step <= train.warmup:
@@ -182,7 +181,7 @@ def _gradient_norm(scenario: Trained, step: int, norm: float) -> Explanation:
 def explain_loss(
     scenario: Trained, mean: MeanLoss, name: str, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
-    """What a loss in nats means: perplexity, bits, and what guessing evenly would cost."""
+    """What a loss in nats means: perplexity, bits, and the loss of a uniform guess."""
     loss, equation, over, things = values[name], mean.equation, mean.over, mean.things
     classes = facts.get("classes")
     many = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
@@ -216,10 +215,10 @@ def explain_loss(
 
 
 def _smoothed(loss: float, s: float, V: int) -> list[Step]:
-    """What a loss with label smoothing says: how far it is above the least, and what perplexity it allows.
+    """What a loss with label smoothing means: its distance from the minimum, and the perplexity it allows.
 
-    With u = −ln p(yₜ) the loss of a token is at least f(u) = q(yₜ) u − (1 − q(yₜ)) ln((1 − e⁻ᵘ) / (V − 1)), where all
-    others have the same share. f is convex, so the mean of u is at most the larger u with f(u) = L.
+    With u = −ln p(yₜ) the loss of a token is at least f(u) = q(yₜ) u − (1 − q(yₜ)) ln((1 − e⁻ᵘ) / (V − 1)), reached if
+    all others have the same share. f is convex, so the mean of u is at most the larger u with f(u) = L.
     """
     right = 1 - s + s / V
     least = -right * log(right) - (1 - right) * log(s / V)
@@ -229,7 +228,7 @@ def _smoothed(loss: float, s: float, V: int) -> list[Step]:
         ),
         Step("L − H(q)", f"{loss:.4f} − {least:.4f}", loss - least, "KL(q ‖ p): what is left to learn, in nats"),
     ]
-    if loss < least - 1e-6:  # another s than the scenario's was in use
+    if loss < least - 1e-6:  # s was not the scenario's
         return steps[:1]
     low, high = -log(right), loss / right + 1.0
     for _ in range(100):
@@ -241,13 +240,13 @@ def _smoothed(loss: float, s: float, V: int) -> list[Step]:
 
 
 def explain_bits_per_byte(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
-    """How many bits a byte of the text costs, from the loss of a token and the bytes that a token has."""
+    """Bits per byte of the text, from the loss per token and the bytes per token."""
     bits = values["val_bits_per_byte"]
     known = facts.get("tokenizer", {}).get("bytes_per_token")
     loss = values.get("val_loss")
     if loss is None or (not known and bits == 0):
         return None
-    # Without run.json the two metrics of one evaluation still say how long a token is.
+    # Without run.json, the length of a token follows from the two metrics of one evaluation.
     length = float(known) if known else loss / log(2) / bits
     return Explanation(
         question=f"why {bits:.4f} bits per byte?",
@@ -298,7 +297,7 @@ def _share_of_peak(values: Mapping[str, float], facts: Mapping[str, Any]) -> Exp
 
 
 def _choices(facts: Mapping[str, Any]) -> list[Operand]:
-    """What the probe measured before it chose dtype, attention kernel and threads, fastest first."""
+    """The timings from which dtype, attention kernel and threads were chosen, fastest first."""
     compute = facts.get("compute")
     why = compute.get("why") if isinstance(compute, Mapping) else None
     return [Operand("chosen", str(reason)) for reason in why] if isinstance(why, list) else []

@@ -1,11 +1,11 @@
-"""Learning by gradients: every update, and all that must be put back for the next one (MATH F3).
+"""Training by gradient descent: each update, and the state needed to resume (MATH F3).
 
-An experiment gives `gradients(update)`: it calls `backward` and returns what it measured. This class does the rest:
-the schedule, clipping, AdamW, the refusal of updates that are not finite, what a person may turn, and the checkpoint.
+A subclass defines `gradients(update)`, which calls `backward` and returns what it measured. This class does the rest:
+the schedule, clipping, AdamW, refusing updates that are not finite, adjustable parameters, and the checkpoint.
 Parameters keep their ordinary `.grad`, so any torch.optim optimizer and any data-parallel wrapper fit.
 
 Notable: nothing random is saved. The batch and the dropout masks of update n are functions of (seed, n), so a
-checkpoint is weights, the optimizers' moments, the number of updates, and what a person has turned. An update that
+checkpoint is weights, the optimizers' moments, the number of updates, and the adjusted parameters. An update that
 would write a NaN into the weights is refused before they are touched: at once on a CPU; on a GPU, without waiting for
 it, by a flag on the device that fused optimizers read and `verify` reports.
 """
@@ -33,7 +33,7 @@ from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
 
 Model = TypeVar("Model", bound=nn.Module)
-Measured: TypeAlias = dict[str, Tensor]  # "loss" of a batch, the mean over what is scored, and what else was counted
+Measured: TypeAlias = dict[str, Tensor]  # "loss": the mean over what is scored in a batch; and anything else measured
 HIGHEST = {"lr": 10.0, "clip": 1e6, "weight_decay": 100.0, "dropout": 0.95}
 
 
@@ -46,7 +46,7 @@ def prepare(compute: Compute) -> None:
 def adamw(model: nn.Module, train: Train) -> AdamW:
     """θ ← θ − η (m̂ / (√v̂ + ε) + λ θ). MATH F3; Loshchilov & Hutter 2019.
 
-    Only matrices decay: biases, γ and β have nothing to gain from being small. A tied weight is there once.
+    Only matrices decay: biases, γ and β gain nothing from being small. A tied weight is included once.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
@@ -63,16 +63,16 @@ def adamw(model: nn.Module, train: Train) -> AdamW:
 
 
 class GradientExperiment(Generic[Model]):
-    """An Experiment (see protocol) of a model that learns by gradients; no "auto" is left in its scenario.
+    """An Experiment (see protocol) that trains a model by gradients; no "auto" is left in its scenario.
 
-    model       what learns; several models are the children of one nn.ModuleDict
+    model       the trained model; several models are the children of one nn.ModuleDict
     optimizers  of the model's parameters; each is clipped by the norm of its own gradients
     how         attention kernel and dtype to compute in
-    adjusted    what a person may turn, as it stands; lr is the *peak*: warm-up and cosine go on, scaled
+    adjusted    current values of the adjustable parameters; lr is the *peak*: warm-up and cosine scale with it
     step_count  updates made so far
     why         one sentence for each decision of [compute]
 
-    An experiment that collects its own data first (rollouts) or makes several updates a step overrides `step`, and
+    An experiment that collects its own data first (rollouts) or makes several updates per step overrides `step`, and
     calls `update` for each of them.
     """
 
@@ -87,14 +87,14 @@ class GradientExperiment(Generic[Model]):
     ) -> None:
         """scenario   has seed, train (a learning.schema.Train), compute, and perhaps model.dropout
         make       the model, its weights drawn with a generator of the scenario's seed
-        further    what a person may turn in this kind besides: its value and the highest one allowed
+        further    other adjustable parameters of this kind: name → (value, highest value allowed)
         """
         from txlab.experiments.learning.autotune import reasons  # which times steps with this file's AdamW
 
         train, compute = scenario.train, scenario.compute
         self.scenario = scenario
         self.device = choose_device(compute.device)
-        # The constructors of torch's modules draw from the global generator, which is left as it was.
+        # The constructors of torch's modules draw from the global generator, whose state is restored.
         with torch.random.fork_rng(devices=[]):
             model = make(torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0)))
         self.model: Model = model.to(self.device)
@@ -118,17 +118,17 @@ class GradientExperiment(Generic[Model]):
         self.watch_anew()
 
     def make_optimizers(self) -> Sequence[Optimizer]:
-        """One AdamW of all parameters. A group's "lr_scale" multiplies the learning rate of the schedule."""
+        """One AdamW for all parameters. A group's "lr_scale" multiplies the scheduled learning rate."""
         return [adamw(self.model, self.scenario.train)]
 
     @property
     def steps(self) -> int:
         return int(self.scenario.train.steps)
 
-    # What a kind gives
+    # Defined by each kind
 
     def gradients(self, update: int) -> Measured:
-        """Leave the gradients of update n in the parameters; {"loss"} and what else was measured."""
+        """Leave the gradients of update n in the parameters; return {"loss"} and anything else measured."""
         raise NotImplementedError
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
@@ -140,10 +140,9 @@ class GradientExperiment(Generic[Model]):
     def samples(self) -> Sequence[Sample]:
         return ()
 
-    # Learning
-
+    # Training
     def step(self) -> Mapping[str, float | Tensor]:
-        """One update: {"loss", "lr", "grad_norm"} and what else `gradients` has measured.
+        """Make one update; return {"loss", "lr", "grad_norm"} and anything else `gradients` measured.
 
         loss       of this batch, before the update
         grad_norm  ‖g‖ before clipping; of several optimizers √Σ‖g‖²
@@ -151,7 +150,7 @@ class GradientExperiment(Generic[Model]):
         return self.update(self.gradients)
 
     def update(self, gradients: Callable[[int], Measured]) -> Mapping[str, float | Tensor]:
-        """One update of all optimizers by the gradients that `gradients(number of the update)` leaves."""
+        """Update all optimizers with the gradients that `gradients(number of the update)` leaves."""
         update, clip = self.step_count + 1, self.adjusted["clip"]
         measured, norms = self._measured(gradients, update)
         loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
@@ -170,13 +169,13 @@ class GradientExperiment(Generic[Model]):
             for group in optimizer.param_groups:
                 group["lr"] = rate * group.get("lr_scale", 1.0)
             if self.tells_late:
-                optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer then leaves all as it is
+                optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer then skips the step
             optimizer.step()
         self.step_count = update
         return metrics
 
     def _measured(self, gradients: Callable[[int], Measured], update: int) -> tuple[Measured, list[Tensor]]:
-        """What was measured, and ‖g‖ of each optimizer. A parameter that the loss does not reach has zeros."""
+        """The measurements, and ‖g‖ of each optimizer. A parameter that the loss does not reach gets zeros."""
         for parameter in self.model.parameters():
             parameter.grad = None
         measured = gradients(update)
@@ -187,7 +186,7 @@ class GradientExperiment(Generic[Model]):
         return measured, [torch.linalg.vector_norm(torch.cat(flat_gradients(each))) for each in self.optimizers]
 
     def _clip(self, optimizer: Optimizer, norm: Tensor, clip: float) -> None:
-        """Scale gradients by `clip_factor`; where the norm is still on its way the scale is computed on the device."""
+        """Scale gradients by `clip_factor`; on a GPU the factor is computed on the device, without waiting."""
         if self.tells_late:
             scale: Tensor | float = (clip / (norm + 1e-6)).clamp(max=1.0) if clip else 1.0
         else:
@@ -196,24 +195,24 @@ class GradientExperiment(Generic[Model]):
             torch._foreach_mul_([p.grad for group in optimizer.param_groups for p in group["params"]], scale)
 
     def learning_rate(self, update: int) -> float:
-        """Peak × schedule; the peak is what a person may turn, and the schedule goes on from there."""
+        """Peak × schedule; a change of the peak scales the rest of the schedule."""
         train = self.scenario.train
         return self.adjusted["lr"] * factor(update, train.warmup, train.steps, train.final, train.decay)
 
     def accumulate(
         self, update: int, work: Callable[..., Measured], micro_batches: Iterable[Sequence[Tensor]]
     ) -> Measured:
-        """Sums of what `work(model, *tensors)` measures, after the backward passes that it makes, over all parts.
+        """Run `work(model, *tensors)`, which makes the backward pass, on all parts; return the sums that it measures.
 
-        `work` divides its loss by what the whole batch scores: a mean of means would weigh targets by how they
-        happened to be dealt.
+        `work` divides its loss by the number scored in the whole batch: a mean of means would weight targets by how
+        they happened to be split.
         """
         dropout = self.adjusted.get("dropout", 0.0) > 0
         if dropout:
             torch.manual_seed(derived_seed(self.scenario.seed, "dropout", update))
         total: Measured = {}
         for tensors in micro_batches:
-            # Dropout draws from one generator, in one order: with it the model works on the batch as a whole.
+            # Dropout draws from one generator, in one order, so with dropout the batch is not split between threads.
             parts = (
                 [work(self.model, *tensors)] if dropout else self.threads.each(work, *tensors, in_turn=self.to_compile)
             )
@@ -223,7 +222,7 @@ class GradientExperiment(Generic[Model]):
                     total[name] = total[name] + value if name in total else value
         return total
 
-    # What must never reach the weights
+    # Refusing updates that are not finite
 
     def refuse(self, update: int, loss: Tensor) -> None:
         """Raise NotFinite naming the loss, else the first gradient that is not finite, else the norm."""
@@ -238,14 +237,14 @@ class GradientExperiment(Generic[Model]):
         raise NotFinite(update, name, "NaN" if number != number else "Infinity" if number > 0 else "-Infinity")
 
     def watch_anew(self) -> None:
-        """The device's own memory of the first update that was refused: two scalars that nobody waits for."""
-        self.refused = torch.zeros((), device=self.device)  # 0 or 1; once 1 it stays
+        """Reset the device's record of the first refused update: two scalars, read without waiting for each step."""
+        self.refused = torch.zeros((), device=self.device)  # 0 or 1; once 1 it stays 1
         self.first_refused = torch.full((), -1, device=self.device)  # the number of that update
 
     def verify(self) -> None:
         """Raise NotFinite for the first update that a GPU refused; its batch is computed again to name the tensor.
 
-        The weights still are those before that update, and `step_count` goes back to them.
+        The weights are still those before that update, and `step_count` is set back to it.
         """
         refused = int(self.first_refused) if self.tells_late else -1
         if refused < 0:
@@ -255,11 +254,11 @@ class GradientExperiment(Generic[Model]):
         self.watch_anew()
         self.refuse(refused, measured["loss"])
 
-    # Looking
+    # Inspection
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Without dropout; the mode is put back."""
+        """Evaluation mode, without dropout; the mode is restored on exit."""
         training = self.model.training
         self.model.eval()
         try:
@@ -268,13 +267,13 @@ class GradientExperiment(Generic[Model]):
             self.model.train(training)
 
     def on_device(self, tensor: Tensor) -> Tensor:
-        """The same there; to a GPU from pinned memory, or the copy would wait for what is computed."""
+        """Move to the device; to a GPU from pinned memory, or the copy would wait for running kernels."""
         if self.device.type != "cuda":
             return tensor.to(self.device)
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def facts(self) -> Mapping[str, Any]:
-        """What run.json says of how it is computed: `peak_flops`, measured once, and `compute`."""
+        """The facts of run.json about computation: `peak_flops`, measured once, and `compute`."""
         compute = {**self.scenario.compute.model_dump(), "name": describe(self.device), "why": list(self.why)}
         return {"peak_flops": self.peak, "compute": compute}
 
@@ -282,14 +281,14 @@ class GradientExperiment(Generic[Model]):
     def peak(self) -> float:
         return measure_peak(self.device, self.how[1])
 
-    # What a person may change
+    # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
-        """ "lr" is the *peak* learning rate: warm-up and cosine go on, scaled."""
+        """ "lr" is the *peak* learning rate: warm-up and cosine scale with it."""
         return {name: Adjustable(name, value, 0.0, self.highest[name]) for name, value in self.adjusted.items()}
 
     def adjust(self, name: str, value: float) -> None:
-        """Turn one of them; LabError for a name that is none."""
+        """Set one of them. LabError for an unknown name."""
         if name not in self.adjusted:
             raise LabError(
                 f"{name!r} cannot be changed while this runs{nearest(name, self.adjusted)}; "
@@ -302,10 +301,10 @@ class GradientExperiment(Generic[Model]):
             for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
                 group["weight_decay"] = self.adjusted["weight_decay"] if group.get("decays") else 0.0
 
-    # Saving and putting back
+    # Checkpoints
 
     def state_dict(self) -> State:
-        """The moments are kept by the names of their parameters: {"step", "exp_avg", "exp_avg_sq"} each for AdamW."""
+        """The moments are stored by parameter name: {"step", "exp_avg", "exp_avg_sq"} each for AdamW."""
         moments = {p: state for optimizer in self.optimizers for p, state in optimizer.state.items()}
         return {
             "step": self.step_count,
@@ -316,7 +315,7 @@ class GradientExperiment(Generic[Model]):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go back to what `state_dict` gave. LabError if it belongs to another model shape."""
+        """Restore a state from `state_dict`. LabError if it belongs to another model shape."""
         load_weights(self.model, state["model"])
         saved = {current_name(name): moments for name, moments in state["optimizer"].items()}
         names = {p: name for name, p in self.model.named_parameters()}
@@ -332,7 +331,7 @@ class GradientExperiment(Generic[Model]):
         self.why = list(state["why"]) or self.why
 
     def start_from(self, weights: Mapping[str, Tensor]) -> None:
-        """Take these in place of random weights: no update has been made, and nothing else is taken over."""
+        """Start from these weights instead of random ones, with no updates made and nothing else taken over."""
         load_weights(self.model, weights)
 
 
@@ -342,12 +341,12 @@ def flat_gradients(optimizer: Optimizer) -> list[Tensor]:
 
 
 def put_back(value: Any, device: torch.device) -> Any:
-    """A part of an optimizer's state of one's own, on the device."""
+    """A copy of a part of an optimizer's state, on the device."""
     return value.clone().to(device) if isinstance(value, Tensor) else value
 
 
 def made_again(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Model:
-    """The model of a checkpoint, in eval mode; LabError where its weights do not fit the scenario's shape."""
+    """The model of a checkpoint, in eval mode. LabError if its weights do not fit the scenario's shape."""
     with torch.random.fork_rng(devices=[]):
         model = make()
     load_weights(model, weights)
@@ -355,9 +354,9 @@ def made_again(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Mode
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Put a checkpoint's weights into the model of its scenario; LabError where one does not fit.
+    """Load a checkpoint's weights into the model of its scenario. LabError if one does not fit.
 
-    Weights that were saved under the names of an earlier version are found under today's.
+    Weights saved under the names of an earlier version are renamed.
     """
     weights = {current_name(name): tensor for name, tensor in weights.items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}

@@ -1,8 +1,8 @@
-"""What the bench must know of every kind that learns by gradients, and how large a model is and what a step of it costs
+"""What the program needs to know about every kind trained by gradients: the size of its model and the cost of a step
 (MATH F3, T8–T11, T14).
 
-Notable: sizes are counted before anything has run: nothing is allocated and no text is read; what only the text can
-tell is refused in a sentence that says who will know. torch is imported inside.
+Sizes are computed before anything has run: nothing is allocated and no text is read; if a size depends on the text, a
+LabError says so. torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class GradientKind(Kind):
-    """A kind that learns by gradients.
+    """A kind trained by gradients.
 
     mean        what its loss is a mean of
-    uncompiled  why torch's compiler is not tried where it was not asked for; "" = it is, where training is long
+    uncompiled  why torch's compiler is not tried unless asked for; "" = it is tried if training is long
     """
 
     units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
@@ -40,12 +40,12 @@ class GradientKind(Kind):
 
     def mathematics(self) -> Any:
         """The module `experiment` of the kind's package, which may import torch. It has `experiment_of(scenario)`,
-        `trial_of(scenario)`, what is timed where something is "auto", and, if its models can be opened and started
-        from, `open_model` and `adopt` as in `Kind`."""
+        `trial_of(scenario)`, which is timed to decide "auto", and, if its models can be loaded and started from,
+        `open_model` and `adopt` as in `Kind`."""
         return import_module(f"{type(self).__module__}.experiment")
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        """The same scenario with every "auto" of [compute] decided by a short measurement on this machine."""
+        """Return the scenario with every "auto" of [compute] decided by a short measurement on this machine."""
         from txlab.experiments.learning.autotune import resolve
 
         return super().resolve(resolve(scenario, self.mathematics().trial_of, say, self.uncompiled))
@@ -83,7 +83,7 @@ def refuse_unknown(start: Start) -> None:
 
 
 def vocabulary_of(tokenizer: str, learnt: int) -> int:
-    """Tokens that a text's tokenizer will have; `learnt` is what a byte pair encoding is asked to learn."""
+    """The vocabulary that a text's tokenizer will have; `learnt` is the one asked of a byte pair encoding."""
     if tokenizer in ("characters", "words"):
         raise LabError(f"how large it is depends on how many {tokenizer} its text has; its run will say (w on the run)")
     return learnt if tokenizer == "bpe" else tokenizer_named(tokenizer).vocabulary
@@ -91,7 +91,7 @@ def vocabulary_of(tokenizer: str, learnt: int) -> int:
 
 @dataclass(frozen=True)
 class Size:
-    """What is counted: `layers` × `context` × `width` is what a unit's attention costs, in units of 12 FLOPs; `beside`
+    """What is counted: `layers` × `context` × `width` is the cost of a unit's attention, in units of 12 FLOPs; `beside`
     are the parameters that no unit is multiplied with."""
 
     cost: Costs
@@ -117,7 +117,7 @@ def dimensions(layers: int, heads: int, width: int, feed_forward: int) -> list[O
 def explained(
     size: Size, train: Train, seconds: float, *, equation: str, math: str, operands: list[Operand], weights: list[Step]
 ) -> Explanation:
-    """From the weights that multiply to the whole training."""
+    """The explanation, from the weights that take part in products to the cost of the whole training."""
     cost, B, T, unit = size.cost, train.batch, size.context, size.unit
     work = cost.flops_per_token * B * T
     attention = f"12 · {size.layers} · {T} · {size.width}"
@@ -153,6 +153,6 @@ def explained(
 
 
 def powered(number: float) -> str:
-    """A large number to read: 1245708288 → "1.25 · 10⁹"."""
+    """A large number in scientific notation: 1245708288 → "1.25 · 10⁹"."""
     digits, _, exponent = f"{number:.2e}".partition("e")
     return f"{digits} · 10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"

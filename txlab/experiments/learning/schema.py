@@ -1,8 +1,8 @@
-"""What the table [train] says in every kind of experiment that learns by gradients, and the learning rate and clipping
-that follow from it (MATH F3; Loshchilov & Hutter 2017).
+"""The table [train] of every kind trained by gradients, and the learning rate and clipping that follow from it
+(MATH F3; Loshchilov & Hutter 2017).
 
-Notable: a kind extends `Train` with defaults and fields of its own. The schedule is a pure function of the update's
-number, so there is no scheduler to save. No torch here: a screen explains a learning rate by the same function.
+A kind extends `Train` with its own defaults and fields. The schedule is a pure function of the update's number, so
+there is no scheduler to save. torch is not imported: a screen explains a learning rate by the same function.
 """
 
 from math import cos, pi
@@ -73,7 +73,7 @@ class TextSection(Section):
 
 
 def text_outline(scenario: Any, text: str) -> list[tuple[str, str]]:
-    """What the catalogue says of a model that learns from `text`; a shape that it takes over is not known before."""
+    """The catalogue's rows for a model that learns from `text`; a shape taken from another model is not known yet."""
     model, train, start = scenario.model, scenario.train, scenario.start.run
     layers, heads = several(model.layers, "layer"), several(model.heads, "head")
     shape, long = f"{layers}, {heads}, width {model.width}, context {model.context}", str(model.context)
@@ -107,7 +107,7 @@ def factor(update: int, warmup: int, steps: int, final: float, decay: Literal["c
 
 
 def clip_factor(norm: float, clip: float) -> float:
-    """What all gradients are multiplied by: min(1, c / (‖g‖ + 10⁻⁶)); 1 if there is no clipping (c = 0).
+    """The factor for all gradients: min(1, c / (‖g‖ + 10⁻⁶)); 1 if there is no clipping (c = 0).
 
     Pascanu et al. 2013; the 10⁻⁶ is torch's, and keeps an all-zero gradient from dividing by zero.
     """

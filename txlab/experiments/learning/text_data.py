@@ -1,8 +1,8 @@
-"""Texts as tokens, as windows, and as the batches that one step of training reads (MATH K1–K3).
+"""Texts as tokens, as windows, and as the batches of training steps (MATH K1–K3).
 
-Notable: the validation share is cut off the text before it is tokenised, and a tokenizer is learnt from the training
-share alone. A checkpoint carries its tokenizer, so that it opens where its corpus is not (see `loaded_model`). torch is
-imported inside, for what is asked of data before anything is trained.
+The validation share is split off before the text is tokenised, and a tokenizer is learnt from the training share alone.
+A checkpoint carries its tokenizer, so that it loads without its corpus (see `loaded_model`). torch is imported inside
+functions, because data is also used before anything is trained.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 Tally: TypeAlias = "Mapping[str, tuple[float, int]]"  # name of a metric → (sum, how many it is the sum of)
 
-NOT_SCORED = -100  # torch's cross_entropy leaves such targets out
+NOT_SCORED = -100  # torch's cross_entropy ignores such targets
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`inputs` (B, T) int64; `targets` (B, T) int64, the token that follows each input, or −100 where not scored.
+    """`inputs` (B, T) int64; `targets` (B, T) int64, the token that follows each input, or −100 if not scored.
 
-    weight  how much each of its targets counts in a validation loss over several batches
-    source  the text of a mixture that it comes from; "" = there is but one
+    weight  the weight of each of its targets in a validation loss over several batches
+    source  the text of a mixture that it comes from; "" = there is only one
     """
 
     inputs: torch.Tensor
@@ -50,7 +50,7 @@ class Batch:
 
 
 def as_batch(windows: NDArray[np.int64], scored: NDArray[np.bool_] | None = None) -> Batch:
-    """(n, T + 1) tokens → inputs and the tokens that follow them; `scored` (n, T): which of these count."""
+    """(n, T + 1) tokens → inputs and the tokens that follow them; `scored` (n, T): which targets count."""
     import torch
 
     targets = windows[:, 1:] if scored is None else np.where(scored, windows[:, 1:], NOT_SCORED)
@@ -62,9 +62,9 @@ class TextData(ABC):
 
     vocabulary             V
     tokenizer              turns a prompt into ids and back
-    fingerprint            names the data; a checkpoint of other data is refused
-    tokenizer_fingerprint  names the tokenizer; a checkpoint of another one is refused
-    bytes_per_token        of the validation tokens; nan where tokens are not made of bytes
+    fingerprint            digest of the data; a checkpoint of other data is refused
+    tokenizer_fingerprint  digest of the tokenizer; a checkpoint of another one is refused
+    bytes_per_token        of the validation tokens; nan if tokens are not made of bytes
     probe                  ids of the text whose attention is shown
     prompts                ids of each prompt of the scenario, in its order
     """
@@ -93,11 +93,11 @@ class TextData(ABC):
         return self.tokenizer.decode(ids)
 
     def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        """What validation sequences say beside their loss: (sum, count) by name of a metric."""
+        """Further metrics of validation sequences: name → (sum, count)."""
         return {}
 
     def progress(self, updates: int) -> Mapping[str, float]:
-        """What can be said of the data after so many updates, e.g. epochs had; a pure function, like the batches."""
+        """Metrics of the data after that many updates, e.g. epochs; a pure function, like the batches."""
         return {}
 
 
@@ -114,7 +114,7 @@ class TokenizedText:
 
     @classmethod
     def of(cls, corpus: Corpus, split: Split, tokenizer: Tokenizer, length: int, said: str) -> TokenizedText:
-        """LabError, beginning with what was `said`, where a share is shorter than a window of `length` tokens."""
+        """Tokenize both shares. LabError, beginning with `said`, if one is shorter than a window of `length` tokens."""
         train, validation = (
             packed(tokenizer.encode_long(text), tokenizer.vocabulary) for text in (split.train, split.validation)
         )
@@ -150,20 +150,20 @@ class TokenizedText:
 
 
 def windows(tokens: NDArray[Any], starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """(n, length): the tokens from each start on."""
+    """(n, length): the tokens from each start onwards."""
     found: NDArray[np.int64] = tokens[starts[:, None] + np.arange(length)].astype(np.int64)
     return found
 
 
 def packed(ids: NDArray[np.uint32], vocabulary: int) -> NDArray[Any]:
-    """Two bytes a token where they suffice."""
+    """The ids, with two bytes each if that is enough."""
     return ids.astype(np.uint16) if vocabulary <= 1 << 16 else ids
 
 
 def spread(length: int, context: int, batches: int, batch: int) -> NDArray[np.int64]:
-    """Where the validation windows start: evenly over the text, and never so many that a token is scored twice.
+    """The starts of the validation windows: evenly spaced, and never so many that a token is scored twice.
 
-    Whole batches, unless the text does not fill even one.
+    They fill whole batches, unless the text is too short for even one.
 
     >>> spread(100, 10, batches=3, batch=1).tolist()
     [0, 44, 89]
@@ -174,21 +174,21 @@ def spread(length: int, context: int, batches: int, batch: int) -> NDArray[np.in
 
 
 def bytes_a_token(tokenizer: Tokenizer, scored: NDArray[np.int64]) -> float:
-    """Bytes of the text that these tokens make, a token; nan for a tokenizer that may drop cases or accents, whose
-    text is not the bytes that were there."""
+    """Bytes of text per token; nan for a tokenizer that may drop case or accents, whose text differs from the
+    original bytes."""
     if isinstance(tokenizer, ForeignTokenizer):
         return nan
     return len(tokenizer.decode_bytes(scored.flatten().tolist())) / scored.size
 
 
 def probe_of(look: ProbeText, tokenizer: Tokenizer, validation: str, most: int) -> list[int]:
-    """The first `most` tokens of look.text, else of the validation text. LabError for fewer than two."""
-    beginning = validation[: 64 * look.positions]  # enough: no token of the probe is that long on average
+    """The first `most` tokens of look.text, else of the validation text. LabError if there are fewer than two."""
+    beginning = validation[: 64 * look.positions]  # enough: tokens are not that long on average
     return probe_from(look, tokenizer.encode(look.text or beginning), most)
 
 
 def probe_from(look: ProbeText, ids: list[int], most: int) -> list[int]:
-    """As many of these as a frame shows. LabError for fewer than two."""
+    """As many ids as a frame shows. LabError if there are fewer than two."""
     probe = ids[: min(look.positions, most)]
     if len(probe) < 2:
         raise LabError(f"look.text = {look.text!r} has {len(probe)} token; a probe needs at least 2")
@@ -196,7 +196,7 @@ def probe_from(look: ProbeText, ids: list[int], most: int) -> list[int]:
 
 
 def prompts_of(prompts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
-    """Each prompt as ids; LabError for one without any."""
+    """Each prompt as ids. LabError for an empty one."""
     found = [tokenizer.encode(prompt) for prompt in prompts]
     for prompt, ids in zip(prompts, found, strict=True):
         if not ids:
@@ -205,7 +205,7 @@ def prompts_of(prompts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
 
 
 def tokenizer_facts(tokenizer: Tokenizer, name: str, bytes_per_token: float, seconds: float) -> Mapping[str, Any]:
-    """What run.json says about a tokenizer; `seconds`: what reading the text took."""
+    """The facts of run.json about a tokenizer; `seconds` is the time taken to read the text."""
     return {
         "kind": kind_of(tokenizer),
         "name": name,
@@ -220,7 +220,7 @@ def tokenizer_facts(tokenizer: Tokenizer, name: str, bytes_per_token: float, sec
 
 
 def identity(data: TextData) -> State:
-    """What a checkpoint says of its data."""
+    """What a checkpoint stores about its data."""
     return {
         "corpus": data.fingerprint,
         "tokenizer": data.tokenizer_fingerprint,
@@ -245,7 +245,7 @@ def refuse_other(state: State, data: TextData, asked: Any) -> None:
 
 
 def tokenizer_of_state(state: State, asked: Any, training_text: Callable[[], str]) -> Tokenizer:
-    """The tokenizer that the checkpoint carries; one that carries none is given what its scenario names."""
+    """The tokenizer that the checkpoint carries, else the one that its scenario names."""
     kept = tokenizer_kept(state.get("tokenizer_file"))
     if kept is not None:
         return kept

@@ -1,7 +1,7 @@
-"""Learning from the scored tokens of texts, for a decoder and for an encoder alike (MATH T9, T10).
+"""Training on the scored tokens of texts, for decoders and encoders (MATH T9, T10).
 
-Notable: the loss is a plain function of its own, so that torch's compiler gets model and loss as one piece: the softmax
-over the vocabulary is fused with the last product (4 layers of width 128 on two cores: 18.0 ms against 18.7).
+Notable: the loss is a separate plain function, so that torch compiles model and loss as one piece: the softmax over the
+vocabulary is fused with the last product (4 layers of width 128 on two cores: 18.0 ms against 18.7).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from txlab.experiments.learning.timing import Trial, as_asked, fitting
 from txlab.experiments.protocol import Frame, State
 
 TextShape = TypeVar("TextShape", GPTShape, BertShape)
-MOST = 4096  # tokens of a vocabulary that is timed: more would take long to make, and to multiply with
+MOST = 4096  # largest vocabulary that is timed: a larger one would take long to allocate and multiply
 
 
 def summed_loss(
@@ -45,9 +45,9 @@ def summed_loss(
 
 
 class TextExperiment(GradientExperiment[Model]):
-    """A model that guesses the scored tokens of texts. `data` gives batches and texts, the scenario all the rest.
+    """A model that predicts the scored tokens of texts. `data` gives batches and texts, the scenario everything else.
 
-    copying   whether the share of scored targets that are the likeliest is measured while training, "copy_accuracy"
+    copying   whether training also measures "copy_accuracy", the share of scored targets that are the likeliest token
     """
 
     copying = False
@@ -62,13 +62,13 @@ class TextExperiment(GradientExperiment[Model]):
     ) -> None:
         super().__init__(scenario, make, further)
         self.data, self.shape = data, shape
-        # Compiled is what training does, for its shape; evaluation and generation have others, and are seldom.
+        # Only training is compiled, for its shape; evaluation and generation have other shapes and are rare.
         self.training_loss = as_asked(summed_loss, scenario.compute)
 
     def gradients(self, update: int) -> Measured:
-        """Gradients of the mean loss over the scored targets of a batch; {"loss"}, and with `copying` that share."""
+        """Gradients of the mean loss over the scored targets of a batch; {"loss"}, and "copy_accuracy" if `copying`."""
         batch, parts = self.data.train_batch(update - 1), self.scenario.train.accumulate
-        # One divisor for all micro-batches: a mean of means would weigh targets by how they happened to be dealt.
+        # One divisor for all micro-batches: a mean of means would weight targets by how they happened to be split.
         scored = int((batch.targets != NOT_SCORED).sum())
 
         def work(model: nn.Module, inputs: Tensor, targets: Tensor) -> Measured:
@@ -87,11 +87,11 @@ class TextExperiment(GradientExperiment[Model]):
         return self.accumulate(update, work, micro_batches)
 
     def measure(self) -> tuple[float, dict[str, float]]:
-        """Mean cross-entropy over the scored targets of the validation batches, in nats a token, without dropout; and
-        the means of what the data tally."""
+        """Mean cross-entropy over the scored targets of the validation batches, in nats per token, without dropout; and
+        the means of the metrics that the data tally."""
 
         def work(model: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[float, Tally]:
-            with torch.no_grad():  # which is a thread's own
+            with torch.no_grad():  # which is set per thread
                 summed, logits = summed_loss(model, inputs, targets, *self.how)
                 return float(summed), self.data.tally(targets, logits)
 
@@ -115,7 +115,7 @@ class TextExperiment(GradientExperiment[Model]):
         return self.data.validation_batches()
 
     def text_frame(self, mask: Mask) -> Frame:
-        """Patterns, queries and keys of the probe text in every head, two scores a head, the likeliest tokens."""
+        """Patterns, queries and keys of the probe text in every head, two scores per head, the likeliest tokens."""
         ids, shape, label = self.data.probe, self.shape, self.data.label
         edges = shape.edges if isinstance(shape, GPTShape) else ()
         assert isinstance(self.model, GPT | Bert)
@@ -168,18 +168,18 @@ class TextExperiment(GradientExperiment[Model]):
         return identity(self.data)
 
     def load_state_dict(self, state: State) -> None:
-        """Go back to a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""
+        """Restore a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""
         refuse_other(state, self.data, self.scenario.data)
         super().load_state_dict(state)
 
 
 def expected_tokens(tokenizer: str, vocabulary: int) -> int:
-    """How many tokens there will be, about, before the text has been read."""
+    """The approximate vocabulary, before the text has been read."""
     return {"bytes": 256, "characters": 128}.get(tokenizer, vocabulary)
 
 
 def trial_on_ids(whole: TextShape, model: Callable[[TextShape, torch.Generator], Model], train: Train) -> Trial[Model]:
-    """A step of a decoder or encoder of this shape on tokens drawn at random, each of which is to be guessed."""
+    """A trial step of a decoder or encoder of this shape on random tokens, every one of which is scored."""
     shape, batch, part, scale = fitting(whole, train.batch // train.accumulate, train.steps * train.accumulate)
     ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=torch.Generator().manual_seed(0))
     return Trial(

@@ -1,10 +1,10 @@
-"""Steps of training that are timed and thrown away: which settings are quick on this machine, and torch's compiler.
+"""Timing training steps, which are then discarded, to find the fastest settings on this machine; and torch's compiler.
 
-Notable: the settings take turns. Timed one after another, a burst of half a second beside us once made the best of them
-look five times slower; so spread, it meets all of them alike. What the compiler gives depends on the shape, the dtype
-and the machine (4 layers of width 128 on two cores: the gradients in 17.6 ms where they took 21.1), and it asks for a
-C++ compiler that many machines lack. So it is tried on the probe's model, and whatever goes wrong there is a reason not
-to, never an error.
+Notable: the settings take turns. Timed one after another, half a second of other load once made the best of them look
+five times slower; taking turns spreads it over all of them. What the compiler gains depends on the shape, the dtype and
+the machine (4 layers of width 128 on two cores: the gradients in 17.6 ms where they took 21.1), and it needs a C++
+compiler that many machines lack. So it is tried on the trial model, and any failure there is a reason not to use it,
+never an error.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SHARED: dict[Share, str] = {"operations": "every operation", "batch": "the batch
 Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
 
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
-LARGEST_OF_LONG = 4e10  # of a run for which this is as good as nothing: more of the whole, so more like the whole
-LONG = 900.0  # seconds that a run must be expected to take: the compiler has cost 15 to 60 of them
-WORTH = 0.95  # compiled steps must be this much shorter
-NOTHING = 5e-6  # so large a part of all that a run computes
+LARGEST_OF_LONG = 4e10  # of a run for which this is negligible: a larger trial resembles the whole model more
+LONG = 900.0  # seconds that a run must be expected to take: compiling has cost 15 to 60 of them
+WORTH = 0.95  # compiled steps must take at most this share of the time
+NOTHING = 5e-6  # a share of all that a run computes that is negligible
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Setting:
 
 
 class Trial(Generic[Model]):
-    """A model of a scenario's shape, perhaps a smaller one, to be stepped under different settings.
+    """A model of a scenario's shape, or a smaller one, to be stepped under different settings.
 
-    steps  that a run takes, if each took as long as one of these
+    steps  the run's length, in steps of this size
     scale  how much smaller it is, in words
     """
 
@@ -74,8 +74,8 @@ class Trial(Generic[Model]):
         part: float = 1.0,
         scale: str = "",
     ) -> None:
-        """`loss(model, *tensors, kernel, dtype)` is that of training, `batch` makes its tensors before every step."""
-        # The constructors of torch's modules draw from the global generator; what a person seeded stays as it was.
+        """`loss(model, *tensors, kernel, dtype)` is the training loss, `batch` makes its tensors before every step."""
+        # The constructors of torch's modules draw from the global generator, whose state is restored.
         with torch.random.fork_rng(devices=[]):
             self.model = make(torch.Generator().manual_seed(0))
         self.optimizer = adamw(self.model, train)
@@ -86,7 +86,7 @@ class Trial(Generic[Model]):
         self.compiled: set[Setting] = set()
 
     def step(self, setting: Setting) -> None:
-        """One training step; what it learns is thrown away."""
+        """Make one training step; what it learns is discarded."""
         loss_of = compiled(self.loss, setting.share) if setting.compiled else self.loss
         members = setting.threads if setting.share == "batch" else 1
         if members not in self.crews:
@@ -116,10 +116,9 @@ def compare(
 ) -> dict[Setting, float]:
     """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
 
-    Taking turns spreads what other processes do over all of them; timed one after the other, a burst of half a
-    second beside us once made the best setting look five times slower. Up to so many rounds within the budget, at
-    least three if that takes less than thrice as long. A setting hopelessly slow in its warm-up is timed no more,
-    and one that there was no time for at all, not even as much as four steps of the first, is missing from the answer.
+    There are up to `most_rounds` rounds within the budget, and at least three if they take less than three times the
+    budget. A setting that is hopelessly slow in its warm-up is not timed again, and one that there was no time for at
+    all, not even as much as four steps of the first, is missing from the result.
     """
     if len(settings) == 1:
         return {}  # nothing to compare
@@ -139,10 +138,10 @@ def compare(
 
 
 def fitting(shape: Shape, batch: int, steps: int) -> tuple[Shape, int, float, str]:
-    """A shape and a number of sequences that take no more than LARGEST, the layers fewer first, then the sequences, to
-    two, which threads can still share; how many such steps make a step of the whole; how that is told, "" for it all.
+    """(shape, sequences, steps of it that make one of the whole, description, "" for the whole): a step of at most
+    LARGEST FLOPs, with fewer layers first, then fewer sequences, down to two, which threads can still share.
 
-    Of many `steps` the whole may be so much that one of LARGEST_OF_LONG does not count.
+    If the `steps` compute so much that LARGEST_OF_LONG is negligible, that is the limit.
     """
     small, few = shape, batch
     largest = max(LARGEST, min(LARGEST_OF_LONG, NOTHING * steps * _work(shape, batch)))
@@ -160,25 +159,25 @@ def _work(shape: GPTShape | BertShape | VisionShape, batch: int) -> int:
 
 
 def compiled(loss: Callable[..., Any], share: str) -> Callable[..., Any]:
-    """A loss through torch's compiler, and with it the model that it is called with.
+    """Compile a loss, together with the model that it is called with.
 
-    Threads that share the batch need the form that is C++ throughout: the other one keeps Python's lock while its
-    kernels run, so that they run one after the other (two halves of a batch in 21.2 ms, where 17.9 suffice).
+    Threads that share the batch need the form that is C++ throughout: the other one holds the GIL while its kernels
+    run, so that they run one after the other (two halves of a batch in 21.2 ms instead of 17.9).
     """
     if share != "batch":
         return torch.compile(loss)
-    # Each thread's model is another one to the compiler, which by itself gives up after eight.
+    # To the compiler each thread's model is a different one, and by default it gives up after eight.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
     return torch.compile(loss, options={"cpp_wrapper": True})
 
 
 def as_asked(loss: Callable[..., Any], compute: Compute) -> Callable[..., Any]:
-    """The loss that training runs: compiled where [compute] says so."""
+    """The training loss, compiled if [compute] says so."""
     return compiled(loss, compute.share) if compute.compile is True else loss
 
 
 def spoken(seconds: float) -> str:
-    """A duration in the unit one would say it in.
+    """A duration in its natural unit.
 
     >>> spoken(50), spoken(600), spoken(9000)
     ('50 s', '10 min', '2.5 h')

@@ -1,10 +1,9 @@
-"""Reference numbers, where each is from, and how ours are measured beside them: what `txlab verify` prints.
+"""Reference numbers, their sources, and how ours are measured against them: what `txlab verify` prints.
 
-A file here is of the area that its name begins with ("rl_planning" of rl), and is found by that name; it is imported
-only when its area is asked for. It has FIGURES, or figures_in(folder) where a folder of the user's holds what they are
-compared with. Notable: an exact number holds if it is the same to the digits of the reference. A simulated one holds
-within three standard errors, those of the reference and of the measurement added in squares, and never by a margin that
-somebody chose.
+A file here belongs to the area that its name begins with ("rl_planning" to rl), and is imported only when its area is
+asked for. It has FIGURES, or figures_in(folder) if the references lie in a folder of the user's. Notable: an exact
+number holds if it is the same to the digits of the reference. A simulated one holds within three standard errors, those
+of the reference and of the measurement added in quadrature, never within a margin that somebody chose.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Number:
-    """label   what it is, e.g. "V(0,1) after 3 sweeps"
-    value, digits   of the reference: so many digits after the point; −1 = tens
-    provenance      where the reference value is from: see `printed`, `derived`, `computed`, which make it
-    error, runs     standard error of a reference value that was simulated, and in how many runs
-    cut             printed with its further digits cut off, not rounded
+    """label           what it is, e.g. "V(0,1) after 3 sweeps"
+    value, digits   of the reference, and its number of digits after the point; −1 = tens
+    provenance      where the reference value is from: see `printed`, `derived`, `computed`, which set it
+    error, runs     standard error of a simulated reference value, and the number of runs
+    cut             printed with further digits cut off, not rounded
     """
 
     label: str
@@ -62,7 +61,7 @@ class Number:
 
 
 def printed(label: str, value: float, digits: int, cut: bool = False) -> Number:
-    """A number that stands in the figure's source, with the digits that are printed there."""
+    """A number printed in the figure's source, with the digits printed there."""
     return Number(label, value, digits, "printed", cut=cut)
 
 
@@ -72,7 +71,7 @@ def derived(label: str, value: float, digits: int) -> Number:
 
 
 def computed(label: str, value: float, digits: int, error: float, runs: int) -> Number:
-    """The mean of `runs` simulated by this project, by another program than the engine's, with its standard error."""
+    """The mean of `runs` simulated by this project with a program independent of the engine, and its standard error."""
     return Number(label, value, digits, "computed here", error, runs)
 
 
@@ -80,10 +79,10 @@ def computed(label: str, value: float, digits: int, error: float, runs: int) -> 
 class Figure:
     """name     short, for --only: "cliff"
     title    what was computed or simulated, with its settings
-    source   e.g. "Sutton and Barto 2018, figure 3.2": the printed numbers stand there, the others follow its definition
-    numbers  in the order in which `measure` gives them
-    measure  computes them; tells `say` what it is at, for it may take a minute. `seconds` is about how long, here
-    needs    what the user has to name before it can be measured; "" = nothing
+    source   e.g. "Sutton and Barto 2018, figure 3.2", where numbers are printed, or whose definition they follow from
+    numbers  in the order in which `measure` returns them
+    measure  computes them, and reports progress to `say`, as it may take a minute; `seconds` is about how long
+    needs    what the user has to provide before it can be measured; "" = nothing
     """
 
     name: str
@@ -99,7 +98,7 @@ Measure = Callable[[Say], Sequence[Measured]]
 
 
 class Figures(list[Figure]):
-    """The figures of a file, in order. `measured_by(name, title, source, numbers)` stands above what measures them."""
+    """The figures of a file, in order. `measured_by(name, title, source, numbers)` decorates the measuring function."""
 
     def measured_by(
         self, name: str, title: str, source: str, numbers: Sequence[Number], seconds: float = 1.0
@@ -112,12 +111,12 @@ class Figures(list[Figure]):
 
 
 def exactly(values: Iterable[float]) -> list[Measured]:
-    """Numbers that were computed without chance."""
+    """Numbers that were computed exactly."""
     return [Measured(float(value)) for value in values]
 
 
 AREAS: dict[str, list[str]] = {}
-"""area → its modules, in full: those beside this file, and of other packages by entry points of `txlab.figures`"""
+"""area → full names of its modules: beside this file, and of other packages by entry points of `txlab.figures`"""
 for _module in pkgutil.iter_modules(__path__):
     AREAS.setdefault(_module.name.partition("_")[0], []).append(f"{__name__}.{_module.name}")
 for _point in entry_points(group="txlab.figures"):
@@ -125,7 +124,7 @@ for _point in entry_points(group="txlab.figures"):
 
 
 def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | None = None) -> list[Figure]:
-    """The figures of an area (None = of all), or those of them that `only` names; LabError names what there is."""
+    """The figures of an area (None = all), or those of them named by `only`. LabError lists the known names."""
     if area is not None and area not in AREAS:
         raise LabError(f"{area!r} is no area{nearest(area, AREAS)}; allowed: {', '.join(AREAS)}")
     found: list[Figure] = []

@@ -1,6 +1,6 @@
-"""Reference numbers of learners that steer: the cliff, the wind, the bias of a maximum, the short corridor.
+"""Reference numbers of control: the cliff, the windy gridworld, maximization bias, the short corridor.
 
-Notable: the book draws these learners as curves and prints no digits of them; the values here are of
+Notable: the book shows these learners as curves without numbers; the values here come from
 tests/experiments/independent_simulations.py. The runs measured have the seeds 0, 1, 2, …, so that everybody measures
 the same value; its standard error is that of the mean over the runs. The values of the corridor are printed and exact.
 """
@@ -26,11 +26,11 @@ CLIFF_RULES: tuple[str, ...] = ("sarsa", "q-learning", "expected-sarsa")
 FIGURES = Figures()
 
 DYNA = {0: (292.988, 1.777, 3000, 200), 5: (39.899, 0.186, 1500, 150), 50: (19.626, 0.107, 400, 40)}
-"""updates from memory → mean steps of episodes 2 to 10, standard error, runs that gave them; runs to measure"""
+"""planning updates → mean steps of episodes 2 to 10, standard error, number of reference runs; runs to measure"""
 
 
 def mean_of(values: np.ndarray) -> Measured:
-    """The mean of one number a run, and its standard error s/√n."""
+    """The mean of one number per run, and its standard error s/√n."""
     return Measured(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values))
 
 
@@ -51,7 +51,7 @@ def mean_of(values: np.ndarray) -> Measured:
     seconds=8,
 )
 def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measured]:
-    """Mean return of the last hundred episodes; per cent of runs in which Q-learning's greedy path is the shortest."""
+    """Mean return of the last hundred episodes; percentage of runs whose greedy Q-learning path is the shortest."""
     process, found, shortest = world_named("cliff").process, [], []
     for rule in CLIFF_RULES:
         say(f"cliff: {rule}, {runs} runs of {episodes} episodes with α = .1 and .5")
@@ -76,11 +76,11 @@ def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measur
     seconds=3,
 )
 def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measured]:
-    """How many episodes SARSA ends within so many steps: the mean over the runs, and their deviation."""
+    """The number of episodes that SARSA finishes within `steps` steps: mean and deviation over the runs."""
     say(f"windy: SARSA, {runs} runs of {steps} steps")
     sweep = Sweep(world_named("windy").process, [Settings(rule="sarsa", alpha=0.5, epsilon=0.1)] * runs, range(runs))
     counts = np.bincount(sweep.advance(steps).agent, minlength=runs).astype(np.float64)
-    # The standard error of a deviation s over n runs is s / √(2 (n − 1)), where they are about normal.
+    # The standard error of a deviation s over n runs is s / √(2 (n − 1)) if they are about normal.
     deviation = float(counts.std(ddof=1))
     return [mean_of(counts), Measured(deviation, deviation / sqrt(2 * (runs - 1)), runs)]
 
@@ -100,7 +100,7 @@ def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measure
     seconds=6,
 )
 def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
-    """Per cent of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
+    """Percentage of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
     process, found = world_named("bias").process, []
     rules: tuple[str, ...] = ("q-learning", "double-q")
     for rule in rules:
@@ -126,7 +126,7 @@ def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Meas
     seconds=0.1,
 )
 def measure_corridor(say: Say) -> list[Measured]:
-    """Where the best coin falls right, and what ε-greedy left and right are worth with ε = .1."""
+    """The best probability of going right, and the values of ε-greedy left and right with ε = .1."""
     process = world_named("corridor").process
 
     def worth(right: float) -> float:
@@ -134,7 +134,7 @@ def measure_corridor(say: Say) -> list[Measured]:
         return float(solved(process, policy, 1.0)[0])
 
     low, high = 0.05, 0.95
-    for _ in range(100):  # the value has one maximum between
+    for _ in range(100):  # ternary search: the value has a single maximum
         a, b = low + (high - low) / 3, high - (high - low) / 3
         low, high = (a, high) if worth(a) < worth(b) else (low, b)
     right = (low + high) / 2
@@ -156,7 +156,7 @@ def measure_corridor(say: Say) -> list[Measured]:
     seconds=6,
 )
 def measure_dyna(say: Say) -> list[Measured]:
-    """Expected steps of the first episode, which is moving at random; then the mean of episodes 2 to 10."""
+    """Expected steps of the first episode, a random walk; then the mean of episodes 2 to 10."""
     world = world_named("dyna-maze")
     counted = replace(world.process, reward=-np.ones_like(world.process.reward), discount=1.0)
     by_chance, best = solved(counted, even(counted), 1.0), settled(sweeps(counted, 1.0, epsilon=0.1)).v

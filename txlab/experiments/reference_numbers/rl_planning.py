@@ -1,7 +1,7 @@
 """Reference numbers of dynamic programming, all exact: values, policies, how many sweeps or improvements it takes.
 
-Notable: nothing here is simulated; the numbers are printed or derived. One that comes of a policy is that of the policy
-shared evenly among equally good actions, except on the frozen lake under its limit of steps, where without discount all
+Notable: nothing here is simulated; the numbers are printed or derived. A number of a policy is that of the policy that
+splits evenly among equally good actions, except on the frozen lake under its limit of steps, where without discount all
 ways of not falling in are equally good and only a discount prefers the short ones.
 """
 
@@ -39,7 +39,7 @@ NOT = float("nan")
 ARROWS = ("right right right", "up", "up", "up left left left")
 
 CORNERS = ("0,1", "0,2", "0,3", "1,1", "1,2", "1,0")
-"""Row and column of six cells; the other eight that are no corner mirror them, and 1,0 mirrors 0,1"""
+"""Row and column of six cells; the other eight that are not corners mirror them, and 1,0 mirrors 0,1"""
 
 AFTER: dict[str, tuple[float, ...]] = {
     "1 sweep": (-1.0, -1.0, -1.0, -1.0, -1.0, -1.0),
@@ -73,14 +73,14 @@ BLACKJACK = {
 
 
 def best(process: Process, gamma: float | None = None, epsilon: float = 0.0) -> np.ndarray:
-    """V* (S), or that of the best ε-soft policy; γ is the world's own if none is given."""
+    """V* (S), or the values of the best ε-soft policy; γ defaults to the world's own."""
     gamma = process.discount if gamma is None else gamma
     check_values_exist(process, gamma, None, epsilon)
     return settled(sweeps(process, gamma, epsilon=epsilon)).v
 
 
 def rows(make: Callable[[str, float, int], Number], label: str, digits: int, *table: Sequence[float]) -> list[Number]:
-    """Numbers of a table by (row, column), made by `printed` or `derived`; NaN where there is none."""
+    """Numbers of a table by (row, column), made by `printed` or `derived`; NaN = no number."""
     return [
         make(f"{label}({row},{column})", value, digits)
         for row, values in enumerate(table)
@@ -90,7 +90,7 @@ def rows(make: Callable[[str, float, int], Number], label: str, digits: int, *ta
 
 
 def at(process: Process, row: int, column: int) -> int:
-    """The state that is called (row,column)."""
+    """The state named (row,column)."""
     return process.states.index(f"({row},{column})")
 
 
@@ -139,7 +139,7 @@ def sweeps_needed(process: Process, order: Order, tolerance: float) -> int:
     seconds=0.2,
 )
 def measure_gridworld_corners(say: Say) -> list[Measured]:
-    """The six cells that symmetry leaves of the sixteen, after 1, 2, 3, 10 and all sweeps."""
+    """The six cells of the sixteen that are distinct under symmetry, after 1, 2, 3, 10 and all sweeps."""
     process = world_named("gridworld-corners").process
     cells = [at(process, int(cell[0]), int(cell[2])) for cell in CORNERS]
     found: list[float] = []
@@ -208,7 +208,7 @@ def paid(process: Process, r: float) -> Process:
 
 
 def rewards_of_one_policy(r: float) -> tuple[float, float]:
-    """Between which rewards a move the policy that is best at r stays best: V^π and Q^π are linear in r."""
+    """The range of rewards per move in which the policy that is best at r stays best: V^π and Q^π are linear in r."""
     process = world_named("four-by-three").process
     open_ = ~process.terminal
     policy = np.eye(process.choices)[
@@ -371,7 +371,7 @@ def measure_windy(say: Say) -> list[Measured]:
     seconds=0.2,
 )
 def measure_blackjack(say: Say) -> list[Measured]:
-    """States in which the best policy is that of the figure; what the game is worth, best and with a poor policy."""
+    """States in which the best policy is that of the figure; the value of the game under the best and a poor policy."""
     world = world_named("blackjack")
     process, v = world.process, best(world.process)
     policy = best_policy(process, v, 1.0)

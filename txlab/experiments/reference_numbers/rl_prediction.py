@@ -1,8 +1,8 @@
 """Reference numbers of prediction: the two random walks, and Baird's counterexample (MATH M4).
 
-Notable: the book draws the errors of the walks as curves, over 100 runs, and prints no digits of them; the values here
-are of tests/experiments/independent_simulations.py. Ours are measured with the seeds that the scenarios have. "Best" is
-the setting where the book's curves are lowest, not the best of ours.
+Notable: the book shows the errors of the walks as curves over 100 runs, without numbers; the values here come from
+tests/experiments/independent_simulations.py. Ours are measured with the random seeds of the scenarios. "Best" is the
+setting where the book's curves are lowest, not the best of ours.
 """
 
 from __future__ import annotations

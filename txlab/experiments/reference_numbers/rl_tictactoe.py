@@ -1,7 +1,7 @@
-"""Reference numbers of tic-tac-toe: its positions, its exact matches, and what self-play makes of an empty table.
+"""Reference numbers of tic-tac-toe: its positions, its exact match results, and self-play from an empty table.
 
-Notable: all but the last two figures are computed, without a game being played. Of the learners as many seeds are
-measured as are named; each of them comes to the very same player, so that their mean has no error left.
+Notable: all but the last two figures are computed, without a game being played. The learners are measured over the
+seeds that are named; every seed arrives at the same player, so that the mean has no error left.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def measure_random(say: Say) -> list[Measured]:
     ],
 )
 def measure_openings(say: Say) -> list[Measured]:
-    """X's chance after it opened in the centre, in a corner, at an edge."""
+    """X's chance after opening in the centre, in a corner, at an edge."""
     graph, everything = compiled(tictactoe), random_player(tictactoe).kept
     found = []
     for move in (4, 0, 1):
@@ -137,7 +137,7 @@ def measure_best_response(say: Say) -> list[Measured]:
 
 
 def mean(values: Sequence[float]) -> Measured:
-    """With the standard error of the mean; sums of the same numbers in another order differ in the last digits only."""
+    """The mean with its standard error; summing in another order changes only the last digits."""
     spread = float(np.std(values, ddof=1))
     return Measured(float(np.mean(values)), 0.0 if spread < 1e-12 else spread / len(values) ** 0.5, len(values))
 

@@ -1,8 +1,8 @@
 """Reference numbers of tokenizers: the public tests of Stanford's CS336, first assignment, in a folder of the user's.
 
-Notable: nothing of them comes with txlab. The folder is a checkout of stanford-cs336/assignment1-basics (or of its
-spring2024 form), or the tests/fixtures in it. The merges were learnt by the rule of ties "greatest". What GPT-2 makes
-of the texts is not in the folder; tiktoken, with the vocabulary that is, says it.
+None of them ship with txlab. The folder is a checkout of stanford-cs336/assignment1-basics (or of its spring2024 form),
+or the tests/fixtures in it. The merges were learnt with ties = "greatest". GPT-2's tokens of the texts are not in the
+folder; they come from tiktoken, with the vocabulary in the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TEXTS = ("address.txt", "german.txt", "tinystories_sample.txt")
 
 
 def figures_in(folder: Path | None) -> list[Figure]:
-    """The figures, with the fixtures in that folder; without one they cannot be measured, and say what they need."""
+    """The figures, with the fixtures in that folder; without a folder they only say what they need."""
     needs = "" if folder is not None else "a checkout of stanford-cs336/assignment1-basics, named by --folder"
     fixtures = fixtures_in(folder) if folder is not None else Path()
     return [
@@ -58,7 +58,7 @@ def figures_in(folder: Path | None) -> list[Figure]:
 
 
 def fixtures_in(folder: Path) -> Path:
-    """The fixtures in a checkout, or the folder itself; LabError where there are none."""
+    """The fixtures in a checkout, or the folder itself. LabError if there are none."""
     for found in (folder / "tests" / "fixtures", folder):
         with suppress(OSError):  # a name that is too long
             if (found / "corpus.en").exists():
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 def read(path: Path, how: Callable[[bytes], T]) -> T:
-    """What `how` makes of a file's bytes; LabError names the file."""
+    """Apply `how` to a file's bytes. LabError names the file."""
     try:
         return how(read_bytes(path))
     except UnicodeDecodeError as error:
@@ -111,7 +111,7 @@ def measure_encoding(fixtures: Path, say: Say) -> list[Measured]:
     same = back = 0
     for name in TEXTS:
         text = read(fixtures / name, bytes.decode)
-        ids = [token for _, tokens in ours.stretches(text) for token in tokens]  # our own merges, not the fast way
+        ids = [token for _, tokens in ours.stretches(text) for token in tokens]  # our own merges, not the fast path
         same += ids == theirs.encode(text, disallowed_special=())
         back += ours.decode(ids) == text
     return [Measured(same), Measured(back)]

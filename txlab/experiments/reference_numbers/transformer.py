@@ -1,4 +1,4 @@
-"""Reference numbers of transformers: how many parameters the models of the literature have (MATH T11, T14).
+"""Reference numbers of transformers: parameter counts of models in the literature (MATH T11, T14).
 
 Notable: sources print rounded counts; the exact ones follow from the shapes they print. Nothing is allocated: the
 counts are those of modules on torch's meta device. FLOPs of table D.1 are 6 · parameters · tokens, without attention.
@@ -24,13 +24,13 @@ GPT3 = {
     "gpt3-small": ("Small", 125, 0, 2.25, 20),
     "gpt3-medium": ("Medium", 356, 0, 6.41, 20),
     "gpt3-large": ("Large", 760, 0, 1.37, 21),
-    "gpt3-xl": ("XL", 1320, -1, 0, 0),  # its 2.38e21 are those of the rounded count: 6 · 1.3158e9 · 3e11 = 2.37e21
+    "gpt3-xl": ("XL", 1320, -1, 0, 0),  # the printed 2.38e21 uses the rounded count: 6 · 1.3158e9 · 3e11 = 2.37e21
     "gpt3-2.7b": ("2.7B", 2650, -1, 4.77, 21),
     "gpt3-6.7b": ("6.7B", 6660, -1, 1.20, 22),
     "gpt3-13b": ("13B", 12_850, -1, 2.31, 22),
     "gpt3-175b": ("175B", 174_600, -2, 3.14, 23),
 }
-"""preset → name, millions of parameters the digits they are printed with, FLOPs of the training: mantissa, power"""
+"""preset → name, millions of parameters, their printed digits, FLOPs of the training: mantissa, power"""
 
 VIT_B_16 = VisionShape(12, 12, 768, 224, 16, 1000)
 

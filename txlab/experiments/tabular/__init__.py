@@ -1,1 +1,1 @@
-"""What the experiments with decisions have in common: worlds in scenarios, several learners in one world, frames."""
+"""What the tabular experiments share: worlds in scenarios, several learners in one world, frames."""

@@ -1,7 +1,7 @@
-"""How far apart the curves of equal learners lie: mean and standard error over seeds, for the bands behind a curve.
+"""The bands behind a curve: mean and standard error over seeds of the same learner.
 
-Notable: a band is ±1 standard error of the mean, s/√n with s the deviation over n seeds. It says how well the *mean*
-is known (two in three bands hold the true one), not how much one learner differs from the next: that is √n wider.
+Notable: a band is ±1 standard error of the mean, s/√n with s the deviation over n seeds. It shows how well the *mean*
+is known (two in three bands contain the true one), not how much learners differ from each other: that is √n wider.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from txlab.engine.rl.world import World
 from txlab.experiments.tabular.world import limited
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""mean, low, high: (episodes) each, of the returns under the policy that explores (trap: not the greedy one's)."""
+"""mean, low, high: (episodes) each, of the returns under the exploring policy, not the greedy one."""
 
 
 def band(
@@ -28,7 +28,7 @@ def band(
 ) -> Band:
     """The mean return of each episode over seeds, and one standard error below and above it.
 
-    Where it is cancelled, the arrays end with the last part that all seeds have finished.
+    If cancelled, the arrays end with the last part that all seeds have finished.
     """
     nothing: Band = (np.zeros(0), np.zeros(0), np.zeros(0))
     return next(iter([*growing(world, settings, seeds, episodes, cancelled)][-1:]), nothing)
@@ -42,7 +42,7 @@ def growing(
     cancelled: Callable[[], bool] = lambda: False,
     parts: int = 10,
 ) -> Iterator[Band]:
-    """The same band, given as it grows: about so many times, each time with all episodes so far."""
+    """Yield the same band as it grows, about `parts` times, each time with all episodes so far."""
     sweep = sweep_in(limited(world), [settings] * len(seeds), seeds)
     returns = np.zeros((len(seeds), 0))
     stride = max(1, -(-episodes // parts))
@@ -56,7 +56,7 @@ def growing(
 
 
 def spread(values: np.ndarray) -> Band:
-    """mean, mean − s/√n, mean + s/√n over the first axis of (n, …); without width where n is 1."""
+    """mean, mean − s/√n, mean + s/√n over the first axis of (n, …); all three are equal if n is 1."""
     mean = values.mean(axis=0)
     n = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros_like(mean)

@@ -1,19 +1,19 @@
-"""Frames of decisions: under which names planning, prediction, control and the arena's matches show what there is.
+"""The names in the frames of planning, prediction, control and the arena's matches.
 
 A side is one learner, or one setting of one; i is its number from 0.
 
-    tensors   i/q (S, A), NaN where an action is not allowed      i/v (S)      i/policy (S, A), what it would act by now
-              i/trace (S, A), or (S) of rules of V alone          i/path (n), the states that its policy leads through
-              i/preferences (S, A) in place of i/q, of REINFORCE  i/greedy (S, A), planning: where another is evaluated
+    tensors   i/q (S, A), NaN where an action is not allowed      i/v (S)      i/policy (S, A), its current policy
+              i/trace (S, A), or (S) for rules of V alone         i/path (n), the states that its policy leads through
+              i/preferences (S, A) instead of i/q, for REINFORCE  i/greedy (S, A), planning: where another is evaluated
               i/spread (S), the deviation over the runs           i/weights (D), Baird's
-              true/v (S), prediction: the values that are looked for; no other kind has it
+              true/v (S), prediction only: the true values
               sweep/score, sweep/error (sides, …axes): a sweep of settings; facts["sweep"] names the axes
     facts     world      the table [world], from which the process can be compiled again
-              sides      [{rule, title, gamma, alpha, lam, epsilon, …}]; None for a number that the rule has not
-              states     where each stands, −1 for nowhere         episodes, updates   how many each has finished, made
+              sides      [{rule, title, gamma, alpha, lam, epsilon, …}]; None for a number that the rule does not have
+              states     the current state of each, −1 for none    episodes, updates   how many each has finished, made
               last       the last update of each, as `last_of` writes it, or None
 
-Notable: whoever reads a frame needs no run, no scenario and no learner beside it.
+A frame can be read without its run, scenario or learner.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from txlab.engine.rl.update import Term
 
 
 def facts_of(world: Mapping[str, Any], sides: Sequence[Mapping[str, Any]], **given: Sequence[Any]) -> dict[str, Any]:
-    """The facts that every frame has, one entry a side; states, episodes, updates and last that are not given have not
-    happened."""
+    """The facts that every frame has, one entry per side; states, episodes, updates and last default to those before
+    any update."""
     n = len(sides)
     nothing = {"states": [-1] * n, "episodes": [0] * n, "updates": [0] * n, "last": [None] * n}
     return {"world": dict(world), "sides": list(sides), **nothing, **{key: list(each) for key, each in given.items()}}
@@ -44,12 +44,12 @@ def side_of(
     epsilon: float | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """One side: its rule and its numbers, and what only its kind has to say."""
+    """One side: its rule, its numbers, and facts of its kind."""
     return {"rule": rule, "title": title, "gamma": gamma, "alpha": alpha, "lam": lam, "epsilon": epsilon, **more}
 
 
 def learner_side(settings: Settings, gamma: float, heat: float | None = None, **more: Any) -> dict[str, Any]:
-    """A side that steers, with all its numbers. `heat`: ε, or τ of softmax, as it is by now; None = as it was set."""
+    """A control learner's side, with all its numbers. `heat`: the current ε, or τ of softmax; None = as set."""
     if heat is not None:
         soft = settings.policy == "softmax"
         settings = replace(settings, temperature=heat) if soft else replace(settings, epsilon=heat)
@@ -70,7 +70,7 @@ def last_of(
     action: int = -1,
     **more: Any,
 ) -> dict[str, Any]:
-    """An update as a file can hold it: the transition, the error, and the rule with the number under each letter."""
+    """An update as JSON facts: the transition, the error, and the rule with the number for each letter."""
     return {
         "state": state,
         "action": action,

@@ -1,8 +1,8 @@
-"""What the kinds that learn tables have in common: where they compute, what is fixed, and why a value is what it is.
+"""What the tabular kinds share: where they compute, what is fixed, and explanations of values.
 
-Notable: a frame holds values, a policy and which world they are of, and the world is compiled again from that; so the
-answer for a value is the Bellman equation over the values in the frame, and what is missing from it. The last update of
-a learner is not in it: that one the arena asks the learner for.
+A frame holds values, a policy and the table of their world, from which the world is compiled again; so a value is
+explained by the Bellman equation over the values in the frame, and by its residual. For the last update of a learner
+the arena asks the learner itself.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from txlab.experiments.tabular.world import WorldSection, with_its_map, world_of
 FOR_NETWORKS = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
 
 OPTIMAL = ("value-iteration", "q-learning", "dyna-q", "double-q", "watkins-q-lambda")
-"""Rules whose values are those of the best choice; those of the others are of the policy in the frame."""
+"""Rules whose values are those of the greedy policy; the values of other rules are of the policy in the frame."""
 
 
 class TabularKind(Kind):
-    """any_device   whether it is computed elsewhere than by NumPy on the CPU, where the scenario says so"""
+    """any_device   whether the scenario may ask for something other than NumPy on the CPU"""
 
     any_device: ClassVar[bool] = False
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        """The same scenario with [compute] as it is for tables, and the text of a map's file in its place.
+        """Return the scenario with [compute] as it is for tables, and with a map's file replaced by its text.
 
-        LabError for another device than the CPU, unless the kind has any.
+        LabError for a device other than the CPU, unless `any_device`.
         """
         compute: Compute = scenario.compute
         if not self.any_device and compute.device not in ("auto", "cpu"):
             raise LabError(
                 f"compute.device = {compute.device!r}: {self.name} is computed on the CPU; allowed: auto, cpu"
             )
-        # Most of [compute] is for networks. `auto` is the CPU: below 100 000 agents it is faster than a GPU's launches.
+        # Most of [compute] is for networks. `auto` is the CPU, which is faster than a GPU below 100 000 agents.
         chosen = {name: value for name, value in FOR_NETWORKS.items() if getattr(compute, name) == "auto"}
         chosen |= {"device": "cpu" if compute.device == "auto" else compute.device, "threads": compute.threads or 1}
         decided: dict[str, Any] = {"compute": compute.model_copy(update=chosen)}
@@ -53,7 +53,7 @@ class TabularKind(Kind):
         return scenario.model_copy(update=decided)
 
     def build(self, scenario: Any) -> Experiment:
-        """The experiment before its first step. LabError where a world, a rule or a device cannot be."""
+        """The experiment before its first step. LabError for an impossible world, rule or device."""
         return self.experiment(self.resolve(scenario))
 
     def experiment(self, scenario: Any) -> Experiment:
@@ -61,21 +61,21 @@ class TabularKind(Kind):
         raise NotImplementedError
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """The Bellman equation over the values of the frame. LabError for what has none."""
+        """The Bellman equation over the values of the frame. LabError if `tensor` has none."""
         return explain_value(frame, tensor, index)
 
 
 class TabularExperiment:
-    """See protocol.Experiment: what most experiments with tables answer alike.
+    """Default answers of tabular experiments; see protocol.Experiment.
 
-    fixed   why nothing can be changed while it runs, where `adjustable` is empty
+    fixed   why nothing can be changed while it runs, if `adjustable` is empty
     """
 
     fixed: ClassVar[str] = ""
     step_count = 0
 
     def verify(self) -> None:
-        """NumPy refuses at once: nothing is told late."""
+        """Do nothing: NumPy reports errors at once."""
 
     def evaluate(self) -> Mapping[str, float]:
         return {}
@@ -95,11 +95,11 @@ class TabularExperiment:
         self.change(name, value)
 
     def change(self, name: str, value: float) -> None:
-        """Set what is among `adjustable`."""
+        """Set one of the `adjustable` parameters."""
 
 
 def world_facts(world: World, unit: str, headline: Sequence[str], units_per_step: int = 1) -> dict[str, Any]:
-    """The facts of run.json that all experiments in a world have."""
+    """The facts of run.json that all experiments in a world share."""
     return {
         "unit": unit,
         "units_per_step": units_per_step,
@@ -117,15 +117,15 @@ def world_row(section: WorldSection) -> tuple[str, str]:
 
 
 def is_value(tensor: str) -> bool:
-    """Whether it is the name of values: "0/q" (S, A), "1/v" (S)."""
+    """Whether a tensor holds values: "0/q" (S, A), "1/v" (S)."""
     side, _, name = tensor.partition("/")
     return side.isdecimal() and name in ("q", "v")
 
 
 def explain_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-    """Why `frame.tensors[tensor][index]` is what it is; index is (state,) of "0/v" and (state, action) of "0/q".
+    """Explain `frame.tensors[tensor][index]`; index is (state,) for "0/v" and (state, action) for "0/q".
 
-    LabError where the frame does not say which world it is of, or where there is no such number.
+    LabError if the frame does not name its world, or there is no such number.
     """
     if not is_value(tensor) or tensor not in frame.tensors:
         raise LabError(f"{tensor} holds no values in this frame")
@@ -147,7 +147,7 @@ def explain_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanatio
 
 
 def rule_of(frame: Frame, number: str, side: Mapping[str, Any]) -> Rule:
-    """Whose values they are: of the best choice, or of the policy in the frame; of ε-soft ones that policy."""
+    """The policy that the values are of: "optimal", or the one in the frame, as for planned ε-soft policies."""
     policy = frame.tensors.get(f"{number}/policy")
     planned_soft = "sweep" in side and side.get("epsilon")
     if policy is None or (side.get("rule") in OPTIMAL and not planned_soft):
@@ -158,7 +158,7 @@ def rule_of(frame: Frame, number: str, side: Mapping[str, Any]) -> Rule:
 
 
 def world_in(frame: Frame) -> World:
-    """The world of a frame, compiled again; the last few are kept."""
+    """The world of a frame, compiled again; the last few are cached."""
     return _world(json.dumps(frame.facts["world"], sort_keys=True))
 
 

@@ -1,7 +1,7 @@
-"""Learners side by side in one world: what the arena steps and shows (MATH M4–M7).
+"""Learners side by side in one world, as the arena steps and shows them (MATH M4–M7).
 
-Notable: each side makes the same number of updates, with the same draws where both do the same. Their returns while
-they learn and what their greedy policies earn are two things (Q-learning on the cliff: −50 and −13), and kept apart.
+Each side makes the same number of updates, with the same random draws as long as both do the same. Notable: returns
+while learning and returns of the greedy policy differ (Q-learning on the cliff: −50 and −13), and are kept apart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from txlab.experiments.tabular.world import limited
 class Match(TabularExperiment):
     """`agents` learn in `world`, whose [world] table is `table`; `changes` lists what was changed, and when.
 
-    An experiment like any other (see protocol.Experiment), but that nothing says how long it goes on.
+    An experiment like any other (see protocol.Experiment), except that its length is open.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Match(TabularExperiment):
         self.world = limited(world)
         self.table = dict(table or {"name": world.name})
         self.agents: list[Agent] = [self.agent(each) for each in sides]
-        self.asked = list(sides)  # as a person said it: a rule may have a policy of its own, and another has not
+        self.asked = list(sides)  # as a person set them: a rule may come with its own policy, another not
         self.changes: list[dict[str, Any]] = []
 
     def agent(self, settings: Settings) -> Agent:
-        """A learner that knows nothing yet, in the world, or in an environment of its own."""
+        """An untrained learner in the world, or in its own environment."""
         make = self.world.environment
         return make_agent(self.world.process if make is None else make(), settings, self.seed)
 
@@ -57,7 +57,7 @@ class Match(TabularExperiment):
 
     @property
     def updates(self) -> int:
-        """That every side has made since the first of them began."""
+        """The number of updates of every side since the match began."""
         return max(agent.updates for agent in self.agents)
 
     @property
@@ -68,21 +68,20 @@ class Match(TabularExperiment):
     def steps(self) -> int:
         return sys.maxsize
 
-    # Learning
-
+    # Training
     def run(self, updates: int) -> None:
-        """So many updates of every side."""
+        """Make that many updates of every side."""
         for agent in self.agents:
             agent.run(updates)
 
     def step(self) -> Mapping[str, float]:
-        """One update of every side: {"delta/…"}."""
+        """Make one update of every side: {"delta/…"}."""
         self.run(1)
         found = [(agent.rule.name, agent.last) for agent in self.agents]
         return {f"delta/{rule}": last.delta for rule, last in found if last is not None}
 
     def set(self, side: int, **changes: Any) -> None:
-        """Change parameters of a side while it learns; LabError with what is allowed."""
+        """Change parameters of a side while it learns. LabError with the allowed values."""
         before = self.agents[side].settings
         self.agents[side].set(**changes)
         self.asked[side] = replace(self.asked[side], **changes)
@@ -92,7 +91,7 @@ class Match(TabularExperiment):
             )
 
     def rule(self, side: int, rule: str) -> None:
-        """Another rule, which begins with empty tables: those of one rule mean nothing to another."""
+        """Switch a side to another rule, with empty tables: those of one rule mean nothing to another."""
         old = self.agents[side]
         asked = replace(self.asked[side], rule=rule)
         if asked.traces == "true-online" and rule != "td-lambda":
@@ -102,8 +101,8 @@ class Match(TabularExperiment):
         self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule.name, "to": rule})
 
     def edited(self, world: World) -> None:
-        """Go on in a changed world: what was learnt stays where the cell is still there. LabError, and nothing is
-        changed, where a learner cannot live in it."""
+        """Go on in a changed world; values of cells that still exist are kept. LabError, with nothing changed, if a
+        learner does not work in it."""
         world = limited(world)
         for agent in self.agents:
             agent.check_adoptable(world.process)
@@ -117,17 +116,16 @@ class Match(TabularExperiment):
     # Frames and facts
 
     def history(self, side: int) -> list[float]:
-        """What its episodes have earned while it learnt, oldest first."""
+        """The returns of a side's episodes while learning, oldest first."""
         return self.agents[side].returns
 
     def greedy(self, side: int) -> tuple[list[int], float]:
-        """The states that its best actions lead through, and what that earns: not what it earns while it explores."""
+        """The states that a side's greedy policy leads through, and its return, without exploration."""
         return self.agents[side].greedy_path(min(1000, self.world.process.limit or 1000))
 
     def explain(self, side: int, state: int, action: int | None = None) -> Explanation:
-        """Why the number in that cell is what it is: the last update that made it; where there was none, that it stands
-        at its initial value, and what the Bellman equation says of it. Without an action that of the largest value is
-        meant."""
+        """Explain the value in a cell: by its last update, or, if there was none, by its initial value and the Bellman
+        equation. Without an action, the one of the largest value is meant."""
         agent = self.agents[side]
         q = agent.q()
         if action is None and q is not None and self.world.process.allowed[state].any():
@@ -145,7 +143,7 @@ class Match(TabularExperiment):
         return replace(said, steps=[untouched, *said.steps])
 
     def frame(self) -> Frame:
-        """What there is to see now; the names are those of frames.py."""
+        """The current frame, with the names of frames.py."""
         tensors: dict[str, np.ndarray] = {}
         for i, agent in enumerate(self.agents):
             q, trace = agent.q(), agent.trace()
@@ -171,7 +169,7 @@ class Match(TabularExperiment):
     # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
-        """ "alpha/0" is α of side 0; what its rule has no use for is left out."""
+        """ "alpha/0" is α of side 0; parameters that its rule does not use are left out."""
         found = {}
         for side, settings in enumerate(self.sides):
             for name in rule_named(settings.rule).numbers(settings.policy):
@@ -195,7 +193,7 @@ class Match(TabularExperiment):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go back to a state of a match in the same world."""
+        """Restore a state of a match in the same world."""
         self.table = dict(state["table"])
         self.changes = [dict(change) for change in state["changes"]]
         self.asked = [Settings(**each) for each in state["asked"]]
@@ -205,7 +203,7 @@ class Match(TabularExperiment):
 
 
 def last_facts(last: Update) -> dict[str, Any]:
-    """The last update of a learner that steers, as a frame says it."""
+    """The last update of a control learner, as the facts of a frame."""
     return last_of(
         last.state,
         last.reward,

@@ -1,8 +1,8 @@
-"""Learning by self-play while somebody looks on: a learner, its curves, and the player that it is by now (MATH G1).
+"""Self-play training shown live: a learner, its curves, and its current player (MATH G1).
 
-Notable: the curves are computed and not played (perfect_play.py), at numbers of games that come ever further apart, so
-that the first hundred games are seen and a hundred thousand cost no more than twenty points. `Training.run` is for a
-thread beside the screen: it gives way after every slice of a few milliseconds, and stops when it is told to.
+The points of the curves are computed exactly, not by playing (perfect_play.py), at ever wider intervals, so that the
+first hundred games are visible and a hundred thousand cost no more than twenty points. `Training.run` is for a thread
+beside the screen: it yields after every slice of a few milliseconds, and stops when asked to.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from txlab.engine.games.perfect_play import Chances, both_seats
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.engine.games.self_play_why import explain
 
-SLICE = 200  # games: 2 ms, which is as long as a key may wait
+SLICE = 200  # games: 2 ms, the longest that a key press may wait
 DENSER, DENSEST = 8, 64
-"""A point when there are an eighth more games than at the last one; where `run` ends, even for a sixty-fourth more."""
+"""A point follows after an eighth more games than at the last one; at the end of `run`, after a sixty-fourth more."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """After so many games, what the greedy player of the table would do: from the first seat and from the second."""
+    """After `games` games, the chances of the table's greedy player, from the first seat and from the second."""
 
     games: int
     random_first: Chances
@@ -38,7 +38,7 @@ class Point:
 
 @dataclass
 class Training:
-    """A learner that has learnt nothing; `run` makes it play against itself.
+    """A learner, untrained at first; `run` makes it play against itself.
 
     curve   the points so far, oldest first (append-only: a screen may read while `run` appends)
     """
@@ -65,10 +65,10 @@ class Training:
         say: Callable[[int], None] = lambda done: None,
         rest: float = 0.0,
     ) -> bool:
-        """So many games more; True when all of them were played.
+        """Play `games` more games; return True if all of them were played.
 
-        late   asked between slices: whether to stop here        say   told how many games there are by now
-        rest   seconds of sleep after a slice, so that another thread gets its turn
+        late   called between slices: whether to stop here        say   called with the number of games so far
+        rest   seconds of sleep after a slice, so that other threads can run
         """
         end = self.games + games
         end_point = self.curve[-1].games + max(10, self.curve[-1].games // DENSEST)
@@ -83,12 +83,12 @@ class Training:
         return True
 
     def next_point(self) -> int:
-        """At how many games the next point of the curve lies."""
+        """The number of games at the next point of the curve."""
         last = self.curve[-1].games if self.curve else 0
         return last + max(10, last // DENSER)
 
     def measure(self) -> None:
-        """A point of the curve for the table as it is."""
+        """Add a point to the curve for the current table."""
         if self.curve and self.curve[-1].games == self.games:
             return
         policy = self.player().policy()
@@ -96,9 +96,9 @@ class Training:
         self.curve.append(Point(self.games, *seats))
 
     def player(self, name: str = "") -> MaskPlayer:
-        """The greedy player of the table as it is now; it stays as it is while learning goes on."""
+        """A snapshot of the greedy player of the table; it does not change as learning goes on."""
         return self.learner.player(name)
 
     def explain(self, position: Position, move: int) -> Explanation:
-        """Why it values the move as it does: the last update of its after-state, term by term."""
+        """Explain the value of a move: the last update of its after-state, term by term."""
         return explain(self.learner, position, move)

@@ -1,8 +1,8 @@
 """The table [world] of a scenario: a world of the catalogue, a map, a file with a map, or one of Gymnasium's.
 
-Notable: what only some worlds have (slippery, size, seed …) is read off the worlds; where nothing was said it is None
-and is not written down, and a world that does not have it refuses it. `with_its_map` puts a file's text into the table,
-so that a run can be repeated and looked at where that file is not.
+Options that only some worlds have (slippery, size, seed …) are read from the worlds; an option that was not given is
+None and is not written to the file, and a world without it refuses it. `with_its_map` puts a file's text into the
+table, so that a run can be repeated and viewed without that file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_BYTES = 4 * MOST_CHARACTERS  # of UTF-8
 Share = Annotated[float, Field(ge=0, le=1)]
 GYMNASIUM = "gymnasium:"
 ENDLESS = 10_000
-"""Steps after which an episode of a learner is cut off in a world without a limit: it may go to and fro for ever."""
+"""Steps after which a learner's episode is cut off in a world without a limit, where it might go on for ever."""
 
 
 class SharedKeys(Section):
@@ -55,7 +55,7 @@ class SharedKeys(Section):
 
     @model_validator(mode="after")
     def known_options(self) -> Self:
-        """What no built-in world has must be an option of the world that is named."""
+        """An option that no built-in world has must be one of the named world."""
         if extra := self.model_extra:
             named = find_world(self.name)
             unknown = [key for key in extra if named is None or key not in named.options]
@@ -66,7 +66,7 @@ class SharedKeys(Section):
 
     @model_validator(mode="after")
     def one_world(self) -> Self:
-        """Which world is meant must be said once; that it exists is said where it is made."""
+        """Exactly one key must name the world; whether it exists is checked when it is made."""
         given = [key for key in ("name", "map", "file") if getattr(self, key)]
         if len(given) != 1:
             raise ValueError(f"exactly one of name, map and file is needed; given: {' and '.join(given) or 'none'}")
@@ -74,16 +74,16 @@ class SharedKeys(Section):
 
     @model_serializer(mode="wrap")
     def said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what was not said: TOML has no None."""
+        """Leave out the keys that were not given: TOML has no None."""
         return {key: value for key, value in serialize(self).items() if value not in (None, "")}
 
     def options(self) -> dict[str, Any]:
-        """What was said that only some worlds have."""
+        """The options given that only some worlds have."""
         return {key: value for key, value in self if key not in SharedKeys.model_fields and value is not None}
 
 
 def option_keys() -> dict[str, Any]:
-    """A key for each option that a built-in world has, as `create_model` reads it; None = not said."""
+    """A key for each option that a built-in world has, as `create_model` reads it; None = not given."""
     found: dict[str, tuple[Option, list[str]]] = {}
     for named in built_in().values():
         for key, option in named.options.items():
@@ -107,9 +107,8 @@ else:
 
 
 def world_of(section: WorldSection, by_stepping: bool = False) -> World:
-    """The world that the table means; with `by_stepping` also one that tells no probabilities, for learners alone.
-
-    LabError naming the key.
+    """Make the world of the table; `by_stepping` also allows one without known probabilities, which only learners can
+    use. LabError names the key.
     """
     if section.name.startswith(GYMNASIUM):
         for key in section.options():
@@ -141,7 +140,7 @@ def world_of(section: WorldSection, by_stepping: bool = False) -> World:
 
 
 def stepped_of(section: WorldSection, id: str) -> World:
-    """One of Gymnasium's that can only be stepped, such as Blackjack-v1."""
+    """A Gymnasium environment that can only be stepped, such as Blackjack-v1."""
     if section.slip is not None:
         raise LabError(f"world.slip is for worlds that are maps; {section.name} is none")
     discount = 1.0 if section.discount is None else section.discount
@@ -152,7 +151,7 @@ def stepped_of(section: WorldSection, id: str) -> World:
 
 
 def limited(world: World) -> World:
-    """The world with a limit of steps where it has none, and a note that says so."""
+    """The world with a limit of steps added if it has none, and a note that says so."""
     if world.process.limit:
         return world
     note = f"An episode is cut off after {ENDLESS} steps."
@@ -160,7 +159,7 @@ def limited(world: World) -> World:
 
 
 def drawn(section: WorldSection) -> World:
-    """The world of the table's map, or of its file."""
+    """The world of the table's map, or of its map file."""
     place = "world.map" if section.map else f"world.file = {section.file[:200]!a}"
     text = section.map or text_of(section.file, place)
     try:
@@ -170,7 +169,7 @@ def drawn(section: WorldSection) -> World:
 
 
 def text_of(file: str, place: str) -> str:
-    """The text of a regular UTF-8 file that is not too large; LabError begins with `place`."""
+    """The text of a regular UTF-8 file that is not too large. LabError begins with `place`."""
     try:
         return read_regular(Path(file).expanduser(), MOST_BYTES).decode()
     except FileNotFoundError:
@@ -179,7 +178,7 @@ def text_of(file: str, place: str) -> str:
         raise LabError(
             f"{place} is not UTF-8: byte {error.start} is wrong; a UTF-8 file with a map is needed"
         ) from None
-    except (OSError, ValueError, RuntimeError) as error:  # no permission; a NUL in the path; ~ and the name of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # no permission; a NUL in the path; ~ with an unknown user
         number = getattr(error, "errno", None)
         if number == errno.EFBIG:
             raise LabError(f"{place} has more than {MOST_BYTES} bytes; a map has no more") from None
@@ -189,7 +188,7 @@ def text_of(file: str, place: str) -> str:
 
 
 def with_its_map(section: WorldSection) -> WorldSection:
-    """The same table with the text of its file in it, as a run writes it down."""
+    """The same table with the text of its file in it, as a run stores it."""
     if not section.file:
         return section
     text = text_of(section.file, f"world.file = {section.file[:200]!a}")
