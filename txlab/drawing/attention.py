@@ -1,8 +1,7 @@
-"""A pattern of attention as lines of text: queries down, keys across, as large as the terminal lets it be.
+"""An attention pattern as lines of text: queries down, keys across, as large as the terminal allows.
 
-Notable: a cell says its weight twice, by its shade and by its sign or number, so it can be read without colour; what
-the mask forbids is blank, what is allowed and not looked at is a dot. A pattern that is wider than the room is pooled,
-each cell the largest weight of a tile, and the caller is told how large the tiles are.
+A cell shows its weight twice, by its shade and by a sign or number, so it can be read without colour; masked cells are
+blank, near-zero weights are a dot. A pattern that is too wide is max-pooled over tiles, whose size is returned.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from txlab.drawing.picture import COLOURS, GROUNDS, Theme, checked, drawing, sav
 from txlab.drawing.text import fit, label, visible, width
 
 Weights = npt.NDArray[np.floating]
-CELLS = (4, 2, 1)  # widths of a cell that are tried, the largest first; the first has room for ".62"
-DEEPEST = 8  # lines that labels written downwards may take
-LONGEST = 14  # cells that the labels of rows may take
+CELLS = (4, 2, 1)  # cell widths to try, the largest first; the first can hold ".62"
+DEEPEST = 8  # lines that vertical labels may take
+LONGEST = 14  # cells that row labels may take
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """`lines` to be printed · `tile`: rows and columns of the pattern that each cell stands for, (1, 1) if whole."""
+    """`lines` to print; `tile`: rows and columns of the pattern per cell, (1, 1) if not pooled."""
 
     lines: list[Text]
     tile: tuple[int, int]
 
 
 def pooled(weights: Weights, tile: tuple[int, int]) -> Weights:
-    """The largest weight of each tile, NaN only where all of it is NaN: (T, S) → (⌈T/t⌉, ⌈S/s⌉).
+    """Max-pool over tiles, NaN only where a whole tile is NaN: (T, S) → (⌈T/t⌉, ⌈S/s⌉).
 
     >>> pooled(np.array([[0.1, 0.9], [0.2, 0.3], [0.4, 0.5]]), (2, 2)).tolist()
     [[0.9], [0.5]]
@@ -61,10 +60,10 @@ def pattern_lines(
     largest: float = 1.0,
     first_row: int = 0,
 ) -> Drawn:
-    """Weights (T, S), NaN where the mask forbids, with the labels of both axes, in at most `cells` columns.
+    """Draw weights (T, S), NaN where masked, with the labels of both axes, in at most `cells` columns.
 
-    `sums` writes each row's sum at its right; `largest` is the weight that gets the strongest shade. Before the label
-    of a row stands its position, counted from `first_row`.
+    `sums` writes each row's sum at its right; `largest` is the weight that gets the strongest shade. Each row label is
+    preceded by its position, counted from `first_row`.
     """
     digits = len(str(first_row + len(queries) - 1))
     left = digits + 1 + min(LONGEST, max((width(label(text, ascii)) for text in queries), default=1))
@@ -99,7 +98,7 @@ def pattern_lines(
 
 
 def sign(weight: float, level: int, wide: int, ramp: Ramp) -> str:
-    """What a cell says without its colour: a number where there is room, else a glyph."""
+    """Return the text of a cell: a number where it fits, else a glyph."""
     if wide >= 4:
         # Four cells hold a number and a gap; a weight that rounds to 1.00 loses a digit to it.
         number = ramp.glyphs[0] if weight < 0.005 else "1.0" if weight >= 0.995 else share(weight)
@@ -108,7 +107,7 @@ def sign(weight: float, level: int, wide: int, ramp: Ramp) -> str:
 
 
 def shade(ramp: Ramp, level: int, wide: int) -> Style:
-    """The colours of a cell. Where it has a number, that is written in what can be read on the fill."""
+    """Return the colours of a cell; a number is written in a colour that is readable on the fill."""
     fill, ink = ramp.fill[level], ramp.ink[level]
     if fill is not None and wide >= 4:
         ink = (0, 0, 0) if sum(fill) > 330 else (235, 235, 235)
@@ -118,7 +117,7 @@ def shade(ramp: Ramp, level: int, wide: int) -> Style:
 
 
 def header(keys: Sequence[str], wide: int, ascii: bool) -> list[str]:
-    """Labels of the columns: along the line where each fits its cell, else downwards, ending at the pattern."""
+    """Return the column labels: horizontal where each fits its cell, else vertical, aligned to the pattern."""
     labels = [label(text, ascii) for text in keys]
     if wide >= 4 and all(width(text) < wide for text in labels):
         return ["".join(fit(text, wide - 1, "right") + " " for text in labels).rstrip()]
@@ -135,9 +134,9 @@ def header(keys: Sequence[str], wide: int, ascii: bool) -> list[str]:
 def draw_heads(
     pictures: Sequence[Weights], out: str | Path, *, title: str = "", theme: Theme = "light", first: int = 1
 ) -> Path:
-    """Every head of a model as a small picture in a grid, layers down and heads across: L of (H, t, s) → PNG or SVG.
+    """Draw every head of a model in a grid, layers down and heads across: L of (H, t, s) → PNG or SVG.
 
-    Raises LabError for a suffix other than .png and .svg, or an unwritable place.
+    Raises LabError for a suffix other than .png and .svg, or an unwritable path.
     """
     out = checked(out)
     stacked = np.stack([np.asarray(layer, np.float64) for layer in pictures])  # (L, H, t, s)
@@ -168,6 +167,6 @@ def draw_heads(
 
 
 def lighter(ground: str, ink: str) -> str:
-    """The ground with a touch of ink, so that a head that looks nowhere is still a square."""
+    """Mix a little ink into the background, so that a head without any attention is still visible as a square."""
     mixed = (round(0.94 * int(ground[i : i + 2], 16) + 0.06 * int(ink[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in mixed)

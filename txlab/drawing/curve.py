@@ -1,7 +1,7 @@
 """Curves as characters: braille dots, eight to a cell, or ASCII marks.
 
-Notable: nothing here knows colours. A chart is an array of characters and an array that says whose each of them is; a
-widget colours it, a shell prints it. 100 000 points become a 100 × 25 chart in about 2 ms (benchmarks/scale.py).
+Nothing here depends on colours. A chart is an array of characters and an array with the curve each belongs to; a widget
+colours it, a shell prints it. 100 000 points become a 100 × 25 chart in about 2 ms (benchmarks/scale.py).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ MARKS = "•+×○□△◇"
 
 @dataclass(frozen=True)
 class Curve:
-    """What is drawn: `steps` ascending, `values` of the same length; what is not finite is a gap in the line."""
+    """A curve: `steps` ascending, `values` of the same length; a non-finite value is a gap in the line."""
 
     name: str
     steps: npt.NDArray[Any]
@@ -39,10 +39,10 @@ class Curve:
 class Chart:
     """A drawing of (rows, columns) cells.
 
-    characters  (rows, columns) of one character each, " " where nothing is
-    series      (rows, columns) int16: which curve a cell belongs to (the topmost: the later in the list), −1 none
-    window      what is shown
-    dropped     values and steps that a logarithmic axis cannot show, because they are not positive
+    characters  (rows, columns) of one character each, " " if empty
+    series      (rows, columns) int16: the curve a cell belongs to (the topmost, i.e. the last in the list), −1 none
+    window      the visible range
+    dropped     the number of points that a logarithmic axis cannot show, because they are not positive
     """
 
     characters: npt.NDArray[np.str_]
@@ -54,16 +54,16 @@ class Chart:
     names: Sequence[str] = field(default_factory=tuple)
 
     def step_at(self, column: float) -> float:
-        """The step in the middle of a column."""
+        """Return the step in the middle of a column."""
         return self.window.x_at((column + 0.5) / self.characters.shape[1])
 
     def column_of(self, step: float) -> int | None:
-        """The column of a step; None if it is not in the window."""
+        """Return the column of a step; None if it is not in the window."""
         place = float(self.window.across(step))
         return int(min(place, 1 - 1e-12) * self.characters.shape[1]) if 0 <= place <= 1 else None
 
     def row_of(self, value: float) -> int | None:
-        """The row of a value, 0 at the top; None if it is not in the window."""
+        """Return the row of a value, 0 at the top; None if it is not in the window."""
         place, rows = float(self.window.up(value)), self.characters.shape[0]
         return rows - 1 - int(min(place, 1 - 1e-12) * rows) if 0 <= place <= 1 else None
 
@@ -75,7 +75,7 @@ def window_of(
     left: float | None = None,
     right: float | None = None,
 ) -> Window | None:
-    """The window that holds every finite point between left and right; None if there is none."""
+    """Return the window that holds every finite point between left and right; None if there is none."""
     found: list[tuple[float, float, float, float]] = []
     for curve in curves:
         steps, values = np.asarray(curve.steps), np.asarray(curve.values, np.float64)
@@ -100,9 +100,9 @@ def window_of(
 
 
 def without_the_beginning(curves: Sequence[Curve], share: float = 0.1) -> Window | None:
-    """The window of all points, but as high as those need that come after the first `share` of the steps.
+    """Return the window of all steps, with the height of the points after the first `share` of them.
 
-    For curves that begin far off (the returns of a learner that knows nothing yet) and would else lie flat on an edge.
+    For curves that start far off (the returns of an untrained learner) and would otherwise be flat along one edge.
     """
     whole = window_of(curves)
     if whole is None:
@@ -111,11 +111,11 @@ def without_the_beginning(curves: Sequence[Curve], share: float = 0.1) -> Window
     return whole if rest is None else replace(whole, low=rest.low, high=rest.high)
 
 
-TINY = 1e-300  # what is smaller is 0 to an axis: below 2.2e-308 numbers lose their digits, and halves of them vanish
+TINY = 1e-300  # smaller numbers count as 0: below 2.2e-308 they lose digits, and their halves underflow
 
 
 def apart(low: float, high: float, log: bool) -> tuple[float, float]:
-    """Two bounds that differ, around the value if they do not."""
+    """Return two bounds that differ, widened around the value if they are equal."""
     if log:
         low, high = max(low, TINY), max(high, TINY)
         return (low, high) if low < high else (low / 2, low * 2)
@@ -126,7 +126,7 @@ def apart(low: float, high: float, log: bool) -> tuple[float, float]:
 
 
 def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style) -> Bits:
-    """The dots of one curve on a grid of (rows, columns); xs and ys in dots, NaN = gap, row 0 at the bottom."""
+    """Return the dots of one curve on a grid of (rows, columns); xs and ys in dots, NaN = gap, row 0 at the bottom."""
     grid = np.zeros((rows, columns), np.bool_)
     finite = np.isfinite(xs) & np.isfinite(ys)
     x, y = np.rint(np.where(finite, xs, -9)).astype(np.int64), np.rint(np.clip(np.where(finite, ys, -9), -2, rows + 1))
@@ -154,7 +154,7 @@ def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style) -> Bits
 
 
 def braille(grid: Bits) -> npt.NDArray[np.str_]:
-    """Dots (4 · rows, 2 · columns), row 0 at the top, as (rows, columns) braille characters; " " where none is set."""
+    """Turn dots (4 · rows, 2 · columns), row 0 at the top, into (rows, columns) braille characters; " " if empty."""
     rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
     cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
     codes = (cells * DOTS).sum(axis=(2, 3)).astype(np.uint32)
@@ -173,11 +173,11 @@ def draw(
     ascii: bool = False,
     marks: bool = False,
 ) -> Chart | None:
-    """A chart of `columns` × `rows` cells; None if there is nothing to show.
+    """Draw a chart of `columns` × `rows` cells; None if there is nothing to show.
 
-    `window` (its log flags count then) zooms; without it everything is shown. `smoothing` is the span of `smooth`, in
-    steps. `ascii` draws each curve with a mark of its own at the resolution of cells; `marks` does so for all curves
-    but the first, which tells them apart without colours.
+    `window` zooms (its log flags then apply); without it everything is shown. `smoothing` is the span of `smooth`, in
+    steps. `ascii` draws each curve with its own mark at the resolution of cells; `marks` does so for all curves but the
+    first, so that they can be told apart without colours.
     """
     if smoothing > 0:
         curves = [smoothed(curve, smoothing) for curve in curves]
@@ -219,12 +219,12 @@ def draw(
 
 
 def smoothed(curve: Curve, span: float) -> Curve:
-    """Points stay what was measured; only lines are smoothed."""
+    """Return the smoothed curve; a curve drawn as points is never smoothed."""
     return curve if curve.style == "points" else replace(curve, values=smooth(curve.steps, curve.values, span))
 
 
 def shown_part(curve: Curve, window: Window, columns: int) -> tuple[Floats, Floats]:
-    """The thinned points in the window, and the nearest one beyond each side, so that lines go to the edge."""
+    """Return the thinned points in the window, and the nearest one beyond each side, so that lines reach the edge."""
     steps, values = np.asarray(curve.steps), np.asarray(curve.values, np.float64)
     begin, end = int(np.searchsorted(steps, window.left, "left")), int(np.searchsorted(steps, window.right, "right"))
     xs, ys = decimate(steps, values, columns, window.left, window.right, window.log_x)
@@ -245,7 +245,7 @@ def shown_part(curve: Curve, window: Window, columns: int) -> tuple[Floats, Floa
 
 
 def unshowable(curve: Curve, window: Window) -> int:
-    """Points that a logarithmic axis has no place for."""
+    """Return the number of points that a logarithmic axis cannot show."""
     bad = np.zeros(len(curve.steps), np.bool_)
     if window.log_x:
         bad |= np.asarray(curve.steps) <= 0
@@ -267,9 +267,9 @@ def text_chart(
     log_y: bool = False,
     smoothing: float = 0.0,
 ) -> list[str]:
-    """The chart with axes, labels and legend as `height` lines of at most `width` cells, for a shell without colours.
+    """Draw a chart with axes, labels and legend as `height` lines of at most `width` cells, without colours.
 
-    The first curve is drawn in braille, the others with a mark of their own on top of it.
+    The first curve is drawn in braille, the others on top of it with their own marks.
     """
     legend = legend_line(curves, title, ascii)
     rows = max(height - 3, 1)
@@ -284,7 +284,7 @@ def text_chart(
         }
         return draw(curves, width - margin - 1, rows, marks=True, **options)
 
-    first = drawn(1)  # the labels depend on the size of the chart, and its size on the labels
+    first = drawn(1)  # labels and chart size depend on each other
     margin = 1 if first is None else max((cells(tick.label) for tick in first.y_ticks), default=1) + 1
     chart = drawn(margin)
     if chart is None:
@@ -314,7 +314,7 @@ def legend_line(curves: Sequence[Curve], title: str, ascii: bool) -> str:
 
 
 def x_axis(chart: Chart, horizontal: str, notch: str, name: str) -> tuple[str, str]:
-    """The line under a chart with a notch for every tick; and under that the numbers, with the axis's name in a gap."""
+    """Return the x axis with a notch for every tick, and the line of its numbers with the axis name in a gap."""
     columns = chart.characters.shape[1]
     line, numbers, free = [horizontal] * columns, [" "] * columns, 0
     gaps: list[tuple[int, int]] = []

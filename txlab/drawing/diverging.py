@@ -1,7 +1,7 @@
-"""Ramps for numbers that have a sign: blue below zero, amber above it, the surface at zero; and scales that hold still.
+"""Ramps for signed numbers: blue below zero, amber above it, the surface at zero; and scales that stay steady.
 
 Notable: a scale that followed its numbers exactly would change every colour at every update, so its ends are round
-numbers, and it lets go of one only when the numbers have left half of the room behind.
+numbers, and it shrinks only when the numbers use less than 40 % of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
 @cache
 def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> Ramp:
-    """Levels from −1 (the first) over 0 (the middle one) to 1 (the last)."""
+    """Return a ramp with levels from −1 (first) through 0 (middle) to 1 (last)."""
     glyphs = "@#*=.=*#@" if ascii else "█▓▒░·░▒▓█"
     if colours == "truecolor":
         below = smooth_ramp(DARK_BELOW if dark else LIGHT_BELOW, HALF + 1)
@@ -68,7 +68,7 @@ def ramp_for(scale: Scale, colours: Colours, dark: bool, ascii: bool) -> Ramp:
 
 @dataclass(frozen=True)
 class Scale:
-    """What the ends of a ramp stand for. With numbers on both sides of zero the ramp is the signed one."""
+    """The values at the ends of a ramp. With numbers on both sides of zero, the ramp is the signed one."""
 
     low: float = 0.0
     high: float = 0.0
@@ -79,11 +79,11 @@ class Scale:
 
     @property
     def size(self) -> float:
-        """The largest number, whatever its sign."""
+        """The largest magnitude."""
         return max(abs(self.low), abs(self.high))
 
     def share(self, values: np.ndarray) -> np.ndarray:
-        """Where in [0, 1] each value lies; NaN for what is not known.
+        """Map each value to [0, 1]; NaN where unknown.
 
         signed: (v / size + 1) / 2; else (v − low) / (high − low)
         """
@@ -98,13 +98,13 @@ class Scale:
         return clipped
 
     def following(self, values: np.ndarray) -> Scale:
-        """The scale for these numbers: this one as long as it fits them and they need half of it."""
+        """Return the scale for these numbers: this one as long as it contains them and they use at least 40 % of it."""
         finite = np.asarray(values, np.float64)
         finite = finite[np.isfinite(finite)]
         if not len(finite):
             return self
         low, high = float(finite.min()), float(finite.max())
-        # What is far from zero and close together has no zero in its scale; all else has.
+        # The scale includes zero unless the numbers are far from it and close together.
         if low > 0 and low < 0.6 * high:
             low = 0.0
         if high < 0 and high > 0.6 * low:
@@ -118,19 +118,19 @@ class Scale:
 
 
 def rounded_up(value: float) -> float:
-    """The next round number that is not below a positive one: 1, 1.5, 2, 3, 5, 7 and their tenfolds.
+    """Return the smallest round number not below a positive value: 1, 1.5, 2, 3, 5, 7 times a power of ten.
 
     >>> rounded_up(13.2), rounded_up(0.26), rounded_up(-3.0)
     (15.0, 0.3, 0.0)
     """
     if not 0 < value < float("inf"):
         return 0.0
-    power = 10.0 ** max(-300, floor(log10(value)))  # below, powers of ten become 0
+    power = 10.0 ** max(-300, floor(log10(value)))  # smaller powers of ten underflow to 0
     return next(float(f"{step * power:.3g}") for step in (*STEPS, 15.0) if step * power >= value * (1 - 1e-9))
 
 
 def rounded_down(value: float) -> float:
-    """The round number before it.
+    """Return the largest round number not above a positive value.
 
     >>> rounded_down(421.0), rounded_down(0.0)
     (300.0, 0.0)

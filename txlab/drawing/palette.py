@@ -1,9 +1,9 @@
 """Colours: ramps that turn a number in [0, 1] into a level with a colour and a glyph, and the colours of curves.
 
 Notable: a 64-level RGB ramp leaves nine distinct colours in a 256-colour terminal and four in a 16-colour one
-(measured), so each depth has a ramp of its own, and every level has a glyph beside its colour: nothing is said by
-colour alone. The truecolor ramps have evenly spaced lightness in OKLab (Ottosson 2020) and hues that stay apart for
-the colour-blind. Colours of the 256 and 16 ramps are exact entries of those palettes, so that no terminal rounds them.
+(measured), so each depth has its own ramp, and every level has a glyph as well as a colour: nothing is conveyed by
+colour alone. The truecolor ramps have evenly spaced lightness in OKLab (Ottosson 2020) and colour-blind-safe hues. The
+colours of the 256 and 16 ramps are exact entries of those palettes, so that no terminal rounds them.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ASCII_SHADES = ".:-=+*#%@"
 @dataclass(frozen=True)
 class Ramp:
     """Levels 0 … n−1 of a quantity: `fill` is the cell's background (None = the surface), `ink` the glyph's colour
-    (None = the surface's own), `glyphs` one character a level that carries the number without colour."""
+    (None = the surface's own), `glyphs` one character per level that shows it without colour."""
 
     fill: tuple[RGB | None, ...]
     ink: tuple[RGB | None, ...]
@@ -33,7 +33,7 @@ class Ramp:
         return len(self.glyphs)
 
     def level(self, values: np.ndarray) -> np.ndarray:
-        """Levels (uint8) of values in [0, 1]: level 0 is kept for less than half a step, NaN counts as 0.
+        """Return the levels (uint8) of values in [0, 1]: level 0 is for less than half a step, NaN counts as 0.
 
         level = round(v · (n − 1))
         """
@@ -43,7 +43,7 @@ class Ramp:
 
 
 def oklab_to_rgb(lightness: float, a: float, b: float) -> RGB:
-    """sRGB of a colour in OKLab (B. Ottosson, "A perceptual color space for image processing", 2020)."""
+    """Convert a colour from OKLab to sRGB (B. Ottosson, "A perceptual color space for image processing", 2020)."""
     l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -58,7 +58,7 @@ def oklab_to_rgb(lightness: float, a: float, b: float) -> RGB:
 
 
 def rgb_to_oklab(colour: RGB) -> tuple[float, float, float]:
-    """OKLab of an sRGB colour: (lightness, a, b). Lightness 0 is black, 1 is white."""
+    """Convert an sRGB colour to OKLab: (lightness, a, b). Lightness 0 is black, 1 is white."""
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(colour) / 255)
     l = np.cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue)
     m = np.cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue)
@@ -71,7 +71,7 @@ def rgb_to_oklab(colour: RGB) -> tuple[float, float, float]:
 
 
 def smooth_ramp(anchors: list[tuple[float, float, float]], levels: int) -> list[RGB]:
-    """A ramp through (lightness, chroma, hue in degrees) anchors whose lightness changes evenly from end to end."""
+    """Return a ramp through (lightness, chroma, hue in degrees) anchors whose lightness changes evenly end to end."""
     lightness, chroma, hue = np.array(anchors).T
     even = np.linspace(lightness[0], lightness[-1], levels)
     order = np.argsort(lightness)
@@ -80,20 +80,20 @@ def smooth_ramp(anchors: list[tuple[float, float, float]], levels: int) -> list[
     return [oklab_to_rgb(*point) for point in zip(even, c * np.cos(h), c * np.sin(h), strict=True)]
 
 
-# From the dark background through indigo and rose to the amber of the accent, and to paper; the light one goes down
-# from paper through amber and rose to indigo.
+# From the dark background through indigo and rose to the accent's amber, and to paper; the light one goes from paper
+# through amber and rose to indigo.
 DARK_ANCHORS = [(0.22, 0.035, 280.0), (0.36, 0.11, 292.0), (0.52, 0.15, 345.0), (0.70, 0.15, 400.0)]
 DARK_ANCHORS += [(0.84, 0.13, 440.0), (0.96, 0.06, 455.0)]
 LIGHT_ANCHORS = [(0.95, 0.025, 455.0), (0.85, 0.09, 435.0), (0.70, 0.15, 405.0), (0.52, 0.16, 360.0)]
 LIGHT_ANCHORS += [(0.38, 0.13, 310.0), (0.24, 0.08, 285.0)]
 LEVELS = 48
 
-# By hand: entries of the 6 × 6 × 6 cube and a grey, lightness rising (falling for light) at every step.
+# Chosen by hand: entries of the 6 × 6 × 6 cube and a grey, lightness rising (falling for light) at every step.
 CUBE_STEPS = (0, 95, 135, 175, 215, 255)
 DARK_256 = ["g02", "102", "202", "302", "312", "411", "421", "521", "531", "542", "554"]
 LIGHT_256 = ["554", "543", "531", "521", "421", "411", "311", "302", "202", "102", "001"]
 
-# The sixteen as rich has them, which is what it looks for the nearest of.
+# The 16 colours as rich defines them, since it rounds to the nearest of these.
 BLACK, BLUE, MAGENTA, RED, YELLOW, WHITE = (0, 0, 0), (0, 0, 170), (170, 0, 170), (170, 0, 0), (170, 85, 0), (170,) * 3
 GREY, BRIGHT_RED, BRIGHT_GREEN, BRIGHT_YELLOW = (85,) * 3, (255, 85, 85), (85, 255, 85), (255, 255, 85)
 BRIGHT_BLUE, BRIGHT_MAGENTA, BRIGHT_CYAN, BRIGHT_WHITE = (85, 85, 255), (255, 85, 255), (85, 255, 255), (255,) * 3
@@ -101,7 +101,7 @@ CYAN, GREEN = (0, 170, 170), (0, 170, 0)
 
 
 def cube(digits: str) -> RGB:
-    """A colour of the 256-colour palette: three digits 0–5 of the cube, or 'g' and the number 0–23 of a grey."""
+    """Return a colour of the 256-colour palette: three digits 0–5 of the cube, or 'g' and the number 0–23 of a grey."""
     if digits[0] == "g":
         return (8 + 10 * int(digits[1:]),) * 3
     red, green, blue = (CUBE_STEPS[int(digit)] for digit in digits)
@@ -109,8 +109,8 @@ def cube(digits: str) -> RGB:
 
 
 def textured(fills: list[RGB]) -> Ramp:
-    """A filled ramp with the shade glyphs laid over it in an ink a little further along: the texture tells the level
-    without colour, and does not spoil the evenness."""
+    """Return a filled ramp overlaid with shade glyphs, whose ink is a little further along the ramp: the texture shows
+    the level without colour and keeps the ramp even."""
     count = len(fills)
     quarters = [min(4, round(index / (count - 1) * 4 + 0.25)) if index else 0 for index in range(count)]
     ahead = max(1, count // 12)
@@ -121,9 +121,9 @@ def textured(fills: list[RGB]) -> Ramp:
 
 @cache
 def heat(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> Ramp:
-    """The ramp of a heatmap for a terminal: 48 levels in truecolor, 11 in 256 colours, 5 in 16, glyphs alone in none.
+    """Return the ramp of a heatmap: 48 levels in truecolor, 11 in 256 colours, 5 in 16, only glyphs without colours.
 
-    In ASCII mode the glyphs are ` .:-=+*#%@` without the blank, which is for what is masked.
+    In ASCII mode the glyphs are ` .:-=+*#%@` without the blank, which is for masked cells.
     """
     if ascii:
         count = len(ASCII_SHADES)
@@ -144,13 +144,13 @@ def heat(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False)
 
 
 def contrast(colour: RGB) -> RGB:
-    """Black or white, whichever can be read on the colour."""
+    """Return black or white, whichever is readable on the colour."""
     return (0, 0, 0) if rgb_to_oklab(colour)[0] > 0.6 else (255, 255, 255)
 
 
 @dataclass(frozen=True)
 class Line:
-    """How a curve is told from the others: its colour and, without colour, the glyph of its legend and its dashes."""
+    """The look of a curve: its colour and, without colour, its legend glyph and dashes."""
 
     colour: RGB | None
     glyph: str
@@ -163,7 +163,7 @@ GLYPHS = ("──", "┄┄", "··", "━━", "╌╌", "┈┈", "══", "�
 ASCII_GLYPHS = ("**", "++", "oo", "xx", "##", "@@", "%%", "==")
 DASHES = ((1, 0), (4, 2), (1, 2), (6, 2), (3, 3), (2, 4), (8, 2), (5, 1))
 
-# After Okabe and Ito (2008), moved in lightness to be read on the dark and on the light background.
+# After Okabe and Ito (2008), with lightness adjusted to be readable on the dark and the light background.
 DARK_LINES = ["#e5a950", "#56b4e9", "#4fc79c", "#e58fc0", "#f0e468", "#f2765a", "#b3a1f2", "#9aa3ad"]
 LIGHT_LINES = ["#9a5b00", "#0063b0", "#00836b", "#b0408f", "#5d5a00", "#7a1420", "#5b45b0", "#555c64"]
 DARK_LINES_256 = ["531", "135", "253", "534", "553", "521", "335", "g16"]
@@ -174,9 +174,9 @@ LIGHT_LINES_16 = (YELLOW, BLUE, GREEN, MAGENTA, RED, CYAN, BLACK, GREY)
 
 @cache
 def lines(colours: Colours = "truecolor", dark: bool = True) -> tuple[Line, ...]:
-    """Eight curves that are told apart: colour-blind safe, and by dashes and glyphs without any colour.
+    """Return eight distinguishable curve styles: colour-blind safe, and with dashes and glyphs without colour.
 
-    The first has the accent's hue: it is the curve that one came for.
+    The first has the accent's hue: it is the main curve.
     """
     found: list[RGB | None]
     if colours == "truecolor":
@@ -191,6 +191,6 @@ def lines(colours: Colours = "truecolor", dark: bool = True) -> tuple[Line, ...]
 
 
 def hex_rgb(text: str) -> RGB:
-    """'#e5a950' → (229, 169, 80)"""
+    """Parse a colour: '#e5a950' → (229, 169, 80)."""
     red, green, blue = bytes.fromhex(text.removeprefix("#"))
     return red, green, blue

@@ -1,8 +1,8 @@
 """A sweep of settings as curves: the score against one axis, a curve for each value of another, the best marked.
 
-Notable: settings that diverge are part of the result and stay in the table, but one score of 1e35 would leave nothing
-of the others to be seen: a picture ends at five times the distance from the best to the median, and says what it left
-out. Error bars are standard errors of a mean over runs.
+Notable: settings that diverge are part of the result and stay in the table, but one score of 1e35 would flatten all
+others: a picture ends at five times the distance from the best to the median, and says what it left out. Error bars are
+standard errors of a mean over runs.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LETTERS = {"alpha": "α", "epsilon": "ε", "lam": "λ", "n": "n", "gamma": "γ",
 @dataclass(frozen=True)
 class Surface:
     """axes    (name, values) each, in the order of the dimensions of `score`
-    score, error   what came of every setting, and its standard error; NaN where it is not known
-    title      what the score is; `low`: whether the lowest is the best
+    score, error   the score of every setting, and its standard error; NaN where unknown
+    title      the name of the score; `low`: whether the lowest is the best
     """
 
     axes: tuple[tuple[str, tuple[Value, ...]], ...]
@@ -42,7 +42,7 @@ class Surface:
     low: bool
 
     def best(self) -> tuple[int, ...] | None:
-        """The place of the best setting; None where none is known."""
+        """Return the index of the best setting; None if no score is known."""
         known = np.isfinite(self.score)
         if not known.any():
             return None
@@ -52,7 +52,7 @@ class Surface:
         return tuple(int(i) for i in np.unravel_index(place, self.score.shape))
 
     def at(self, axis: int, place: int) -> Surface:
-        """The part of it where an axis has one value."""
+        """Return the slice where one axis has a fixed value."""
         axes = self.axes[:axis] + self.axes[axis + 1 :]
         score, error = (np.asarray(values.take(place, axis)) for values in (self.score, self.error))
         return Surface(axes, score, error, self.title, self.low)
@@ -65,7 +65,7 @@ class Surface:
 
 
 def told(name: str, value: Value, ascii: bool = False) -> str:
-    """A setting in words: a name stands for itself, a number has its letter before it."""
+    """Format a setting: a name as it is, a number after its letter."""
     if isinstance(value, str):
         return visible(value, ascii)
     letter = visible(name, ascii) if ascii else LETTERS.get(name, visible(name))
@@ -73,7 +73,7 @@ def told(name: str, value: Value, ascii: bool = False) -> str:
 
 
 def surface_of(frame: Frame) -> Surface:
-    """What sweep/score, sweep/error and facts["sweep"] of a frame tell. LabError where they do not fit together."""
+    """Read sweep/score, sweep/error and facts["sweep"] of a frame. Raises LabError if they do not match."""
     said = frame.facts.get("sweep")
     if not isinstance(said, Mapping) or "sweep/score" not in frame.tensors:
         raise LabError("this run swept no settings; a scenario with lists of alpha, epsilon or lam does")
@@ -90,7 +90,7 @@ def surface_of(frame: Frame) -> Surface:
 
 
 def across(surface: Surface, wanted: str | None) -> int:
-    """Which axis lies across: the one that is asked for, or the last with numbers and more than one value."""
+    """Return the x axis: the one asked for, or the last with numbers and more than one value."""
     names = [name for name, _ in surface.axes]
     numeric = [i for i, (_, values) in enumerate(surface.axes) if not any(isinstance(value, str) for value in values)]
     if wanted is not None:
@@ -111,7 +111,7 @@ def across(surface: Surface, wanted: str | None) -> int:
 
 @dataclass(frozen=True)
 class SweepLine:
-    """One curve: x ascending, y, its standard error, and the place of its best point (−1 where nothing is known)."""
+    """One curve: x ascending, y, its standard error, and the index of its best point (−1 if nothing is known)."""
 
     name: str
     x: npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ class SweepLine:
 
 
 def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[SweepLine]:
-    """A line for every combination of the other axes' values."""
+    """Return a line for every combination of the other axes' values."""
     values = np.array(surface.axes[x][1], np.float64)
     order = np.argsort(values, kind="stable")
     others = [i for i in range(len(surface.axes)) if i != x]
@@ -142,7 +142,7 @@ def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[SweepLine]:
 
 
 def bounds(surface: Surface) -> tuple[float, float]:
-    """The scores that a picture shows, from the best as far as five times the way to the median."""
+    """Return the range of scores to show, from the best to five times the distance to the median."""
     known = surface.score[np.isfinite(surface.score)]
     if not len(known):
         return 0.0, 1.0
@@ -156,7 +156,7 @@ def bounds(surface: Surface) -> tuple[float, float]:
 
 
 def panels(surface: Surface, x: int) -> list[tuple[str, Surface, int]]:
-    """(title, part, its axis x): one for each value of the first other axis, if there are two others or more."""
+    """Return (title, part, its axis x), one for each value of the first other axis if there are at least two others."""
     others = [i for i, (_, values) in enumerate(surface.axes) if i != x and len(values) > 1]
     if len(others) < 2:
         return [("", surface, x)]
@@ -166,7 +166,7 @@ def panels(surface: Surface, x: int) -> list[tuple[str, Surface, int]]:
 
 
 def text_sweep(surface: Surface, x: int, width: int, height: int, ascii: bool = False) -> list[str]:
-    """The curves as characters, the best of each listed under them."""
+    """Draw the curves as characters, the best of each listed below."""
     low, high = bounds(surface)
     letter = surface.axes[x][0] if ascii else LETTERS.get(surface.axes[x][0], surface.axes[x][0])
     out = [visible(surface.title, ascii)]
@@ -183,7 +183,7 @@ def text_sweep(surface: Surface, x: int, width: int, height: int, ascii: bool = 
             window = Window(window.left - 0.5, window.right + 0.5, low, high, False, False)
         out += text_chart(curves, width, height, ascii=ascii, x_label=letter, window=window)
         size = max(len(line.name) for line in lines)
-        for i, line in enumerate(lines):  # with its mark, for a long legend is cut
+        for i, line in enumerate(lines):  # with its mark, since a long legend is cut
             mark = ASCII_MARKS[i % len(ASCII_MARKS)] if ascii else "⠤" if not i else MARKS[i % len(MARKS)]
             out.append(f"  {mark} {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}")
     outside = int((~((surface.score >= low) & (surface.score <= high))).sum())
@@ -197,14 +197,14 @@ def scored(line: SweepLine, letter: str, ascii: bool) -> str:
     if line.best < 0:
         return "unknown"
     score, error = float(line.y[line.best]), float(line.error[line.best])
-    error = 0.0 if error < 1e-12 * abs(score) else error  # what rounding leaves of equal numbers
+    error = 0.0 if error < 1e-12 * abs(score) else error  # rounding error of equal numbers
     text = f"{number(score)} ± {number(error, 2)} at {letter} = "
     text += f"{line.x[line.best]:g}"
     return plain(text).replace("±", "+-") if ascii else text
 
 
 def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", theme: Theme = "light") -> Path:
-    """The curves with error bars as a PNG or SVG, a star at the best of all. LabError for another suffix."""
+    """Draw the curves with error bars to a PNG or SVG, a star at the best of all. LabError for another suffix."""
     path = checked(out)
     low, high = bounds(surface)
     parts = panels(surface, x)
@@ -220,7 +220,7 @@ def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", th
             for i, line in enumerate(lines_of(part, axis)):
                 colour, style = colours[i % len(colours)], ["-", "--", ":", "-."][i // len(colours) % 4]
                 seen = np.isfinite(line.error) & (line.y >= low) & (line.y <= high)
-                bars = np.where(seen, line.error, 0.0)  # the bar of a point outside would cross the picture
+                bars = np.where(seen, line.error, 0.0)  # the error bar of a point outside would cross the picture
                 axes.errorbar(
                     line.x, line.y, yerr=bars, color=colour, linestyle=style, marker="o", markersize=3, capsize=2,
                     label=visible(line.name),

@@ -1,9 +1,9 @@
-"""Text of others made safe and measured: what may go to a terminal, how wide it is, and how it is made to fit.
+"""Untrusted text made safe for a terminal, measured, and fitted to a width.
 
 Notable: nothing that comes out of `visible` can move the cursor, change colours, reorder the line or change its width
 between terminals. So controls, bidirectional overrides, joiners, lone surrogates and unassigned code points are written
 as signs or backslash escapes, and the variation selectors (about whose width terminals disagree) are left out. Widths
-are those of rich, which is what Textual lays out by.
+are those of rich, which Textual uses for layout.
 """
 
 import unicodedata
@@ -12,17 +12,17 @@ from itertools import groupby
 
 from rich.cells import cell_len, split_graphemes
 
-# The signs of controls that people meet often; the others have their Control Picture or an escape.
+# Signs for common control characters; the others use their Control Picture or an escape.
 SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍"}
 ASCII_SIGNS = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
-# Controls, formats (bidi, joiners, tags, soft hyphen), surrogates, private and unassigned ones, line separators.
+# Control, format (bidi, joiners, tags, soft hyphen), surrogate, private, unassigned, line and paragraph separators.
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 VARIATION_SELECTORS = {chr(code) for code in range(0xFE00, 0xFE10)} | {chr(code) for code in range(0xE0100, 0xE01F0)}
 
 
 def escape(character: str) -> str:
-    r"""A character as Python would write it: `\x1b`, `\u202e`, `\U000e0041`.
+    r"""Escape a character as Python would: `\x1b`, `\u202e`, `\U000e0041`.
 
     >>> escape("\u202e")
     '\\u202e'
@@ -48,13 +48,13 @@ def visible_character(character: str, ascii: bool = False) -> str:
     category = unicodedata.category(character)
     if category in UNSAFE:
         return escape(character)
-    if category == "Zs":  # every kind of space is shown as a space: U+3000 and U+00A0 look like one anyway
+    if category == "Zs":  # every kind of space is shown as a space: U+3000 and U+00A0 look like one
         return " " * cell_len(character)
     return character
 
 
 def visible(text: str, ascii: bool = False) -> str:
-    r"""The text on one line with everything unprintable made visible; safe to send to any terminal.
+    r"""Return the text on one line with everything unprintable made visible; safe to send to any terminal.
 
     `ascii` also escapes what is not ASCII. The result never begins with a combining character.
 
@@ -68,13 +68,13 @@ def visible(text: str, ascii: bool = False) -> str:
 
 
 def visible_lines(text: str, ascii: bool = False) -> list[str]:
-    """As `visible`, but line breaks (LF, CR LF) break the line and a tab becomes four spaces: for text to be read."""
+    """Like `visible`, but keep line breaks (LF, CR LF) and turn a tab into four spaces: for text to be read."""
     lines = text.replace("\r\n", "\n").split("\n")
     return [visible(line.replace("\t", "    "), ascii) for line in lines]
 
 
 def label(token: str, ascii: bool = False) -> str:
-    r"""A token as an axis label: as `visible`, with its spaces marked, so that 'ed' and ' ed' differ.
+    r"""Format a token as a label: like `visible`, with its spaces marked, so that 'ed' and ' ed' differ.
 
     >>> label(" the"), label("\n"), label("")
     ('·the', '↵', '∅')
@@ -85,14 +85,14 @@ def label(token: str, ascii: bool = False) -> str:
 
 
 def width(text: str) -> int:
-    """Cells that a visible text takes: 2 for wide characters, 0 for combining ones."""
+    """Return the width of a visible text in cells: 2 for wide characters, 0 for combining ones."""
     return cell_len(text)
 
 
 def fit(text: str, cells: int, align: str = "left", ellipsis: str = "…") -> str:
-    """The text in exactly `cells` cells: cut with an ellipsis (at the end), padded at the other side of `align`.
+    """Fit a text to exactly `cells` cells: truncated with an ellipsis at the end, or padded opposite to `align`.
 
-    Never splits a wide or combined character; where one does not fit a space takes its place.
+    Never splits a wide or combined character; where one does not fit, a space takes its place.
 
     >>> fit("attention", 5), fit("日本語", 4), fit("7", 3, "right")
     ('atte…', '日… ', '  7')
@@ -112,7 +112,7 @@ def fit(text: str, cells: int, align: str = "left", ellipsis: str = "…") -> st
 
 
 def cut(text: str, cells: int) -> str:
-    """The longest beginning of a text that takes at most `cells` cells, whole graphemes only."""
+    """Return the longest prefix of a text that takes at most `cells` cells, whole graphemes only."""
     if len(text) <= cells and text.isascii():
         return text
     taken = end = 0
@@ -123,7 +123,7 @@ def cut(text: str, cells: int) -> str:
     return text[:end]
 
 
-# How the letters of formulas are written where there is only ASCII.
+# The letters of formulas in ASCII.
 FORMULA = {
     "Σ": "sum", "√": "sqrt ", "∂": "d", "∇": "grad", "∞": "inf", "−": "-", "×": "x", "·": "*", "⋅": "*", "÷": "/",
     "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "→": "->", "←": "<-", "↦": "->", "∈": "in", "‖": "||", "′": "'",
@@ -134,7 +134,7 @@ FORMULA = {
 
 
 def formula(text: str, ascii: bool = False) -> str:
-    """A formula, or a sentence with some in it, for the screen; in ASCII its letters are spelt out rather than escaped.
+    """Format a formula, or a sentence with formulas, for the screen; in ASCII, letters are spelt out, not escaped.
 
     >>> formula("αᵢⱼ = exp(qᵢ·kⱼ/√K) − σ²", ascii=True)
     'alpha_ij = exp(q_i*k_j/sqrt K) - sigma^2'
@@ -153,13 +153,13 @@ def script(character: str) -> str:
 
 
 def script_in_ascii(sign: str, run: str) -> str:
-    """A run of sub- or superscripts: `_ij`, `^-3`, and in braces where its end would be in doubt, `_{t+1}`."""
+    """Format a run of sub- or superscripts: `_ij`, `^-3`, in braces where its end would be ambiguous, `_{t+1}`."""
     inside = in_ascii(unicodedata.normalize("NFKD", run))
     return sign + (inside if len(inside) < 2 or inside[1:].isalnum() else f"{{{inside}}}")
 
 
 def in_ascii(text: str) -> str:
-    """Signs and letters of a formula one by one; what has no writing in ASCII stays."""
+    """Replace the signs and letters of a formula one by one; those without an ASCII form stay."""
     written: list[str] = []
     for character in text:
         if character in FORMULA:

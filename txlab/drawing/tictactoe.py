@@ -1,8 +1,8 @@
-"""Tic-tac-toe as characters and words: marks as large as there is room, numbers on the free squares, how a game stands.
+"""Tic-tac-toe as characters and words: marks as large as fit, numbers on the free squares, the state of a game.
 
-Notable: a mark is an area of the plane, not a picture, so it is drawn as sharply as the cells allow: two half blocks a
-cell, or letters where there is only ASCII. Whatever a colour says is also said without it: the winning marks are
-underlined, the cursor has corners, a value is a number. A game is the list of its moves, and nothing else is kept.
+A mark is a region of the plane, not a bitmap, so it is drawn as sharply as the cells allow: two half blocks per cell,
+or letters in ASCII. Whatever a colour says is also said without it: the winning marks are underlined, the cursor has
+corners, a value is a number. A game is stored as the list of its moves only.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from txlab.engine.games.perfect_play import Solution, verdict
 Kind = Literal["wall", "blank", "corner", "mark", "under", "number", "note", "hint", "order"]
 SIDE = 3
 HALVES = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
-THICK = {"X": 0.19, "O": 0.34}  # of half the mark: looked at from 3 to 15 rows
+THICK = {"X": 0.19, "O": 0.34}  # stroke width relative to half the mark; judged by eye from 3 to 15 rows
 
 
 @dataclass(frozen=True)
 class Square:
     """sign      "X", "O" or "" for a free one
-    number    what is written on a free square; `note` stands below it where there is room
-    merit     −1 … 1: how good it is to move there, for its colour; None where nobody says
+    number    the text on a free square; `note` is shown below it where there is room
+    merit     −1 … 1: how good it is to move there, for its colour; None if unknown
     order     the number of the move that put the mark there; `last`: it is the newest
-    won       whether it is part of the three that won
-    here      whether the cursor is on it; `hinted`: whether it is the move to make
+    won       whether it is part of a winning line
+    here      whether the cursor is on it; `hinted`: whether it is a suggested move
     """
 
     sign: str = ""
@@ -49,7 +49,7 @@ class Square:
 
 @dataclass(frozen=True)
 class BoardPiece:
-    """A stretch of a line: of which square (−1: of a wall), and what it is."""
+    """A piece of a line: the square it belongs to (−1: a grid line), and its kind."""
 
     text: str
     square: int
@@ -57,7 +57,7 @@ class BoardPiece:
 
 
 def cell_size(columns: int, rows: int) -> tuple[int, int]:
-    """(cells wide, cells high) of a square: the largest that fits, odd, about twice as wide as high; at least 1 high.
+    """Return (width, height) of a square in cells: the largest that fits, odd, about twice as wide as high; height ≥ 1.
 
     >>> cell_size(44, 20), cell_size(80, 36), cell_size(11, 5)
     ((11, 5), (23, 11), (3, 1))
@@ -72,12 +72,12 @@ def cell_size(columns: int, rows: int) -> tuple[int, int]:
 
 
 def board_size(cell: tuple[int, int]) -> tuple[int, int]:
-    """(columns, rows) of a board of such squares, the walls between them included."""
+    """Return (columns, rows) of a board of such squares, including the grid lines."""
     return SIDE * cell[0] + SIDE - 1, SIDE * cell[1] + SIDE - 1
 
 
 def inside(sign: str, x: float, y: float) -> bool:
-    """Whether a point of [−1, 1]² belongs to the mark: X is where ||x| − |y|| is small, O where x² + y² is near 1."""
+    """Whether a point of [−1, 1]² lies in the mark: X is where ||x| − |y|| is small, O where x² + y² is near 1."""
     if sign == "X":
         return abs(abs(x) - abs(y)) <= THICK["X"] * 1.42
     return 1 - THICK["O"] <= hypot(x, y) <= 1.03
@@ -85,7 +85,7 @@ def inside(sign: str, x: float, y: float) -> bool:
 
 @cache
 def mark(sign: str, wide: int, high: int, ascii: bool = False) -> tuple[str, ...]:
-    """The mark in so many cells.
+    """Draw a mark in `wide` × `high` cells.
 
     >>> mark("X", 5, 3, ascii=True)
     ('X   X', '  X  ', 'X   X')
@@ -107,7 +107,7 @@ def mark(sign: str, wide: int, high: int, ascii: bool = False) -> tuple[str, ...
 
 
 def lines_of_board(squares: Sequence[Square], cell: tuple[int, int], ascii: bool = False) -> list[list[BoardPiece]]:
-    """The nine squares, row by row, with walls between them."""
+    """Draw the nine squares, row by row, with grid lines between them."""
     wide, high = cell
     upright, flat, cross = ("|", "-", "+") if ascii else ("│", "─", "┼")
     drawn = [square_lines(square, place, wide, high, ascii) for place, square in enumerate(squares)]
@@ -125,7 +125,7 @@ def lines_of_board(squares: Sequence[Square], cell: tuple[int, int], ascii: bool
 
 
 def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) -> list[list[BoardPiece]]:
-    """One square as `high` lines of `wide` cells."""
+    """Draw one square as `high` lines of `wide` cells."""
     lines = [[" "] * wide for _ in range(high)]
     kinds: list[list[Kind]] = [["blank"] * wide for _ in range(high)]
 
@@ -172,7 +172,7 @@ def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) 
 
 
 def joined(signs: Sequence[str], kinds: Sequence[Kind], place: int) -> list[BoardPiece]:
-    """Neighbours of one kind as one piece."""
+    """Merge neighbours of one kind into one piece."""
     pieces: list[BoardPiece] = []
     for sign, kind in zip(signs, kinds, strict=True):
         if pieces and pieces[-1].kind == kind:
@@ -182,15 +182,15 @@ def joined(signs: Sequence[str], kinds: Sequence[Kind], place: int) -> list[Boar
     return pieces
 
 
-# How good a move is, as a colour: blue for what loses, amber for what wins, the surface itself in between. Hues that
-# the colour-blind tell apart; the lightness moves with the size, so that a large number stands out in any case.
+# The value of a move as a colour: blue for losing, amber for winning, the surface itself in between. The hues are
+# colour-blind safe; the lightness changes with the magnitude, so that a large value stands out in any case.
 STEPS = 12
 BAD_256, GOOD_256 = ["g02", "001", "002", "012", "013", "014"], ["g02", "100", "210", "310", "420", "430"]
 BAD_LIGHT_256, GOOD_LIGHT_256 = ["555", "445", "345", "245", "234", "134"], ["555", "554", "543", "542", "532", "530"]
 
 
 def tint(merit: float, colours: Colours, dark: bool) -> tuple[RGB | None, RGB | None]:
-    """(background, ink) for a value in [−1, 1]; None = the surface's own."""
+    """Return (background, ink) for a value in [−1, 1]; None = the surface's own."""
     size = min(1.0, abs(merit))
     if colours == "none" or size < 0.5 / STEPS:
         return None, None
@@ -216,7 +216,7 @@ SIGN = {1: "X", -1: "O", 0: ""}
 
 
 def position_of(moves: Sequence[int]) -> Position:
-    """The position that the moves lead to."""
+    """Return the position that the moves lead to."""
     position = tictactoe.start()
     for move in moves:
         position = tictactoe.after(position, move)
@@ -224,13 +224,13 @@ def position_of(moves: Sequence[int]) -> Position:
 
 
 def winning_squares(position: Position) -> tuple[int, ...]:
-    """Every square of every line that won (one move may make two of them)."""
+    """Return the squares of all winning lines (one move may complete two)."""
     lines = [line for line in tictactoe.LINES if abs(sum(position[square] for square in line)) == 3]
     return tuple(sorted({square for line in lines for square in line}))
 
 
 def line_words(position: Position) -> str:
-    """What won: "the top row", "a diagonal", "the left column and a diagonal"."""
+    """Describe the winning lines: "the top row", "a diagonal", "the left column and a diagonal"."""
     won = [line for line in tictactoe.LINES if abs(sum(position[square] for square in line)) == 3]
     named = []
     for line in won:
@@ -240,7 +240,7 @@ def line_words(position: Position) -> str:
 
 
 def value_text(value: float) -> str:
-    """A value in [−1, 1] with its sign: "+.62", "−.31", ".00", "+1"."""
+    """Format a value in [−1, 1] with its sign: "+.62", "−.31", ".00", "+1"."""
     if abs(value) >= 0.9995:
         return minus(f"{value:+.0f}")
     text = share(value)
@@ -250,12 +250,12 @@ def value_text(value: float) -> str:
 
 
 def leads_to(solution: Solution, position: Position, move: int) -> str:
-    """What a move leads to with best play: "X wins in 2 moves", "a draw with best play", "O has won"."""
+    """Describe the outcome of a move with best play: "X wins in 2 moves", "a draw with best play", "O has won"."""
     return verdict(solution, tictactoe.after(position, move))
 
 
 def note_of(solution: Solution, position: Position, move: int) -> str:
-    """The same from the mover's view, short enough for a square: "wins", "wins in 3", "draws", "loses in 2"."""
+    """Describe the outcome for the mover, short enough for a square: "wins", "wins in 3", "draws", "loses in 2"."""
     reached = tictactoe.after(position, move)
     n = solution.graph.numbered(reached)
     value = int(solution.value[n]) * tictactoe.mover(position)
@@ -269,7 +269,7 @@ def note_of(solution: Solution, position: Position, move: int) -> str:
 
 
 def hints(solution: Solution, position: Position) -> list[int]:
-    """The moves of best play, the quickest win or the slowest loss among them first of all."""
+    """Return the moves of best play, the quickest win or the slowest loss first."""
     graph, mover = solution.graph, tictactoe.mover(position)
     moves = dict(graph.moves(graph.numbered(position)))
     best = max(int(solution.value[n]) * mover for n in moves.values())
@@ -285,7 +285,7 @@ def squares_of(
     notes: Mapping[int, str] | None = None,
     hinted: Sequence[int] = (),
 ) -> list[Square]:
-    """The nine squares: marks with the number of their move, values and notes on the free ones."""
+    """Return the nine squares: marks with the number of their move, values and notes on the free ones."""
     position = position_of(moves)
     won = winning_squares(position)
     squares = []
@@ -303,7 +303,7 @@ def squares_of(
 
 
 def ended_words(position: Position, you: int | None) -> str:
-    """How the game ended, for who sits at the side `you` (+1 X, −1 O, None: nobody)."""
+    """Describe how the game ended for the player on side `you` (+1 X, −1 O, None: a spectator)."""
     result = tictactoe.outcome(position)
     if result is None:
         return ""

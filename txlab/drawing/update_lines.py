@@ -1,4 +1,4 @@
-"""The rule of an update in letters and, under each of them, the number that stood there.
+"""An update rule in symbols with the numbers of one update below them.
 
 Q(s,a) ← Q(s,a) + α  [ r  + γ maxₐ′ Q(s′,a′) − Q(s,a)  ]
 −7.41  ← −7.5   + .5 [ −1 + 1 (−6.32)        − (−7.5)  ]
@@ -19,7 +19,7 @@ SIGNS = ("+", "−", "-", "·", "×", "/")
 
 
 def compact(value: float, digits: int = 4) -> str:
-    """At most four digits that matter, none that do not: .5, −7.41, 12 300, 3e-5.
+    """Format with at most four significant digits and no trailing zeros: .5, −7.41, 12 300, 3e-5.
 
     >>> compact(0.5), compact(-7.41), compact(-0.05), compact(1), compact(3e-5), compact(123456.0)
     ('.5', '−7.41', '−.05', '1', '3e-5', '123456')
@@ -38,8 +38,8 @@ def compact(value: float, digits: int = 4) -> str:
 
 
 def below(letters: str, value: float | None, before: tuple[str, float | None]) -> str:
-    """What stands under a piece of the rule: its number, in brackets where a sign or a factor stands before it; or the
-    sign."""
+    """Return the text below a piece of the rule: its number, in parentheses after a sign or a factor; or the sign
+    itself."""
     if value is None:
         return letters
     text = compact(value)
@@ -48,7 +48,7 @@ def below(letters: str, value: float | None, before: tuple[str, float | None]) -
 
 
 def term_lines(terms: Sequence[tuple[str, float | None]], cells: int, ascii: bool = False) -> list[Pair]:
-    """Letters and numbers, a pair of lines for as many pieces as fit side by side."""
+    """Return pairs of lines, symbols above numbers, each with as many terms as fit."""
     columns: list[tuple[str, str, bool]] = []
     before: tuple[str, float | None] = ("", None)
     for letters, value in terms:

@@ -1,7 +1,7 @@
-"""What is drawn of a learner in its world, and how it is looked at: values, arrows, the size of a cell.
+"""The data drawn for a learner in its world, and the view of it: values, arrows, the size of a cell.
 
-Notable: best actions are those whose values are equal to rounding, never the first of several; what a cell can say
-follows from its size alone.
+Best actions are all those whose values are equal up to rounding, never just the first; what a cell shows depends on its
+size alone.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from txlab.drawing.palette import Ramp
 
 Show = Literal["values", "actions", "visits", "policy"]
 SHOWS: tuple[Show, ...] = ("values", "actions", "visits", "policy")
-TIES = 1e-6  # values closer than this, for their size, are equally good: MATH M2's maximum, trap of rounding
+TIES = 1e-6  # values within this relative tolerance are equally good: MATH M2's maximum, trap of rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is drawn of one learner; arrays over states, as in the frames of decisions.
+    """The data drawn for one learner; arrays over states, as in the frames of decisions.
 
-    value (S), NaN not known     q, policy (S, A) or None     trace, visits (S) or None
-    agent    where it stands, −1 nowhere     updated  whose number was changed last
+    value (S), NaN if unknown    q, policy (S, A) or None     trace, visits (S) or None
+    agent    its state, −1 if none     updated  the state whose value changed last
     path     states of the greedy path
     """
 
@@ -39,7 +39,7 @@ class Scene:
     path: tuple[int, ...] = ()
 
     def best(self, state: int, actions: Sequence[str]) -> list[int]:
-        """The actions that are equally best there, by q, else by the policy; none where nothing is known."""
+        """Return the equally best actions of a state, by q, else by the policy; none where neither is known."""
         table = self.q if self.q is not None else self.policy
         if table is None or state >= len(table):
             return []
@@ -55,7 +55,7 @@ class Scene:
 
 
 def scene_of(tensors: Mapping[str, Any], facts: Mapping[str, Any], side: int) -> Scene | None:
-    """The scene of one side of a frame of decisions; None where the frame has none."""
+    """Return the scene of one side of a frame of decisions; None if the frame has none."""
 
     def of(name: str) -> np.ndarray | None:
         found = tensors.get(f"{side}/{name}")
@@ -87,14 +87,14 @@ def listed(values: Any, place: int) -> Any:
 
 
 def best_value(q: np.ndarray) -> np.ndarray:
-    """maxₐ Q(s, a) over what is allowed, NaN where nothing is."""
+    """Return maxₐ Q(s, a) over the allowed actions, NaN where there are none."""
     found: np.ndarray = np.where(np.isnan(q), -np.inf, q).max(axis=1)
     return np.where(np.isneginf(found), np.nan, found)
 
 
 @dataclass(frozen=True)
 class CellSize:
-    """How large a cell is drawn, in characters."""
+    """The size of a cell, in characters."""
 
     wide: int
     tall: int
@@ -114,7 +114,7 @@ class CellSize:
 
     @property
     def rank(self) -> int:
-        """The larger, the more it says."""
+        """An order of sizes: the higher, the more a cell shows."""
         return {"sign": 0, "line": 2, "stacked": 1 if self.wide < 4 else 3, "compass": 4}[self.kind] + self.quad
 
 
@@ -122,12 +122,12 @@ MOST = CellSize(14, 5)
 
 
 def cell_size(height: int, width: int, columns: int, rows: int) -> CellSize:
-    """The largest cells with which height × width of them fit into the room; at least 2 × 1, which may not fit."""
+    """Return the largest size at which height × width cells fit the space; at least 2 × 1, which may not fit."""
     wide = max(2, min(MOST.wide, columns // max(1, width)))
     tall = max(1, min(MOST.tall, rows // max(1, height), (wide + 1) // 2 + (wide == 4)))
     if tall == 2 and wide < 4:
         tall = 1
-    if tall == 4:  # a middle line, and as many above as below
+    if tall == 4:  # an odd height has a middle line
         tall = 3
     if tall == 1:
         wide = min(wide, 8)
@@ -138,10 +138,10 @@ def cell_size(height: int, width: int, columns: int, rows: int) -> CellSize:
 
 @dataclass(frozen=True, eq=False)
 class WorldAspect:
-    """How a world is looked at: which of its cells, how large, what they show, with which colours.
+    """A view of a world: which of its cells, how large, what they show, in which colours.
 
-    first   (row, column) of the cell at the top left     cells   (rows, columns) that are drawn
-    cursor  (row, column) of the cell that is chosen, or None
+    first   (row, column) of the cell at the top left     cells   (rows, columns) drawn
+    cursor  (row, column) of the chosen cell, or None
     """
 
     size: CellSize

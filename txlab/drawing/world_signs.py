@@ -1,7 +1,7 @@
-"""The signs of a world: an arrow for each move, one sign for several moves at once, numbers in so many cells, marks.
+"""The signs of a world: an arrow for each move, one sign for several moves, numbers fitted to a width, marks.
 
-Notable: several best moves are one sign where there is room for one only, drawn from the lines of boxes: └ is up or
-right. Actions that are no directions keep the beginning of their name.
+Several best moves share one box-drawing character where only one fits: └ is up or right. Actions that are not
+directions are abbreviated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from txlab.drawing.formatting import minus
 from txlab.drawing.text import cut, visible, width
 
-# (rows down, columns right) of the moves that have an arrow.
+# (rows down, columns right) of the moves with an arrow.
 DIRECTIONS = {
     "up": (-1, 0), "up-right": (-1, 1), "right": (0, 1), "down-right": (1, 1), "down": (1, 0), "down-left": (1, -1),
     "left": (0, -1), "up-left": (-1, -1), "stay": (0, 0), "north": (-1, 0), "east": (0, 1), "south": (1, 0),
@@ -33,13 +33,13 @@ BITS = {(-1, 0): 1, (0, 1): 2, (1, 0): 4, (0, -1): 8}
 
 
 def direction(action: str) -> tuple[int, int] | None:
-    """Where an action goes; None for one that is no direction."""
+    """Return the direction of an action; None if it has none."""
     return DIRECTIONS.get(action.strip().lower())
 
 
 @cache
 def action_sign(action: str, cells: int, ascii: bool) -> str:
-    """An arrow, or as much of an action's name as there is room for: of "move 3" the number.
+    """Return an arrow, or as much of an action's name as fits: of "move 3" the number.
 
     >>> action_sign("up-left", 1, False), action_sign("pick up", 5, False), action_sign("move +3", 2, False)
     ('↖', 'pick', '+3')
@@ -58,7 +58,7 @@ def action_sign(action: str, cells: int, ascii: bool) -> str:
 
 
 def actions_sign(actions: Sequence[str], cells: int, ascii: bool) -> str:
-    """Several actions in so many cells, "" for none: arrows beside each other, or one sign for all of them.
+    """Format several actions in `cells` cells, "" for none: arrows side by side, or one sign for all of them.
 
     >>> actions_sign(("up", "right"), 2, False), actions_sign(("up", "right"), 1, False), actions_sign((), 1, False)
     ('↑→', '└', '')
@@ -82,8 +82,8 @@ def actions_sign(actions: Sequence[str], cells: int, ascii: bool) -> str:
 
 @cache
 def decimals_for(size: float, cells: int, negative: bool = True) -> int:
-    """Decimals that numbers up to size, or ±size, may have in so many cells, at most three, so that all of a world are
-    alike."""
+    """Return the decimals (at most three) that fit into `cells` cells for numbers up to `size`, or ±size, so that all
+    numbers of a world have the same."""
     if not math.isfinite(size):
         return 0
     whole = len(f"{abs(size):.0f}") if size >= 0.9995 else 0
@@ -91,7 +91,7 @@ def decimals_for(size: float, cells: int, negative: bool = True) -> int:
 
 
 def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
-    """A number in at most `cells` cells, with so many decimals if they fit; "" for what is not known.
+    """Format a number in at most `cells` cells, with `decimals` decimals if they fit; "" if unknown.
 
     >>> short(-12.34, 5, 1), short(0.8235, 4, 3), short(-0.04, 3, 2), short(1234567.0, 4, 0), short(0.0, 4, 2)
     ('−12.3', '.824', '−.0', '1e6', '0')
@@ -114,7 +114,7 @@ def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
 
 
 def whole(number: float, cells: int) -> str:
-    """A count in so many cells: 734, 12k, 3M.
+    """Format a count in at most `cells` cells: 734, 12k, 3M.
 
     >>> whole(734, 4), whole(12345, 4), whole(3200000, 4), whole(0, 4)
     ('734', '12k', '3M', '')
@@ -129,8 +129,8 @@ def whole(number: float, cells: int) -> str:
 
 
 def mark_sign(mark: str, ascii: bool, cells: int = 1) -> str:
-    """How what stands in a cell is drawn: a goal as a star, a hole as a ring; other signs as they are, as far as there
-    is room."""
+    """Return the sign for the content of a cell: a star for a goal, a ring for a hole; other marks as they are, as far
+    as they fit."""
     known = {"G": ("★", "G"), "H": ("○", "O"), "C": ("▓", "C"), "#": ("█", "#")}
     if mark in known:
         return known[mark][ascii]
