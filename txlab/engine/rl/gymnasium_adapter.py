@@ -1,6 +1,6 @@
 """Conversion between txlab and Gymnasium, both ways.
 
-Notable: an environment with tables (`P`, as in FrozenLake, CliffWalking and Taxi) becomes a world like any other, to
+An environment with tables (`P`, as in FrozenLake, CliffWalking and Taxi) becomes a world like any other, to
 plan in and to draw, provided that it follows them: Taxi's fickle passenger is in no table. Without tables one can still
 learn by stepping. An id names a registered environment, never a module to import.
 """

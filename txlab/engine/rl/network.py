@@ -2,7 +2,7 @@
 
     δ = r + γ O(s′) − O(s),   e ← γλ e + ∂O(s)/∂w,   w ← w + α δ e
 
-Notable: each parameter has a trace of its own shape. N networks are one set of tensors with N rows; as they share
+Each parameter has a trace of its own shape. N networks are one set of tensors with N rows; as they share
 nothing, the gradient of the sum of their outputs gives the gradient of each. O(s′) is not differentiated, as usual in
 TD. This file imports torch.
 """

@@ -1,6 +1,6 @@
 """The rules to read first: SARSA, Expected SARSA, Q-learning, SARSA(λ), Watkins' Q(λ) with dictionaries (MATH M5, M6).
 
-Notable: slow, and shares nothing with the learners of the bench but the draws and the process. The tests compare the
+Slow, and shares nothing with the learners of the bench but the draws and the process. The tests compare the
 fast forms with it, bit for bit. An action is chosen with draws 0 and 1 of its step, the outcome with draw 2, the next
 start with draw 3.
 """

@@ -1,6 +1,6 @@
 """How an action is chosen from a row of values: greedy, ε-greedy, softmax (MATH M5).
 
-Notable: tied actions share the choice (always taking the first never solves FrozenLake), exploration draws from *all*
+Tied actions share the choice (always taking the first never solves FrozenLake), exploration draws from *all*
 allowed actions, the best included, and the random numbers are passed in, never drawn here.
 """
 

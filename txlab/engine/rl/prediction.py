@@ -5,7 +5,7 @@
 One episode at a time, written to be read; prediction_sweep.py does the same for thousands of runs and settings, and is
 tested against these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and returns the new w;
 n-step TD takes its n in the place of λ.
-Notable: "off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds everything
+"Off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds everything
 learned; Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and goes through the episode again
 with a w that changes. The first diverges where the second does not: states are visited many times in an episode.
 """

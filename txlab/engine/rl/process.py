@@ -1,6 +1,6 @@
 """A finite Markov decision process, compiled to arrays (MATH M1).
 
-Notable: the outcomes of a state and an action are a slice of four flat arrays, so that a world with one outcome per
+The outcomes of a state and an action are a slice of four flat arrays, so that a world with one outcome per
 move and one with four hundred look the same to every algorithm. A state without actions is terminal. Whether the
 episode *ends* is a property of the outcome: only an ending removes the bootstrap. `limit` cuts an episode off after
 that many steps; this truncates it and does not end it.

@@ -1,6 +1,6 @@
 """Whole episodes of the uniform policy, for many runs at once (MATH M1, M3).
 
-Notable: this is for prediction, which does not choose the actions; learners that do are stepped in sweeps/block.py. The
+This is for prediction, which does not choose the actions; learners that do are stepped in sweeps/block.py. The
 episodes of a run are a function of (process, seed, position in the run) alone, so every rule, λ and α learns from
 exactly the same ones, and the only random state to save is where each run stands.
 Draws are used as by the learners that choose: at step t draw 1 chooses the action, draw 2 the outcome, draw 3 where the

@@ -1,6 +1,6 @@
 """The settings of a learner: its rule, its policy, its numbers (MATH M4–M7).
 
-Notable: the numbers may change while it learns; the rule may not, since the tables of one rule mean nothing to another.
+The numbers may change while it learns; the rule may not, since the tables of one rule mean nothing to another.
 """
 
 from __future__ import annotations

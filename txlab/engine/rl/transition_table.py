@@ -1,6 +1,6 @@
 """A process as the loops read it: plain Python lists, since a list is read in 10 ns and an array in 100 (MATH M1).
 
-Notable: the actions of a state are numbered among those allowed there, k = 0, 1, …; the outcome of a pair with only
+The actions of a state are numbered among those allowed there, k = 0, 1, …; the outcome of a pair with only
 one is stored ready-made, and any other is drawn. The semantics are the same: the outcome is the first whose cumulative
 probability is above the step's draw 2, which for a single outcome is always that one.
 """

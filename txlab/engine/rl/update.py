@@ -1,6 +1,6 @@
 """One update of a learner, with the numbers that went into it (MATH M2, M4–M7).
 
-Notable: `terms` is the rule as a formula with the number under each piece of it. The learning loops fill in the
+`terms` is the rule as a formula with the number under each piece of it. The learning loops fill in the
 record; a screen sets letters above numbers and computes nothing.
 """
 

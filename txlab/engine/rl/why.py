@@ -1,6 +1,6 @@
 """Why a value is what it is: the Bellman equation in numbers, and how far its two sides disagree (MATH M1).
 
-Notable: the sum is `backup`'s own, over the displayed values; its difference from the displayed number is the
+The sum is `backup`'s own, over the displayed values; its difference from the displayed number is the
 residual: 0 once dynamic programming has converged, and the error still to be learned in a learner. A table of Q is
 reduced to V as its rule does: by its maximum, or by its mean under the policy.
 """

@@ -1,6 +1,6 @@
 """Compile a map to a world: every cell that can be occupied becomes a state, in reading order (MATH M1).
 
-Notable: a move and the wind are one displacement, as S&B add them up: first sideways, then up or down. Only walls and
+A move and the wind are one displacement, as S&B add them up: first sideways, then up or down. Only walls and
 the edge block it, each component separately, so that one slides along them; cells flown over are not entered. All
 cells are computed at once, because a map is recompiled after each edit while somebody watches.
 """

@@ -1,6 +1,6 @@
 """n-step SARSA: Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)   (MATH M3, M5)
 
-Notable: a pair is updated n steps after its visit, from Q at that time; when the episode ends, the pairs still waiting
+A pair is updated n steps after its visit, from Q at that time; when the episode ends, the pairs still waiting
 are updated one after another from the remaining rewards. With n = 1 it is SARSA, with n above the length of an episode
 on-policy Monte Carlo.
 

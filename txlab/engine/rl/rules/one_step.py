@@ -1,6 +1,6 @@
 """SARSA, Expected SARSA and Q-learning: Q(s,a) ← Q(s,a) + α [ r + γ V − Q(s,a) ] (MATH M5, M6).
 
-Notable: they differ only in V, the value assigned to the next state: the `target` of a rule. Any other one-step rule is
+They differ only in V, the value assigned to the next state: the `target` of a rule. Any other one-step rule is
 a subclass of `OneStepRule` with a target of its own. One loop runs them all, written out in full: a page to be read
 from top to bottom, and as fast as plain Python allows.
 """

@@ -1,6 +1,6 @@
 """REINFORCE: θ ← θ + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s,θ), π the softmax of preferences θ (MATH M7; Williams 1992)
 
-Notable: for such a policy ∇ ln π(a|s) is 1 − π(a|s) at the action taken and −π(a′|s) at the others. Without a
+For such a policy ∇ ln π(a|s) is 1 − π(a|s) at the action taken and −π(a′|s) at the others. Without a
 baseline b is 0; with one it is w(s), w(s) ← w(s) + β (Gₜ − w(s)), which changes the variance and not the mean. w is
 learned either way, for display. States that look the same (Process.observation) share preferences and w.
 

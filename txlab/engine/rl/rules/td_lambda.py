@@ -2,7 +2,7 @@
 
         δ = r + γ V(s′) − V(s);   e ← γ λ e, then increased at s;   V ← V + α δ e
 
-Notable: with λ = 0 it is TD(0). A trace grows by 1 (accumulating), to 1 (replacing), or by 1 − α γ λ e(s), which is
+With λ = 0 it is TD(0). A trace grows by 1 (accumulating), to 1 (replacing), or by 1 − α γ λ e(s), which is
 true on-line TD(λ) (van Seijen and Sutton 2014) and corrects V by the small change of V(s) since s was the next state.
 prediction.OnlineTD is the same rule for any linear unit, but its weights cannot record an update for each state; here,
 with a table, only visited states are touched, and each keeps its last update. A test compares the two.

@@ -2,7 +2,7 @@
 
     Q(s,a) ← r(s,a) + γ Σ p(s′|s,a) V(s′)  for every a,  V(s) = maxₐ Q(s,a)
 
-Notable: an update is one state's backup, in place, with the states in numerical order. A sweep of the world is as many
+An update is one state's backup, in place, with the states in numerical order. A sweep of the world is as many
 updates as there are non-terminal states, and is bit-identical to `dynamic_programming.sweep(order="in-place")`. It
 draws nothing, moves nowhere and has no episodes; `state` is the one updated last.
 """

@@ -2,7 +2,7 @@
 
     δ = r + γ V − Q(s,a);   e(s,a) ← e(s,a) + 1 (accumulating) or 1 (replacing);   Q ← Q + α δ e;   e ← γ λ e
 
-Notable: the traces are cleared at each episode. Watkins' are also cleared when the next action is not greedy: what
+The traces are cleared at each episode. Watkins' are also cleared when the next action is not greedy: what
 preceded an exploring action says nothing about the greedy policy. Only pairs visited in this episode have an entry.
 Rows are written in place here, because every update touches many.
 

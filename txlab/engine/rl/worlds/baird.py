@@ -1,6 +1,6 @@
 """Baird's counterexample: seven states, eight weights, all rewards 0, and weights that grow without bound.
 
-Notable: the features belong to the world as much as its moves do. The true values are 0, and the features can represent
+The features belong to the world as much as its moves do. The true values are 0, and the features can represent
 them exactly; still every expected semi-gradient update makes the error larger.
 """
 

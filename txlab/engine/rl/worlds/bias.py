@@ -1,6 +1,6 @@
 """A world in which the maximum of estimates overestimates the maximum.
 
-Notable: the rewards are normal. The process holds their mean, −.1, and their standard deviation, 1, in `noise`, so that
+The rewards are normal. The process holds their mean, −.1, and their standard deviation, 1, in `noise`, so that
 planning sees that right is better while a learner sees the misleading samples.
 """
 

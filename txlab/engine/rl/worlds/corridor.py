@@ -1,6 +1,6 @@
 """The short corridor, in which all places look the same and one has its moves switched: the best policy is random.
 
-Notable: the states are the world's; a learner of preferences is told only the `observation`, which is always 0.
+The states are the world's; a learner of preferences is told only the `observation`, which is always 0.
 """
 
 from __future__ import annotations

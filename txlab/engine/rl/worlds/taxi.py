@@ -1,6 +1,6 @@
 """The taxi that picks up a passenger at one of four places and takes them to another.
 
-Notable: states and actions are numbered as in Gymnasium's Taxi-v4: ((row · 5 + column) · 5 + passenger) · 4 + goal;
+States and actions are numbered as in Gymnasium's Taxi-v4: ((row · 5 + column) · 5 + passenger) · 4 + goal;
 down, up, right, left, pick up, drop off. States in which the passenger waits at their goal are reached only at the
 end, so they are the terminal ones.
 """

@@ -1,6 +1,6 @@
 """Random walks of 5 and of 19 states in a row, for prediction: from the middle, to either end.
 
-Notable: they have two actions, left and right; the random walk of the textbook is the uniform policy.
+They have two actions, left and right; the random walk of the textbook is the uniform policy.
 """
 
 from __future__ import annotations
