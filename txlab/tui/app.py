@@ -56,7 +56,7 @@ ScrollBar.renderer = WholeCells
 
 
 class TxlabApp(QuietApp):
-    """The console. `root` is the folder of runs; `run`, if given, is looked at first."""
+    """The console. `root` is the folder of runs; `run`, if given, is the first current run."""
 
     TITLE = "txlab"
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -201,8 +201,7 @@ class TxlabApp(QuietApp):
         return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def pop_screen(self) -> AwaitComplete:
-        """Pop the screen; fast typing may dismiss one of Textual's dialogs twice, and then there is nothing left to
-        pop."""
+        """Pop the screen; fast typing may dismiss one of Textual's dialogs twice, when nothing is left to pop."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def reader_for(self, path: Path) -> RunReader:

@@ -22,8 +22,7 @@ def put_in_front(
     begin: Callable[[Made], None],
     answered: Callable[[Any], None] | None = None,
 ) -> None:
-    """Open the dialog called `name`: `make()` builds it the first time, and `begin(dialog)` is called before it is
-    shown."""
+    """Open the dialog called `name`: `make()` builds it the first time, `begin(dialog)` prepares it each time."""
     name = f"{name}, {app.theme}"
     if not app.is_screen_installed(name):
         app.install_screen(make(), name)

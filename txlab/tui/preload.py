@@ -1,5 +1,4 @@
-"""Work that would slow down the first switch to a screen or the first dialog, done in idle moments after the first
-paint.
+"""Work that would slow down the first switch to a screen or the first dialog, done in idle moments after start-up.
 
 Notable: modules are imported in a thread. Style sheets are read all at once, since Textual parses all of them again,
 and matches every style, whenever one is added (20 ms each). Screens are built one at a time, with pauses in which keys

@@ -32,7 +32,7 @@ LONGEST = 2.0  # seconds between two reads, whatever they cost
 
 
 class LookBudget:
-    """How often a live run is read: as often as requested, as long as that takes little of this machine.
+    """How often a live run is read: as often as requested, as long as it takes only a small share of this machine.
 
     The cost of a read depends on the terminal's size, the curves and the processor, so the budget counts the processor
     time that the console has really used since the last one. On two cores, where training waits for the slower of its

@@ -57,8 +57,7 @@ SCREENS = [
 
 
 def installed_screens() -> Iterator[ScreenEntry]:
-    """Yield the screens of other packages. Raises LabError if an entry point is no ScreenEntry, or its key or name is
-    taken."""
+    """Yield the screens of other packages. Raises LabError if one is no ScreenEntry, or its key or name is taken."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):

@@ -1,7 +1,6 @@
 """The user's configuration file: keys, theme, ASCII, how often the screen may change.
 
-Notable: an invalid file never keeps the program from starting: the mistake is reported in one sentence and the defaults
-are used.
+An invalid file never keeps the program from starting: one sentence reports the mistake and the defaults are used.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class SteadyScreen(Screen[Answer]):
         event.refresh_styles = False
 
     def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
-        """Return what a press or a drag of the mouse selects from; nothing if the widget was removed since the last
+        """Return what a press or drag of the mouse selects from; nothing if the widget was removed since the last
         layout.
 
         Textual 8.2.8 takes the parent of what it finds here for granted (Screen._forward_event), so a press on a widget
@@ -118,8 +118,8 @@ def read_style_sheets(app: App[Any], sheets: Iterable[Path]) -> None:
 
 
 def match_styles(app: App[Any], screen: Screen[Any]) -> None:
-    """Match the styles unless they are up to date; otherwise the next switch to the screen would match those of every
-    other screen too."""
+    """Match the styles unless they are up to date; otherwise the next switch to the screen would match those of all
+    screens."""
     count = getattr(app, "_css_update_count", None)
     if count is not None and getattr(screen, "_css_update_count", count) != count:
         app.stylesheet.update(screen, animate=False)
@@ -157,8 +157,7 @@ class QuietApp(App[None]):
         await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
-        """Ignore errors during exit: screens are removed while their timers still run, and what those fail to find is
-        no bug."""
+        """Ignore errors during exit: timers still run while screens are removed, and fail to find their widgets."""
         if not (self.leaving and isinstance(error, (NoMatches, ScreenStackError))):
             super()._handle_exception(error)
 

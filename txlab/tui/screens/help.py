@@ -35,8 +35,7 @@ class HelpScreen(Dialog[None]):
             self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return (keys, what they do, id) for each action after remapping: the screen's own first, in the order of its
-        bottom line."""
+        """Return (keys, what they do, id) of each action after remapping, in the order of the screen's bottom line."""
         keys: dict[tuple[str, str], list[str]] = {}
         for active in self.of.active_bindings.values():
             binding = active.binding

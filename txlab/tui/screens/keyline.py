@@ -1,7 +1,7 @@
 """The bottom line: the keys that work here, as many as fit, `? help` always.
 
-Notable: it is one widget with one cached line. A footer with a widget for each key is rebuilt at every change of
-focus.
+Notable: it is one widget with one cached line. A footer with a widget for each key is rebuilt whenever the focus
+moves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KeyLine(Widget, can_focus=False):
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def shown(self) -> list[tuple[str, str, str]]:
-        """Return (key, how it is written, what it does) for each action: the screen's own first, in its order, help
+        """Return (key, how it is written, what it does) for each action: the screen's own first, in order, help
         last."""
         own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
         said = getattr(self.screen, "word_for", None)

@@ -1,8 +1,7 @@
 """The curves below the worlds: returns during learning, returns of greedy policies, and bands over many seeds.
 
 Bands are computed in a thread of their own by the batched learners (engine/rl/sweeps), anew whenever a parameter, a
-rule or the map changes; a newer request replaces an older one. The worlds then show one run, the chart the mean of
-many.
+rule or the map changes; a newer request replaces an older one. The worlds show one run, the bands the mean of many.
 """
 
 from __future__ import annotations

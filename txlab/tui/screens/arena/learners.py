@@ -215,8 +215,8 @@ class LiveMatch:
             self.memory[side] = LearnerMemory(known=len(self.match.history(side)))
 
     def edit(self, change: Callable[[Map], Map]) -> list[str]:
-        """Change the map under the learners; return notes on the new one. Raises LabError, and changes nothing, if the
-        map is impossible."""
+        """Change the map under the learners; return notes on the new one. LabError, and no change, if it is
+        impossible."""
         from txlab.engine.rl.maps.compiling import compile_map
 
         before = self.world

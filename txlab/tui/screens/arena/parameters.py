@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parameter:
-    """`name` is that of Settings; `stops` are the values of the arrow keys; `ascii` replaces the Greek letter in ASCII
-    mode."""
+    """`name` is that of Settings; `stops` are the values of the arrow keys; `ascii` is the letter in ASCII mode."""
 
     letter: str
     ascii: str
@@ -185,8 +184,7 @@ class ParametersPanel(Panel):
     # Rules and sides.
 
     def action_rule(self) -> None:
-        """Choose another rule for this side; its tables start empty, since those of one rule mean nothing to
-        another."""
+        """Choose another rule for this side; its tables start empty, since no rule can use those of another."""
         if not self.arena.live():
             return
         side, now, session = self.arena.side, self.told.get("rule"), self.arena.session

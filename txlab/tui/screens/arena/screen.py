@@ -1,5 +1,4 @@
-"""Screen 6, Arena: learners side by side in one world, their values, their paths, and the update rule with its
-numbers.
+"""Screen 6, Arena: learners side by side in one world, their values, their paths, and the update rule in numbers.
 
 The screen shows one frame with its world and its curves (`look_at`), whether it comes from the session, its timeline,
 or a recorded run. This file decides what is shown and which panel draws what; the panels own the keys.

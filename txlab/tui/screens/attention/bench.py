@@ -155,8 +155,7 @@ class LiveAttention:
     # The next token.
 
     def position(self, site: str, row: int) -> int:
-        """Return the position that predicts: an encoder's tokens predict nothing, so there it is the target's last
-        one."""
+        """Return the position that predicts; for an encoder, whose tokens predict nothing, the target's last one."""
         last = len(self.text.predicting) - 1
         return last if site == "encoder" else max(0, min(row, last))
 

@@ -1,7 +1,6 @@
 """Two dialogs of the Attention screen: which model to open, and which weight to edit.
 
-Names are completed from runs, folders under `models/` here, and the parameters of the open model; a path may be typed
-as well.
+Names are completed from runs, folders under `models/` here, and parameters of the open model; paths work as well.
 """
 
 from __future__ import annotations

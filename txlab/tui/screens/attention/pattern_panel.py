@@ -1,5 +1,4 @@
-"""The patterns: every head small, the selected one large under a cursor, and beside it a second one with the
-difference.
+"""The patterns: every head small, the selected one large under a cursor, beside it a second one and the difference.
 
 Notable: whatever is in memory is drawn at once; whatever a model has to compute comes from a thread, newest request
 first, and the screen stays as it is until then. A second source is asked for the same window as the first; cells that
@@ -296,8 +295,7 @@ class PatternPanel(Panel):
     # Describing and saving it.
 
     def words(self) -> tuple[str, str, str, str]:
-        """Return the parts of the line above: texts, names, mask and view, head; when comparing, the weights under the
-        cursor."""
+        """Return the parts of the line above: texts, names, mask and view, head; when comparing, both weights."""
         source, second, ascii = self.source, self.second, is_ascii(self)
         if source is None:
             return "", "", "", ""

@@ -1,5 +1,4 @@
-"""Screen 4, Attention: every head at once, one head large, the next token, and how the patterns formed over the
-steps.
+"""Screen 4, Attention: every head at once, one head large, the next token, and the patterns over the steps.
 
 Notable: the screen draws a recording, or a model that reads the user's text, through one source (source.py), and
 computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model behind them, and the

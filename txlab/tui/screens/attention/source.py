@@ -96,7 +96,7 @@ class AttentionSource(Protocol):
 
     @property
     def scores(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """site → name of a score → (L, H), NaN where it is undefined or not known yet."""
+        """site → name of a score → (L, H), NaN if undefined or not known yet."""
         ...
 
     @property
@@ -106,8 +106,7 @@ class AttentionSource(Protocol):
 
     @property
     def stored(self) -> bool:
-        """Whether all but a rollout is in memory; otherwise it is requested in a thread, and heads are computed layer
-        by layer."""
+        """Whether all but a rollout is in memory; otherwise threads compute it, and heads come layer by layer."""
         ...
 
     def thumbnails(self, site: str) -> np.ndarray:
@@ -145,7 +144,7 @@ class WindowRequest:
 class PatternWindow:
     """The answer: `values` and where they are `blank`, both (r, c), and the predictions after the cursor's row.
 
-    sums    of whole rows without their first column, where that is left out
+    sums    of whole rows without their first column, if that is left out
     marks   {(row, column): sign} of edges that are cut (×) or allowed (+)
     column  the strongest of the cursor's row, if requested
     """

@@ -1,6 +1,4 @@
-"""Change a scenario before it starts: lines `key = value`, validated at every key stroke as they would be when
-loaded.
-"""
+"""Change a scenario before it starts: lines `key = value`, validated at every key stroke."""
 
 from __future__ import annotations
 

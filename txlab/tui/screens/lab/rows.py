@@ -35,8 +35,7 @@ class Item:
 
 
 class Rows(ScrollView, can_focus=True):
-    """`draw(item, width, chosen)` returns the lines of an item; `Highlighted` and `Chosen` report what the user
-    does."""
+    """`draw(item, width, chosen)` returns the lines of an item; `Highlighted` and `Chosen` report user actions."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {

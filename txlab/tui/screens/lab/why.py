@@ -1,7 +1,6 @@
 """What `w` answers in the Lab: how large a scenario is, or why a run is in its state. Called in a thread.
 
-Notable: a run that is running or done is explained by its last loss, all others by their state, with the last values
-before it.
+A run that is running or done is explained by its last loss, all others by their state with the values before it.
 """
 
 from __future__ import annotations

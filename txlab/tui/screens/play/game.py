@@ -37,7 +37,7 @@ VIEWS = ("agent", "perfect", "nothing")
 
 @dataclass(frozen=True)
 class Seat:
-    """A player at the board: a person, the perfect player, a random one, a learner of this screen, the player of a
+    """A player at the board: a person, the perfect player, a random one, a learner of this screen, or one from a
     run.
 
     key     stays the same while a player learns; its knowledge is looked up when it moves

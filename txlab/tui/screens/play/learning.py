@@ -160,8 +160,7 @@ class LearningPanel(Panel):
         return seats
 
     def explain(self, course: Course, position: Position, square: int) -> Explanation:
-        """Explain the last update of a move's value; for another thread. The thread that learns answers, if there is
-        one."""
+        """Explain the last update of a move's value; for a worker thread. The learning thread answers, if any."""
         if course is self.session.experiment:
             found: Explanation = self.session.ask(lambda course: course.training.explain(position, square))
             return found
@@ -179,10 +178,10 @@ class LearningPanel(Panel):
 
 
 def learner_words(course: Course, speed: float | None, tall: bool, ascii: bool) -> Content:
-    """Return `TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and its expected results; a table where there is
+    """Return `TD(0)  α .1  ε .1`, `12 400 of 100 000 games, 41 000/s`, and expected results; a table if there is
     room.
 
-    speed   games a second, 0 where that is not known yet; None where it does not learn
+    speed   games a second, 0 if not known yet; None if it is not learning
     """
     lesson, title, snapshot = course.lesson, course.title, course.snapshot
     settings = lesson.settings
@@ -216,8 +215,8 @@ def rate(value: float) -> str:
 
 
 def curves(points: Sequence[Point], all: bool) -> list[ChartSeries]:
-    """Return wins, draws and losses against a random player, the mean of both seats; with `all` also losses to the
-    perfect one."""
+    """Return wins, draws and losses against a random player, the mean of both seats; with `all` also losses to
+    perfect."""
     steps = np.array([point.games for point in points], dtype=np.int64)
 
     def series(label: str, values: Sequence[float], dashed: bool = False) -> ChartSeries:

@@ -180,8 +180,7 @@ def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> li
 
 
 def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token: int, ascii: bool) -> Content:
-    """Return two lines in place of the side panel: the token under the cursor, and the lanes with their token
-    counts."""
+    """Return two lines in place of the side panel: the token under the cursor, and the lanes with their counts."""
     if not lanes:
         return Content("")
     lane = lanes[front]

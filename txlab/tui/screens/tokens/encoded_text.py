@@ -41,8 +41,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, eq=False)
 class TextDocument:
-    """A text: its bytes, the starts of its paragraphs, the number of characters before each, and the number of
-    words."""
+    """A text: its bytes, the starts of its paragraphs, the characters before each, and the number of words."""
 
     name: str
     data: bytes

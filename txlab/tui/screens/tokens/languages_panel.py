@@ -54,8 +54,7 @@ class LanguagesPanel(Panel):
 def language_table(
     found: Sequence[LanguageStatistics], front: int, ascii: bool
 ) -> tuple[list[Column], list[list[str]]]:
-    """Return languages sorted by the front tokenizer's token count for the same sentences, with the ratio to
-    English."""
+    """Return languages sorted by the front tokenizer's tokens for the same sentences, with ratios to English."""
     if not found or not found[0].statistics:
         return [], []
     several = len(found[0].statistics) > 1

@@ -232,8 +232,7 @@ class TokenLines(Painted):
         return Segment(("|" if self.ascii else "▐") if inside else " ", self.part("bar"))
 
     def style_of(self, lane: int, span: Span) -> Style:
-        """Return the style of a token: its tint, or that of the cursor, or that of tokens under the cursor in other
-        lanes."""
+        """Return the style of a token: its tint, or that of the cursor, or that of its bytes in other lanes."""
         surface = self.surface
         known = tints(self.colours, self.dark)
         tint = known[span.token % len(known)]

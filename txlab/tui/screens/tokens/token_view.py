@@ -157,8 +157,7 @@ class TokensView(TokenLines, can_focus=True):
         self.post_message(self.Edited())
 
     def insert(self, text: str) -> None:
-        """Insert text at the caret; characters that UTF-8 cannot encode (half a character) become the replacement
-        sign."""
+        """Insert text at the caret; what UTF-8 cannot encode (half a character) becomes the replacement sign."""
         if self.caret is not None:
             self.replace_text(self.caret, self.caret, text.encode(errors="replace"))
 

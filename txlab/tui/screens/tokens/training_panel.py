@@ -312,8 +312,7 @@ class TrainingPanel(Panel):
         self.screen.set_class(bool(rows), "-sizes")
 
     def why(self) -> Explanation | str:
-        """Explain the token under the cursor by its merges, or the rank of a pair; raises LabError if there is
-        neither."""
+        """Explain the token under the cursor by its merges, or the rank of a pair; LabError if there is neither."""
         state, made = self.state, self.query_one("#made", Table)
         if state is None or not state.candidates:
             raise LabError("there is no pair to ask about yet")
@@ -452,8 +451,8 @@ class TrainingPanel(Panel):
 def derived(
     picture: Picture[TokenizerTraining], document: TextDocument | None, same: TrainingState | None
 ) -> TrainingState:
-    """Return a frame's state: its encoding (that of `same`, if known), and the beginning of a text encoded by it. For a
-    worker thread."""
+    """In a thread: return a frame's state: its encoding (that of `same`, if known) and the beginning of a text by
+    it."""
     tokenizer = tokenizer_of_frame(picture.frame) if same is None else same.tokenizer
     preview = None
     if document is not None:

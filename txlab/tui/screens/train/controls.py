@@ -1,5 +1,4 @@
-"""The log of a run, and the requests to it: another learning rate, a checkpoint, any parameter, resuming after its
-end.
+"""The log of a run, and the requests to it: another learning rate, a checkpoint, any parameter, resuming.
 
 A run answers requests in its own log; until then they are listed there as "asked…".
 """

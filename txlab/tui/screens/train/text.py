@@ -180,8 +180,7 @@ def samples_text(
     lines: int = 0,
     kind: str = "",
 ) -> Content:
-    """Return the model's text at the selected step, and at another one: stacked, or side by side where there is
-    room.
+    """Return the model's text at the selected step, and at another one: stacked, or side by side if there is room.
 
     If there is room below, `lines` are filled with earlier samples.
     """
