@@ -82,7 +82,7 @@ class CurvePanel(Panel):
         self.query_one("#brief", Words).say(brief(snap, cells), layout=False)
 
     def draw(self, snap: Snapshot) -> None:
-        """The current run has the first colour; validation is dashed and on top, dead branches are dim. Unless the user
+        """Draw the current run in the first colour, validation dashed and on top, dead branches dim. Unless the user
         chooses otherwise, long noisy curves are smoothed over a fiftieth of the run, with the raw one faint behind."""
         others = iter(range(2, 100))
         series = [
