@@ -1,1 +1,1 @@
-"""What goes on inside a transformer: seen, explained, intervened in (MATH T1–T10)."""
+"""What happens inside a transformer: observed, explained and intervened in (MATH T1–T10)."""

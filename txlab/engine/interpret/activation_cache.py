@@ -1,12 +1,12 @@
-"""One pass of a model over one text, kept: logits, queries, keys, residual stream, patterns on demand (MATH T1, T2).
+"""One pass of a model over one text: logits, queries, keys, residual stream, patterns on demand (MATH T1, T2).
 
-Notable: L × H × T² numbers are never held. Twelve layers of twelve heads on 1024 tokens would be 604 MB; their queries
-and keys are 75 MB, the residual stream 41, and a window of a pattern is formed from them when it is asked for, with its
-rows' full softmax. Where an intervention reaches into the scores or the patterns of a layer, that layer is formed
-whole, by the very hooks that acted in the model, and kept until another layer is asked for. Attention rollout (MATH T4)
-averages the heads and counts the residual stream as half: A′ = ½ A + ½ I, multiplied up the layers (Abnar & Zuidema
-2020, §3). In a decoder that reads an encoder each branch is such a half step in turn; what comes across is first rolled
-out through the encoder.
+Notable: L × H × T² numbers are never stored. Twelve layers of twelve heads on 1024 tokens would be 604 MB; their
+queries and keys are 75 MB, the residual stream 41, and a window of a pattern is formed from them on demand, with the
+full softmax of its rows. If an intervention changes the scores or patterns of a layer, that layer is formed whole, by
+the same hooks that acted in the model, and cached until another layer is requested. Attention rollout (MATH T4)
+averages the heads and counts the residual stream as half: A′ = ½ A + ½ I, multiplied over the layers (Abnar & Zuidema
+2020, §3). In a decoder that reads an encoder each branch is such a half step in turn; what cross-attention reads is
+first rolled out through the encoder.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, keeping, together
 from txlab.errors import LabError
 
 ALL = slice(None)
-BAND = 64  # rows formed at a time where a whole layer is gone through: 3 MB for twelve heads of 1024 keys
+BAND = 64  # rows formed at a time in a pass over a whole layer: 3 MB for twelve heads of 1024 keys
 
 
 @dataclass
 class ActivationCache:
-    """What a model did with a text; positions, layers and heads count from 0.
+    """The activations of a model on a text; positions, layers and heads count from 0.
 
-    logits            (T, V) of the stream that predicts
+    logits            (T, V) of the predicting stream
     sites             by name
     queries, keys     of each site, (L, H, T, K) and (L, H, S, K), as they enter the product
-    residual_stream   (N + 1, T, D), the stream that predicts: its embedding, and what leaves each of its N blocks
-    interventions     under which it ran
+    residual_stream   (N + 1, T, D), the predicting stream: its embedding, and the output of each of its N blocks
+    interventions     that were active in the pass
     """
 
     text: Text
@@ -54,20 +54,20 @@ class ActivationCache:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def probabilities(self, position: int | slice = -1) -> Tensor:
-        """softmax of the logits at a position, (V), or at several, (t, V)."""
+        """Return the softmax of the logits at a position, (V), or at several, (t, V)."""
         return self.logits[position].softmax(-1)
 
     def following(self, position: int = -1, most: int = 10) -> tuple[Tensor, Tensor]:
-        """The likeliest tokens at a position, ids (k) and probabilities (k), likeliest first."""
+        """Return the likeliest tokens at a position, ids (k) and probabilities (k), likeliest first."""
         probabilities, ids = self.probabilities(position).topk(min(most, self.logits.shape[-1]))
         return ids, probabilities
 
     def size(self, site: str) -> tuple[int, int]:
-        """Rows and columns of a site's patterns: (T, S)."""
+        """Return the numbers of rows and columns of a site's patterns: (T, S)."""
         return self.queries[site].shape[-2], self.keys[site].shape[-2]
 
     def patterns(self, site: str) -> Tensor:
-        """α of every head, whole: (L, H, T, S). For short texts, as a model that learns is shown."""
+        """Return α of every head, whole: (L, H, T, S). For short texts, such as those shown during training."""
         found, (T, S) = self.sites[site], self.size(site)
         if self._hooks.hooks:
             return torch.stack([self._alpha(site, layer, None, ALL) for layer in range(found.layers)])
@@ -75,33 +75,33 @@ class ActivationCache:
         return pattern(scores(q, k), found.mask.allowed(T, S, q.device))
 
     def pattern(self, site: str, layer: int, head: int, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        """A window of α of one head: (t, s), each row normalised over all that it may look at."""
+        """Return a window of α of one head: (t, s), each row normalised over all keys that it may attend to."""
         return self._alpha(site, layer, head, rows)[0][:, columns]
 
     def row(self, site: str, layer: int, head: int, i: int) -> Tensor:
-        """α[i] of one head: (S)."""
+        """Return α[i] of one head: (S)."""
         return self._alpha(site, layer, head, slice(i, i + 1) if i != -1 else slice(-1, None))[0][0]
 
     def row_sums(self, site: str, layer: int, head: int, without_first: bool = False) -> Tensor:
-        """Σⱼ α[i, j] of each row, with `without_first` over j ≥ 1 alone: (T). The first token is often a sink."""
+        """Return Σⱼ α[i, j] of each row: (T); with `without_first` over j ≥ 1 only. The first token is often a sink."""
         sums = [band[0, :, int(without_first) :].sum(-1) for _, band in self.bands(site, layer, head)]
         return torch.cat(sums)
 
     def received(self, site: str, layer: int, head: int) -> Tensor:
-        """How much each position is looked at, the mean over rows of α[i, j]: (S)."""
+        """Return how much attention each position receives, the mean over rows of α[i, j]: (S)."""
         total = sum(band[0].sum(0) for _, band in self.bands(site, layer, head))
         assert isinstance(total, Tensor)
         return total / self.size(site)[0]
 
     def average(self, site: str, layer: int | None = None, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        """The mean α over the heads of a layer, or (None) over all layers too: (t, s)."""
+        """Return the mean α over the heads of a layer, or (None) over all layers too: (t, s)."""
         layers = range(self.sites[site].layers) if layer is None else [layer]
         total = sum(self._alpha(site, which, None, rows)[..., columns].mean(0) for which in layers)
         assert isinstance(total, Tensor)
         return total / len(layers)
 
     def thumbnails(self, site: str, layer: int, size: int = 16, pool: str = "max") -> Tensor:
-        """Every head of a layer as a small picture: (H, size, size), or (H, T, S) where the text is shorter.
+        """Return every head of a layer as a small picture: (H, size, size), or (H, T, S) if the text is shorter.
 
         pool   "max": the largest α in a tile, so that a thin diagonal stays visible; "mean": the tile's mean
         """
@@ -122,30 +122,30 @@ class ActivationCache:
         return torch.from_numpy(np.add.reduceat(pooled, lefts, axis=-1) / widths.astype(pooled.dtype))
 
     def all_thumbnails(self, site: str, size: int = 16, pool: str = "max") -> Iterator[tuple[int, Tensor]]:
-        """(layer, its thumbnails), layer by layer: a screen draws each as it comes."""
+        """Yield (layer, its thumbnails), so that a screen can draw each layer as it arrives."""
         for layer in range(self.sites[site].layers):
             yield layer, self.thumbnails(site, layer, size, pool)
 
     def scores(self, site: str) -> dict[str, Tensor]:
-        """What kind of head each is, a number in [0, 1] for every head: name → (L, H), see `scores_of_layer`."""
+        """Return the head scores, numbers in [0, 1]: name → (L, H), see `scores_of_layer`."""
         layers = [self.scores_of_layer(site, layer) for layer in range(self.sites[site].layers)]
         return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
 
     def scores_of_layer(self, site: str, layer: int) -> dict[str, Tensor]:
-        """Of each head of one layer (H), formed from queries and keys a band of rows at a time. Olsson et al. 2022.
+        """Return the scores of each head of one layer (H), computed a band of rows at a time. Olsson et al. 2022.
 
         previous    mean over i ≥ 1 of α[i, i − 1]
         induction   mean of Σⱼ α[i, j] over j < i with token j−1 = token i, over the rows that have such a j
-        duplicate   mean, over the rows whose token came before, of the attention to where it did
+        duplicate   mean, over the rows whose token occurred before, of the attention to its earlier occurrences
         first       mean over i ≥ 1 of α[i, 0], the attention that a sink draws
 
-        Without such a j induction is NaN, duplicate where no token comes twice, and on a text of one token all of them.
-        Cross-attention looks at another text, where only `first` means anything.
+        Induction is NaN if there is no such j, duplicate if no token occurs twice, and all are for a one-token text.
+        In cross-attention, which attends to another text, only `first` is meaningful.
         """
         return {name: looked.mean(-1) for name, (_, looked) in self.counted(site, layer).items()}
 
     def counted(self, site: str, layer: int, head: int | None = None) -> dict[str, tuple[Tensor, Tensor]]:
-        """What the scores are means of: name → the rows that count (n) and what each looks at so, (H, n) or (1, n)."""
+        """Return the terms of the scores: name → the rows that count (n) and their attention, (H, n) or (1, n)."""
         device = self.keys[site].device
         ids = self.sites[site].keys_of(self.text)
         tokens, places = torch.tensor(ids, device=device), torch.arange(len(ids), device=device)
@@ -169,14 +169,14 @@ class ActivationCache:
         }
 
     def bands(self, site: str, layer: int, head: int | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """The patterns of one layer, of all its heads or of one, some rows at a time: (which rows, α (H, t, S))."""
+        """Yield the patterns of one layer, of all heads or one, a band of rows at a time: (rows, α (H, t, S))."""
         T = self.size(site)[0]
         for top in range(0, T, BAND):
             rows = slice(top, min(top + BAND, T))
             yield rows, self._alpha(site, layer, head, rows)
 
     def _alpha(self, site: str, layer: int, head: int | None, rows: slice) -> Tensor:
-        """α of some rows of one head, or of all heads of a layer: (1 or H, t, S)."""
+        """Return α of some rows of one head, or of all heads of a layer: (1 or H, t, S)."""
         self._check(site, layer, head)
         heads = ALL if head is None else slice(head, head + 1)
         if self._hooks.within(self.sites[site].at(layer)).want("scores", "pattern"):
@@ -188,13 +188,13 @@ class ActivationCache:
         if not isinstance(mask, Causal):
             allowed = mask.allowed(T, S, q.device)
             return pattern(scores(q, k), None if allowed is None else allowed[first:last])
-        # Keys after the last row are not even multiplied with: their weight is 0.
+        # Keys after the last row have weight 0 and are skipped.
         place = torch.arange(last, device=q.device)
         alpha = pattern(scores(q, k[:, :last]), place <= place[first:, None])
         return torch.nn.functional.pad(alpha, (0, S - last))
 
     def _whole(self, site: str, layer: int) -> Tensor:
-        """All patterns of a layer that an intervention reaches into, formed as the model formed them: (H, T, S)."""
+        """Return all patterns of a layer that an intervention changes, formed as in the model: (H, T, S)."""
         with self._lock:
             if self._formed is None or self._formed[0] != (site, layer):
                 T, S = self.size(site)
@@ -223,12 +223,12 @@ def run_with_cache(
     second: Text | None = None,
     hooks: Hooks = NO_HOOKS,
 ) -> ActivationCache:
-    """Run the model once on a text, under any interventions, and keep what looking needs.
+    """Run the model once on a text, under any interventions, and store its activations.
 
     second   the text that patches come from
-    hooks    further hooks of one's own, that act after the interventions
+    hooks    further hooks, which act after the interventions
 
-    LabError where an intervention is not possible here, or the text does not fit.
+    LabError if an intervention is not possible here, or the text does not fit.
     """
     given = tuple(interventions)
     there = sites(model)
@@ -251,16 +251,16 @@ def run_with_cache(
 
 
 def _stack(kept: dict[str, Tensor], site: Site, what: str) -> Tensor:
-    """(L, H, T, K) of what was kept in every layer."""
+    """Stack the tensors stored in every layer: (L, H, T, K)."""
     return torch.cat([kept.pop(site.at(layer, what)) for layer in range(site.layers)])
 
 
 def rollout(cache: ActivationCache, site: str, layers: int | None = None) -> Tensor:
     """R = A′_l … A′_1 with A′ = ½ A + ½ I: (T, S) after the first `layers` layers (all of them where None).
 
-    "self", "encoder"  what each position holds of each token of its text; rows sum to 1
-    "decoder"          what each position holds of each token of the target
-    "cross"            what it holds of each token of the source; a row of both together sums to 1
+    "self", "encoder"  the share of each token of the text in each position; rows sum to 1
+    "decoder"          the share of each token of the target in each position
+    "cross"            the share of each token of the source; a row of both together sums to 1
     """
     if site not in cache.sites:
         raise LabError(f"this model has no attention called {site!r}; there is: {', '.join(cache.sites)}")
@@ -272,8 +272,8 @@ def rollout(cache: ActivationCache, site: str, layers: int | None = None) -> Ten
 
 
 def rollouts(cache: ActivationCache, site: str) -> Iterator[Tensor]:
-    """R (T, S) after 0, 1, … layers, one after the other."""
-    looks = "decoder" if site == "cross" else site  # where the rows are
+    """Yield R (T, S) after 0, 1, … layers."""
+    looks = "decoder" if site == "cross" else site  # the site that the rows belong to
     reached = torch.eye(cache.size(looks)[0], dtype=cache.logits.dtype, device=cache.logits.device)
     if site in ("self", "encoder"):
         yield reached
@@ -292,7 +292,7 @@ def rollouts(cache: ActivationCache, site: str) -> Iterator[Tensor]:
 
 
 def half_step(average: Tensor, reached: Tensor) -> Tensor:
-    """(½ A + ½ I) R, one layer further: A (T, T), R (T, S) → (T, S)."""
+    """Return (½ A + ½ I) R, one layer further: A (T, T), R (T, S) → (T, S)."""
     return (average @ reached + reached) / 2
 
 
@@ -302,12 +302,11 @@ def previous_token_scores(patterns: Tensor) -> Tensor:
 
 
 def induction_scores(patterns: Tensor, ids: Sequence[int]) -> Tensor:
-    """How much a head looks at what followed the current token before: (L, H, T, T) → (L, H) in [0, 1].
+    """Return each head's attention to what followed earlier occurrences of a token: (L, H, T, T) → (L, H) in [0, 1].
 
-    The mean of Σⱼ α[i, j] over j < i with token(j−1) = token(i), over the positions i that have such a j: the attention
-    to what followed the token where it came before. After an immediate repeat that is the position itself, which does
-    not count. NaN where no i has a j. On a text whose second half repeats its first, a perfect induction head has 1.
-    Olsson et al. 2022 ("prefix matching").
+    The mean of Σⱼ α[i, j] over j < i with token(j−1) = token(i), over the positions i that have such a j. After an
+    immediate repeat that j is the position itself, which does not count. NaN if no i has a j. On a text whose second
+    half repeats its first, a perfect induction head scores 1. Olsson et al. 2022 ("prefix matching").
     """
     after, rows = repeats(tuple(ids), patterns.device)
     looked = (patterns * after).sum(-1)  # (L, H, T)
@@ -316,9 +315,9 @@ def induction_scores(patterns: Tensor, ids: Sequence[int]) -> Tensor:
 
 @lru_cache(maxsize=8)
 def repeats(ids: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """after[i, j], the token before j < i is the token at i: (T, T); and the rows where that is so anywhere: (T).
+    """Return after[i, j], whether the token before j < i is the token at i: (T, T); and the rows with any such j: (T).
 
-    Remembered, because one text is looked at thousands of times while a model learns.
+    Cached, because one text is looked at thousands of times during training.
     """
     tokens = torch.tensor(ids, device=device)
     after = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)

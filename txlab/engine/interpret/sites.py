@@ -1,9 +1,9 @@
 """Where a model has attention and its residual stream, and how any model is run on one text (MATH T5, T8–T10).
 
-Notable: a *site* is one kind of attention with all its layers: a decoder-only or encoder-only model has one ("self"), a
-translator three ("encoder", "decoder", "cross"). Everything in this folder speaks of (site, layer, head), counted from
-0, and so needs no case for each kind of model; sentences for people count layers and heads from 1, as the screen does.
-BERT's head is no linear map of its stream: it has no unembedding that could be read off.
+A *site* is one kind of attention with all its layers: a decoder-only or encoder-only model has one ("self"), a
+translator three ("encoder", "decoder", "cross"). Everything in this folder refers to (site, layer, head), counted from
+0, and so needs no special case for each kind of model; sentences for the user count layers and heads from 1, as the
+screen does. BERT's head is not a linear map of its stream, so it has no unembedding matrix to analyse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Model = GPT | Bert | EncoderDecoder
 
 @dataclass(frozen=True)
 class Text:
-    """What a model reads: token ids; for an encoder–decoder also the target read so far, with its start token.
+    """The input of a model: token ids; for an encoder–decoder also the target so far, with its start token.
 
     segments   of a pair of texts that BERT reads: 0 for each token of the first, 1 of the second; () = all 0
     """
@@ -48,8 +48,8 @@ class Site:
     """One kind of attention in a model.
 
     name       "self", or in an encoder–decoder "encoder", "decoder", "cross"
-    place      where it stands, with {layer} to be filled in: "blocks.{layer}.attention"
-    mask       who may look at whom
+    place      its place, a template for the layer: "blocks.{layer}.attention"
+    mask       its attention mask
     """
 
     name: str
@@ -59,11 +59,11 @@ class Site:
     mask: Mask
 
     def at(self, layer: int, what: str = "") -> str:
-        """The full name of a place in one layer: at(3, "query") → "blocks.3.attention.query"."""
+        """Return the full name of a place in one layer: at(3, "query") → "blocks.3.attention.query"."""
         return ".".join(filter(None, (self.place.format(layer=layer), what)))
 
     def block(self, layer: int) -> str:
-        """The block in which this attention of that layer stands: "blocks.3"."""
+        """Return the name of the block that contains this attention in that layer: "blocks.3"."""
         return self.at(layer).rpartition(".")[0]
 
     @property
@@ -72,16 +72,16 @@ class Site:
         return self.mask.name
 
     def queries_of(self, text: Text) -> tuple[int, ...]:
-        """The tokens whose rows the patterns have."""
+        """Return the tokens of the queries, the patterns' rows."""
         return text.target if self.name in ("decoder", "cross") else text.ids
 
     def keys_of(self, text: Text) -> tuple[int, ...]:
-        """The tokens that are looked at, the patterns' columns."""
+        """Return the tokens of the keys, the patterns' columns."""
         return text.target if self.name == "decoder" else text.ids
 
 
 def sites(model: Model) -> list[Site]:
-    """All attention of a model, in the order in which a text passes through it."""
+    """Return all attention sites of a model, in the order in which a text passes through them."""
     if isinstance(model, EncoderDecoder):
         shape = model.shape
         return [
@@ -95,7 +95,7 @@ def sites(model: Model) -> list[Site]:
 
 
 def site_named(model: Model, name: str) -> Site:
-    """The site of that name. LabError with those there are otherwise."""
+    """Return the site of that name; LabError lists the sites otherwise."""
     there = {site.name: site for site in sites(model)}
     if name not in there:
         raise LabError(f"this model has no attention called {name!r}; there is: {', '.join(there)}")
@@ -103,7 +103,7 @@ def site_named(model: Model, name: str) -> Site:
 
 
 def head_of(model: Model, name: str, layer: int, head: int | None = None) -> Site:
-    """The site, once layer and head (where given) are known to be in it. LabError otherwise."""
+    """Return the site after checking that it has this layer and head (if given); LabError otherwise."""
     site = site_named(model, name)
     if not 0 <= layer < site.layers:
         raise LabError(f"{site.name} attention has layers 1 to {site.layers}; {layer + 1} is none of them")
@@ -113,7 +113,7 @@ def head_of(model: Model, name: str, layer: int, head: int | None = None) -> Sit
 
 
 def attention_at(model: Model, site: Site, layer: int) -> MultiHeadAttention:
-    """The module at a site: a place is named as the module is."""
+    """Return the module at a site; places are named after modules."""
     module = model.get_submodule(site.at(layer))
     assert isinstance(module, MultiHeadAttention)
     return module
@@ -127,9 +127,9 @@ def block_at(model: Model, site: Site, layer: int) -> Block:
 
 @torch.no_grad()
 def run(model: Model, text: Text, hooks: Hooks = NO_HOOKS) -> Tensor:
-    """The logits (T, V) of the stream that predicts, on one text, without dropout and without gradients.
+    """Return the logits (T, V) of the predicting stream on one text, without dropout and gradients.
 
-    In float32, or in float64 where the model is; the model's mode is put back. LabError if the text does not fit.
+    In float32, or in float64 if the model is; the model's mode is restored. LabError if the text does not fit.
     """
     check(model, text)
     device = next(model.parameters()).device
@@ -144,7 +144,7 @@ def run(model: Model, text: Text, hooks: Hooks = NO_HOOKS) -> Tensor:
 
 @contextmanager
 def looking(model: nn.Module) -> Iterator[None]:
-    """The model without dropout, as it is looked at; each module's mode is put back afterwards."""
+    """Context manager that turns dropout off; each module's mode is restored afterwards."""
     switched = [module for module in model.modules() if module.training]
     for module in switched:
         module.training = False
@@ -156,7 +156,7 @@ def looking(model: nn.Module) -> Iterator[None]:
 
 
 def check(model: Model, text: Text) -> None:
-    """LabError unless the model can read this text."""
+    """Raise LabError unless the model can read this text."""
     if isinstance(model, EncoderDecoder):
         streams = [
             ("source", text.ids, model.shape.source_vocabulary),
@@ -177,9 +177,9 @@ def check(model: Model, text: Text) -> None:
 
 @dataclass(frozen=True)
 class ResidualStream:
-    """The blocks that the predicting stream passes through, and what reads it.
+    """The blocks that the predicting stream passes through, and its final norm.
 
-    part        what stands before the names of its places: "", "encoder." or "decoder."
+    part        the prefix of its places: "", "encoder." or "decoder."
     embedding   the place of the embedding
     final_norm  the norm before the unembedding, None for post-LN
     """
@@ -191,16 +191,16 @@ class ResidualStream:
 
     @property
     def places(self) -> list[str]:
-        """Where the stream can be seen whole: after the embedding, and after each block."""
+        """Return the places of the whole stream: after the embedding, and after each block."""
         return [self.embedding, *(self.at(layer, "leave") for layer in range(len(self.blocks)))]
 
     def at(self, layer: int, what: str) -> str:
-        """The full name of a place in a block: at(2, "leave") → "decoder.blocks.2.leave"."""
+        """Return the full name of a place in a block: at(2, "leave") → "decoder.blocks.2.leave"."""
         return f"{self.part}blocks.{layer}.{what}"
 
 
 def stream_of(model: Model) -> ResidualStream:
-    """The stream whose rows become the logits."""
+    """Return the stream whose rows become the logits."""
     holder: GPT | NormedStack
     if isinstance(model, EncoderDecoder):
         part, embedding, holder = "decoder.", "decoder.embedding", model.decoder
@@ -213,7 +213,7 @@ def stream_of(model: Model) -> ResidualStream:
 
 
 def unembedding(model: Model) -> tuple[Tensor, Tensor | None] | None:
-    """W_U (V, D) and its bias (V); None for BERT, whose head is no linear map of its stream."""
+    """Return W_U (V, D) and its bias (V); None for BERT, whose head is not a linear map of its stream."""
     if isinstance(model, Bert):
         return None
     if isinstance(model, EncoderDecoder):

@@ -1,8 +1,8 @@
-"""Why a number that was seen inside a model is what it is, with the numbers that made it (MATH T1–T9, H5).
+"""Explains a number seen inside a model by the numbers that it was computed from (MATH T1–T9, H5).
 
-Notable: nothing is derived a second time. Each answer takes what the activation cache, the lens, the circuits, direct
-effects or interventions computed, spells out the last lines of it, and ends in the number that was asked about. How
-tokens are called is the caller's business: `names` turns an id into a word, labels name positions.
+Nothing is computed a second way. Each explanation takes the results of the activation cache, the lens, the circuits,
+direct effects or interventions, spells out the last steps, and ends in the number in question. The caller names the
+tokens: `names` turns an id into a word, `labels` name positions.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 
 Names = Callable[[int], str]
-SHOWN = 8  # terms that a sum spells out; what remains is one line
+SHOWN = 8  # terms spelt out in a sum; the rest is one line
 
 
 def said(number: float) -> str:
-    """A number inside an expression: four digits, and a minus sign rather than a hyphen."""
+    """Format a number inside an expression: four digits, and a minus sign rather than a hyphen."""
     return f"{number:.4g}".replace("-", "−")
 
 
 def summed(values: Sequence[float]) -> str:
-    """A sum as one reads it: "0.5 + 0.25 − 0.125"."""
+    """Format a sum: "0.5 + 0.25 − 0.125"."""
     text = " + ".join(said(value) for value in values)
     return text.replace("+ −", "− ") or "0"
 
 
 def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = ()) -> Explanation:
-    """Why position i of one head looks at position j with αᵢⱼ: q (T, K), k (S, K), as they enter the product. MATH T1.
+    """Explain the weight αᵢⱼ of one head: q (T, K), k (S, K), as they enter the product. MATH T1.
 
     `labels` names the positions.
     """
@@ -50,16 +50,16 @@ def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Seq
 
 
 def row_of(mask: Mask, T: int, S: int, i: int, device: torch.device) -> Tensor:
-    """What position i may look at: (S) booleans."""
+    """Return the positions that position i may attend to: (S) booleans."""
     allowed = mask.allowed(T, S, device)
     return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[i]
 
 
 def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequence[str], i: int, j: int) -> Explanation:
-    """One row of a pattern: q (K), k (S, K), visible (S).
+    """Explain one row of a pattern: q (K), k (S, K), visible (S).
 
-    The numbers come from `scores` and `pattern`, the functions that the model itself runs; the stable softmax in
-    between (row maximum, exponentials, sum) is spelt out for the reader.
+    The numbers come from `scores` and `pattern`, the functions that the model itself uses; the stable softmax in
+    between (row maximum, exponentials, sum) is spelt out.
     """
     row = scores(q[None], k)[0]  # (S)
     alpha = pattern(row, visible)  # (S)
@@ -105,7 +105,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
 
 
 def _n(number: float, places: int = 2) -> str:
-    """A number inside an expression, with a minus sign rather than a hyphen."""
+    """Format a number inside an expression, with a minus sign rather than a hyphen."""
     return f"{number:.{places}f}".replace("-", "−")
 
 
@@ -123,7 +123,7 @@ def why_pattern(
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> Explanation:
-    """Why position `row` looks at position `column` with αᵢⱼ; `rows` and `columns` name the positions. MATH T1, T2."""
+    """Explain the weight αᵢⱼ of `column` in `row`; `rows` and `columns` name the positions. MATH T1, T2."""
     T, S = cache.size(site)
     if not (0 <= row < T and 0 <= column < S):
         raise LabError(f"{site} attention has rows 0 to {T - 1} and columns 0 to {S - 1}; {row}, {column} is outside")
@@ -161,10 +161,10 @@ def why_pattern(
 def with_form(
     answer: Explanation, model: Model, cache: ActivationCache, site: str, layer: int, head: int, row: int, column: int
 ) -> Explanation:
-    """`why_pattern` with the same score read off the stream as a bilinear form: xᵢᵀ W_QK yⱼ / √K. MATH T3.
+    """Extend `why_pattern` by the same score as a bilinear form of the stream: xᵢᵀ W_QK yⱼ / √K. MATH T3.
 
-    x is what the head reads at `row`, y at `column`, of the same stream or across of the encoder's. As it was where
-    positions turn queries and keys, which makes a form for each distance, or an intervention reached in.
+    x is the head's input at `row`, y its input at `column`, of the same stream or, in cross-attention, the encoder's.
+    Unchanged if positions are rotary, which gives a form for each distance, or if an intervention acts here.
     """
     found = head_of(model, site, layer, head)
     if cache.interventions or (getattr(model.shape, "positions", "") in ("rotary", "relative") and site != "cross"):
@@ -185,14 +185,14 @@ def with_form(
 
 
 def why_next(cache: ActivationCache, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
-    """Why a token comes next (for BERT: stands here) with probability p; `after` names the position. MATH F5, T9."""
+    """Explain the probability that a token comes next (for BERT: is here); `after` names the position. MATH F5, T9."""
     where = f"after {after!r}" if after else f"at position {position % len(cache.logits)}"
     answer = _softmax(cache.logits[position], token, names)
     return replace(answer, question=f"why {said(answer.result)} for {names(token)!r} {where}?")
 
 
 def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Explanation:
-    """Why the stream after `layer` blocks (0 = the embedding) gives its rank-th token that probability. MATH T9."""
+    """Explain the probability of the rank-th token after `layer` blocks (0 = the embedding). MATH T9."""
     token = int(found.ids[layer, rank])
     answer = _softmax(found.logits[layer], token, names)
     after = "the embedding" if layer == 0 else f"layer {layer}"
@@ -207,7 +207,7 @@ def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Expl
 
 
 def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
-    """p of one token from a row of logits (V), in float64."""
+    """Explain p of one token from a row of logits (V), in float64."""
     if not 0 <= token < len(logits):
         raise LabError(f"there are tokens 0 to {len(logits) - 1}; {token} is none of them")
     z = logits.double()
@@ -242,7 +242,7 @@ def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
 
 
 def why_kl(found: Effect, names: Names = str) -> Explanation:
-    """Why an intervention changed the next-token distribution by so many nats. MATH H5."""
+    """Explain by how many nats an intervention changed the next-token distribution. MATH H5."""
     p, q = found.before, found.after
     terms = torch.where(p > 0, p * (p.log() - q.log()), 0.0)  # (V)
     shown = terms.abs().topk(min(SHOWN, len(terms))).indices.tolist()
@@ -274,7 +274,7 @@ def why_kl(found: Effect, names: Names = str) -> Explanation:
 
 
 def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Explanation:
-    """Why a head, neuron layer or bias adds so much to a logit by itself. MATH T5, T6."""
+    """Explain how much a head, feed-forward or bias adds to a logit by itself. MATH T5, T6."""
     what = f"the logit of {names(found.token)!r}"
     if found.against is not None:
         what += f" less that of {names(found.against)!r}"
@@ -309,7 +309,7 @@ def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Exp
 
 
 def why_rollout(cache: ActivationCache, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
-    """Why, rolled out through all layers, position `row` holds so much of token `column`. MATH T1, T4."""
+    """Explain the share of token `column` in position `row`, rolled out through all layers. MATH T1, T4."""
     T, S = cache.size(site)
     if not (0 <= row < T and 0 <= column < S):
         raise LabError(f"{site} rollout has rows 0 to {T - 1} and columns 0 to {S - 1}; {row}, {column} is outside")
@@ -370,7 +370,7 @@ SCORES = {
 def why_score(
     cache: ActivationCache, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()
 ) -> Explanation:
-    """Why a head has this previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
+    """Explain a head's previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
     counted = cache.counted(site, layer, head)
     if score not in counted:
         raise LabError(f"{site} attention has the scores {', '.join(counted)}; {score!r} is none of them")
@@ -398,7 +398,7 @@ def why_score(
 
 
 def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
-    """Why a head's circuit has this Σλ/Σ|λ|. MATH T3."""
+    """Explain Σλ/Σ|λ| of a head's circuit. MATH T3."""
     values = found.eigenvalues
     total, size = float(values.real.sum()), float(values.abs().sum())
     what = "copying" if kind == "ov" else "matching"
@@ -427,7 +427,7 @@ FORMS = {"query": "W_QKᵀ", "key": "W_QK", "value": "W_OV"}  # of the later hea
 def why_composition(
     model: Model, site: str, later: tuple[int, int], earlier: tuple[int, int], through: str
 ) -> Explanation:
-    """Why head `later` (layer, head) has this query, key or value composition with `earlier`. Elhage et al. 2021."""
+    """Explain the query, key or value composition of head `later` (layer, head) with `earlier`. Elhage et al. 2021."""
     if through not in FORMS or earlier[0] >= later[0] or site == "cross":
         raise LabError("a head composes, by query, key or value, with a head of an earlier layer of the same stream")
     found = head_of(model, site, *later)
