@@ -1,9 +1,9 @@
 """The one writer of a run directory: rows, heartbeat, frames, checkpoints, run.json.
 
-Notable: values that still lie on a GPU wait in a buffer and are fetched together (at most every quarter of a second),
-so that recording never makes a device wait for each step; on a CPU a row goes out at once. A row leaves the buffer only
-when it has been written. fdatasync and heartbeat belong to a thread, out of the loop's way. A ballast file is given up
-on a full disk, so that the end can be written.
+Notable: values that are still on a GPU wait in a buffer and are fetched together (at most every quarter of a second),
+so that recording does not synchronise the device at each step; on a CPU a row is written at once. A row leaves the
+buffer only when it has been written. fdatasync and heartbeat run in a thread, out of the loop's way. A reserve file is
+deleted on a full disk, so that the end can be written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
 from txlab.runs.frames import FrameWriter
 
-FETCH_EVERY = 0.25  # seconds that values may wait on a device
+FETCH_EVERY = 0.25  # seconds for which values may wait on a device
 SYNC_EVERY = 1.0
 HEARTBEAT_EVERY = 2.0
 RESERVE_BYTES = 256 * 1024
@@ -38,14 +38,14 @@ Listener = Callable[[Row], None]
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error means that disk or quota is used up."""
+    """Whether an error means that the disk is full or a quota exceeded."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Recorder:
-    """Writes one run; made by the process that holds its lock, used from one thread.
+    """Writes one run; created by the process that holds its lock, used from one thread.
 
-    `listeners` get every row as it is written. Raises OSError where the disk refuses; finish() does not.
+    `listeners` get every row as it is written. Methods raise OSError if the disk fails, except finish().
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Recorder:
         self.run, self.info, self.listeners = run, info, list(listeners)
         self.step = info.step
         with contextlib.suppress(OSError), run.folder() as top:
-            if not top.kind(".reserve"):  # random, because a file system that compresses keeps nothing back for zeros
+            if not top.kind(".reserve"):  # random, because a file system that compresses reserves no space for zeros
                 top.write(".reserve", os.urandom(RESERVE_BYTES))
         self.frames = FrameWriter(run.folder("frames", make=True), frames_mb * 1e6)
         self.events = EventWriter(run.events, run.folder())
-        self._waiting: deque[Row] = deque()  # rows that wait for a device, for those before them, or for a disk
+        self._waiting: deque[Row] = deque()  # rows waiting for a device, for earlier rows, or for the disk
         self._fetched = time.monotonic()
         self._sync_trouble: Exception | None = None
-        self.usurped = ""  # a sentence, if another process writes this run as well
+        self.usurped = ""  # a sentence, if another process writes this run too
         self._closing = threading.Event()
         self._beaten = False
         self._beat()
@@ -73,13 +73,13 @@ class Recorder:
     # Rows
 
     def row(self, event: str, step: int, **said: Any) -> None:
-        """Write one row; it waits behind rows that wait. After an OSError it is kept, and written later."""
+        """Write one row, after any waiting rows. After an OSError it is kept and written later."""
         self._add({"event": event, "time": time.time(), "step": step, **said})
         if len(self._waiting) == 1:
             self._write_waiting()
 
     def _add(self, row: Row) -> None:
-        """Queue a row; one whose step is less than the run's, which no rewind took back, says where the run was."""
+        """Queue a row; if its step is below the run's step without a rewind, "at" records the run's step."""
         step = row["step"]
         if step >= self.step or row["event"] == "rewind":
             self.step = step
@@ -94,7 +94,7 @@ class Recorder:
         while self._waiting:
             try:
                 self.events.write(self._waiting[0])
-            except LabError:  # it is too long, and will be so the next time as well
+            except LabError:  # it is too long, and would be again
                 self._waiting.popleft()
                 raise
             row = self._waiting.popleft()
@@ -102,7 +102,7 @@ class Recorder:
                 listener(row)
 
     def metrics(self, step: int, values: Metrics) -> None:
-        """Record numbers that are the same for the same scenario, seed, device and threads."""
+        """Record numbers that are reproducible for the same scenario, random seed, device and threads."""
         if any(on_a_device(value) for value in values.values()):
             self._add({"event": "metrics", "time": time.time(), "step": step, "values": dict(values)})
         else:
@@ -114,7 +114,7 @@ class Recorder:
         return bool(self._waiting) and time.monotonic() - self._fetched >= FETCH_EVERY
 
     def flush(self) -> None:
-        """Fetch what waits on a device, all together, and write its rows; if that fails, they go on waiting."""
+        """Fetch all values waiting on a device together and write their rows; if that fails, they remain queued."""
         self._fetched = time.monotonic()
         _fetch(self._waiting)
         self._write_waiting()
@@ -131,7 +131,7 @@ class Recorder:
         after: float | None = None,
         replayed: bool = False,
     ) -> None:
-        """Record what a person asked for and what came of it; `error` None = it was done."""
+        """Record a person's request and its result; `error` None = it was carried out."""
         said = {"count": request.count} if request.request == "step" else {}
         self.row(
             "control",
@@ -149,8 +149,8 @@ class Recorder:
         )
 
     def rewind(self, to: int, came_from: int, reason: str, explicit: bool) -> None:
-        """From here on only rows and frames up to step `to` count; `explicit` = a person wanted it, so that the changes
-        made after it are not repeated."""
+        """Rewind: only rows and frames up to step `to` still count; `explicit` = a person requested it, so the changes
+        made after that step are not repeated."""
         self.row("rewind", to, **{"from": came_from}, reason=reason, explicit=explicit)
         self.frames.rewind(to)
 
@@ -164,7 +164,7 @@ class Recorder:
         val_loss: float | None = None,
         pending: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Save the state, after every row up to now is on the disk; then remove checkpoints beyond `keep`."""
+        """Save the state once every row so far is on disk, then remove checkpoints beyond `keep`."""
         self.flush()
         self.events.sync()
         about = checkpoints.CheckpointInfo(step, self.events.size, val_loss, pending)
@@ -175,17 +175,17 @@ class Recorder:
         self.info.save(self.run)
 
     def status(self, status: str) -> None:
-        """running or paused, at once visible to every reader."""
+        """Set the status, running or paused; readers see it at once."""
         self.info.status, self.info.step = status, self.step
         self.info.save(self.run)
         self._beat()
 
     def finish(self, status: str, reason: str) -> None:
-        """Write the end: an end row, run.json, a last heartbeat. Gives the reserve up first, so that a full disk has
-        room for it; raises nothing that a disk or a failed device could bring about. A run that lost values is not
-        done, whatever `status` says."""
+        """Write the end row, run.json and a last heartbeat. The reserve is deleted first, so that a full disk has room
+        for them; errors of the disk or a device are not raised. A run that lost values is not done, whatever `status`
+        says."""
         self._stop_thread()
-        if self.usurped:  # what there is to say is the other's to say
+        if self.usurped:  # the other process reports on the run
             self.events.close()
             return
         self._sync_trouble = None
@@ -203,7 +203,7 @@ class Recorder:
         with contextlib.suppress(OSError):
             try:
                 self.run.write("run.json", data, durable=True)
-            except OSError:  # no room for a second file even so: the blocks of the old one are ours already
+            except OSError:  # still no room for a second file: overwrite the old one, whose blocks are allocated
                 with self.run.folder() as top:
                     descriptor = top.open("run.json", os.O_WRONLY)
                 try:
@@ -215,13 +215,13 @@ class Recorder:
         self.events.close()
 
     def _rescue(self) -> str:
-        """Write what waits, one value at a time if need be; what could not be written, as a sentence, or ""."""
+        """Write the waiting rows, one value at a time if necessary; return a sentence on what was lost, or ""."""
         try:
             self.flush()
             return ""
         except Exception as error:
             why = one_line(error)
-            gone = ["a row that is too long"] if isinstance(error, LabError) else []  # it no longer waits
+            gone = ["a row that is too long"] if isinstance(error, LabError) else []  # it is no longer queued
         for row in self._waiting:
             values = row.get("values", {})
             for name in list(values):
@@ -242,15 +242,15 @@ class Recorder:
         return f"not recorded: {few} ({why})" if gone else ""
 
     def close(self) -> None:
-        """Let go of thread and files without writing an end (a fork, a test)."""
+        """Release the thread and the files without writing an end (a fork, a test)."""
         self._stop_thread()
         self.events.close()
 
     @property
     def deleted(self) -> bool:
-        """Whether the log has no name any more: it, and the run directory perhaps, was deleted or replaced.
+        """Whether the log, and perhaps the run directory, was deleted or replaced.
 
-        A directory that was moved is written to where it is now.
+        A directory that was moved is written to at its new place.
         """
         try:
             return os.fstat(self.events.descriptor).st_nlink == 0
@@ -259,7 +259,7 @@ class Recorder:
 
     @property
     def lost(self) -> str:
-        """Why nothing more can be written to the directory, as a sentence; "" if it can."""
+        """Why the directory can no longer be written to, as a sentence; "" if it can."""
         if self.usurped or not self.deleted:
             return self.usurped
         what = self.run.events if self.run.path.exists() else self.run.path
@@ -292,17 +292,17 @@ class Recorder:
                 synced = self.events.size
                 try:
                     self.events.sync()
-                except OSError as error:  # raised by the next row: the loop's thread is the one that can act
+                except OSError as error:  # raised by the next row, in the loop's thread, which can act on it
                     self._sync_trouble = error
             if time.monotonic() - beaten >= HEARTBEAT_EVERY - SYNC_EVERY / 2:
                 beaten = time.monotonic()
                 self._beat()
 
     def _beat(self) -> None:
-        """Replace the heartbeat. A full disk skips one; the next may do.
+        """Replace the heartbeat. On a full disk it is skipped; the next may succeed.
 
-        Where another process has replaced ours, both write this run (no lock holds between their hosts); of the two
-        that one ends which comes later in the order of hosts and numbers.
+        If another process has replaced ours, both write this run (locks do not work between their hosts); the one
+        later in the order of host names and pids ends.
         """
         us = {"pid": os.getpid(), "host": socket.gethostname()}
         last = read_heartbeat(self.run)
@@ -319,18 +319,18 @@ class Recorder:
 
 
 def number(value: Any) -> float:
-    """A metric as a float; a tensor that still belongs to a graph is taken out of it."""
+    """A metric as a float; a tensor is detached from its graph."""
     return float(value.detach() if hasattr(value, "detach") else value)
 
 
 def on_a_device(value: Any) -> bool:
-    """Whether reading a metric would make the loop wait for a device."""
+    """Whether reading the value would make the loop wait for a device."""
     device = getattr(value, "device", None)
     return device is not None and getattr(device, "type", "cpu") != "cpu"
 
 
 def _fetch(rows: Iterable[Row]) -> None:
-    """Replace the tensors in rows by numbers, with one transfer for each device and type."""
+    """Replace the tensors in rows by numbers, with one transfer per device and dtype."""
     groups: dict[tuple[Any, Any], list[tuple[dict[str, Any], str]]] = {}
     for row in rows:
         values = row.get("values", {})

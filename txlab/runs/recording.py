@@ -1,13 +1,14 @@
-"""Three lines make anybody's own loop a run that the console can open.
+"""Three lines turn any training loop into a run that the console can open.
 
     with txlab.record("my-model", config={"lr": 3e-4}) as run:
         for step in range(1000):
             run.log(step, loss=train())
 
-Notable: the steps of one metric may repeat but not go back unless `rewind` says so, because a curve that zigzags is a
-wrong curve; another metric may count something else, epochs perhaps, and another thread may be at another step. A run
-that nobody closes is closed when the program ends, by what it ended with (see ending.py). A run belongs to the process
-that began it: in a fork of it (a worker of a DataLoader) to record is an error, and to end it does nothing.
+Notable: the steps of one metric may repeat but not go back except by `rewind`, because a curve that zigzags is wrong;
+another metric may count something else, such as epochs, and another thread may be at another step. A run that is not
+closed explicitly is closed when the program ends, with a status that depends on how it ended (see ending.py). A run
+belongs to the process that started it: in a fork (a worker of a DataLoader), recording is an error and closing does
+nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from txlab.runs.recorder import Recorder, on_a_device
 if TYPE_CHECKING:
     from txlab.experiments.protocol import Array
 
-ANSWER_EVERY = 0.5  # seconds between two looks into the inbox
+ANSWER_EVERY = 0.5  # seconds between checks of the inbox
 Status: TypeAlias = Literal["done", "stopped", "interrupted", "failed"]
 
 
@@ -51,12 +52,12 @@ def record(
     steps: int = 0,
     frames_mb: float = 64.0,
 ) -> Recording:
-    """Begin a run named `name` under `root` ($TXLAB_RUNS or ./runs) and return what records it.
+    """Start a run named `name` under `root` ($TXLAB_RUNS or ./runs) and return its Recording.
 
-    config  whatever describes the run; stored as the table [config] of scenario.toml
-    steps   how many there will be, if known: a screen can then show how far it is
+    config  anything that describes the run; stored as the table [config] of scenario.toml
+    steps   the total number of steps, if known, so that a screen can show the progress
 
-    Raises LabError if the directory cannot be made.
+    Raises LabError if the directory cannot be created.
     """
     import tomli_w
 
@@ -71,7 +72,7 @@ def record(
 
 
 def as_toml(value: Any) -> Any:
-    """A configuration as TOML can hold it: None left out, what TOML has no word for as its text."""
+    """A configuration in TOML's types: None is left out, and a value of any other type becomes a string."""
     if isinstance(value, Mapping):
         return {encodable(str(key)): as_toml(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, (list, tuple)):
@@ -82,12 +83,12 @@ def as_toml(value: Any) -> Any:
 
 
 def encodable(text: str) -> str:
-    """A text that UTF-8 can hold: the name of a file need not be one."""
+    """The text without what UTF-8 cannot encode, as a file name may contain."""
     return text.encode("utf-8", "replace").decode()
 
 
 def whole(step: SupportsIndex, least: int = 0) -> int:
-    """A step as Python's own integer: a row with numpy's or torch's would be no row to any reader."""
+    """A step as a Python int: readers would not accept a row with an integer of NumPy or torch."""
     try:
         plain = operator.index(step)
     except TypeError:
@@ -98,7 +99,7 @@ def whole(step: SupportsIndex, least: int = 0) -> int:
 
 
 def metric(step: int, name: object, value: Any) -> Any:
-    """A metric as a float, or as a tensor of its own on its device. Raises LabError for what is not one number."""
+    """A metric as a float, or as a copied tensor on its device. Raises LabError if it is not a single number."""
     if type(value) is float and type(name) is str and name:
         return value
     if not isinstance(name, str) or not name:
@@ -116,20 +117,20 @@ def metric(step: int, name: object, value: Any) -> Any:
         if on_a_device(value):
             if value.device.type == "meta":
                 raise TypeError("a meta tensor has no value")
-            return value.detach().clone()  # out of its graph; and the loop may well add to it in place
+            return value.detach().clone()  # detached from its graph, and copied since the loop may change it in place
         if bool(getattr(value, "mask", False)):
             raise TypeError("a masked one has no value")
         plain = value.item()
-        return float(plain) if hasattr(plain, "shape") else metric(step, name, plain)  # a longdouble is its own item
+        return float(plain) if hasattr(plain, "shape") else metric(step, name, plain)  # longdouble.item() is itself
     except (TypeError, ValueError, OverflowError) as error:
         size = f"something of shape {tuple(shape)}" if shape else repr(str(value)[:60])
         raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None
 
 
 class Recording:
-    """A run that another program's loop writes; `path` is its directory. Any thread may call any method.
+    """A run written by another program's loop; `path` is its directory. All methods are thread-safe.
 
-    If the directory disappears, that is said once on standard error, and nothing more is recorded: the loop goes on.
+    If the directory disappears, this is reported once on stderr and nothing more is recorded; the loop continues.
     """
 
     def __init__(self, run: RunDirectory, recorder: Recorder) -> None:
@@ -138,12 +139,12 @@ class Recording:
         self.inbox = Inbox(run)
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(writing(run))
-        self._open, self._refusal = True, ""  # why nothing more can be recorded; "" = that is silently ignored
+        self._open, self._refusal = True, ""  # why nothing more can be recorded; "" = calls are silently ignored
         self._turn = _Turn(self)
-        self.signal = ""  # the name of one that the program's own handler took
+        self.signal = ""  # the name of a signal that the program's own handler received
         self._answered = time.monotonic()
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
-        self._own: set[str] = set()  # metrics with steps of their own: at some time behind the run
+        self._own: set[str] = set()  # metrics with steps of their own: at some point behind the run
         self._framed = 0
         recorder.row("start", 0, pid=recorder.info.pid, host=recorder.info.host, resumed_from=None)
         ending.watch(self)
@@ -151,13 +152,13 @@ class Recording:
     def log(
         self, step: SupportsIndex, values: Mapping[str, SupportsFloat] | None = None, /, **named: SupportsFloat
     ) -> None:
-        """Record numbers of a step, by name: `log(3, loss=.5)`, `log(3, {"train/loss": .5}, lr=1e-3)`.
+        """Record the numbers of a step by name: `log(3, loss=.5)`, `log(3, {"train/loss": .5}, lr=1e-3)`.
 
-        Tensors on a device are copied there and fetched late, many at once. The steps of a metric may not go back,
+        Tensors on a device are copied there and fetched later, many at once. The steps of a metric may not go back,
         but each metric has steps of its own, and so has each thread.
 
-        Raises LabError, and records nothing of this call, for what is not one number, a step that goes back, a run that
-        is closed, and in a fork of the process that records.
+        Raises LabError, and records nothing of this call, for a value that is not a single number, a step that goes
+        back, a run that is closed, and in a fork of the recording process.
         """
         step = whole(step)
         if values is not None:
@@ -193,7 +194,7 @@ class Recording:
         texts: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record what may be looked at: named arrays, rows of labels, texts, and facts that say how to read them."""
+        """Record a frame: named arrays, rows of labels, texts, and facts that say how to read them."""
         frame = Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {})
         with self._turn:
             if frame.step < self._framed:
@@ -203,7 +204,7 @@ class Recording:
                 self._framed = frame.step
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
-        """Record a text that the model wrote."""
+        """Record a text that the model generated."""
         step = whole(step)
         with self._turn:
             if not self._ignores():
@@ -217,7 +218,7 @@ class Recording:
                 self.recorder.note(step, text)
 
     def rewind(self, step: SupportsIndex, reason: str = "") -> None:
-        """Say that the loop went back to `step`: what was recorded since then no longer counts, in any metric."""
+        """Record that the loop went back to `step`: later values no longer count, for any metric."""
         step = whole(step, -1)
         with self._turn:
             if not self._ignores():
@@ -230,9 +231,9 @@ class Recording:
                     reached.update(kept)
 
     def close(self, status: Status | None = None, reason: str = "") -> None:
-        """End the run: done, or interrupted if a signal has asked for it, unless `status` says something else.
+        """End the run as done, or as interrupted if a signal was received, unless `status` says otherwise.
 
-        A second time nothing happens, nor in a fork.
+        Does nothing the second time, or in a fork.
         """
         if status is not None and status not in get_args(Status):
             raise LabError(f"a run does not end as {status!r}; allowed: {', '.join(get_args(Status))}")
@@ -240,15 +241,15 @@ class Recording:
             status, reason = ("interrupted", self.signal) if self.signal else ("done", reason)
         self.end(status, reason)
 
-    # What ending.py asks of a run
+    # Called by ending.py
 
     @property
     def busy(self) -> bool:
-        """Whether this very thread is writing the run."""
+        """Whether the calling thread is writing the run."""
         return self._turn.thread == threading.get_ident()
 
     def signalled(self, name: str) -> None:
-        """A signal came, and the program's own handler will say what happens."""
+        """Note a signal; the program's own handler decides what happens."""
         self.signal = self.signal or name
         with contextlib.suppress(LabError, OSError):
             self.note(self.recorder.step, f"{name} came; the handler of the program decides what it does")
@@ -267,9 +268,9 @@ class Recording:
             ending.forget(self)
 
     def disown(self) -> None:
-        """This process is a fork of the one that records."""
+        """Stop recording in this process, which is a fork of the recording one."""
         owner = self.recorder.info.pid
-        self._turn = _Turn(self)  # the lock may be held by a thread that is not in this process
+        self._turn = _Turn(self)  # the lock may be held by a thread that does not exist in this process
         self._open, self._refusal = False, f"{self.path} is recorded by process {owner}, and this is a fork of it"
         self.recorder.events.close()
         self._lock.close()
@@ -286,14 +287,14 @@ class Recording:
                 self.recorder.control(self.recorder.step, request, error)
 
     def _ignores(self) -> bool:
-        """Whether a call does nothing, since the directory is gone. LabError if the run is closed, or of another
+        """Whether calls do nothing because the directory is gone. LabError if the run is closed, or belongs to another
         process."""
         if self._refusal:
             raise LabError(self._refusal)
         return not self._open
 
     def give_up(self) -> None:
-        """The directory is gone: say so, once."""
+        """Report once that the directory is gone."""
         self._open = False
         print(f"txlab: {self.path} is gone (deleted or moved); nothing more of this run is recorded", file=sys.stderr)
         self.recorder.close()
@@ -309,7 +310,7 @@ class Recording:
 
 
 class _Turn:
-    """One thread at a time writes the run; signals and a lost directory are handled when it has finished."""
+    """A lock that lets one thread write the run; signals and a lost directory are handled on release."""
 
     def __init__(self, run: Recording) -> None:
         self.run, self.lock = run, threading.RLock()

@@ -1,9 +1,9 @@
-"""Scenario files: found by name or path, changed by `--set`, checked, written back.
+"""Scenario files: found by name or path, changed by `--set`, validated, written back.
 
-Notable: whatever is wrong with a file becomes one sentence (file, line, key, given, allowed, nearest), and what it
-quotes is escaped, so that a hostile file can neither run code nor speak to the terminal. A relative path is relative to
-the folder of the file that contains it, or to the current folder when it comes from `--set`. A saved tokenizer is
-written down as its file, so that a detached or resumed run finds it from elsewhere.
+Notable: any mistake in a file becomes one sentence (file, line, key, given, allowed, nearest) with its quotations
+escaped, so that a hostile file can neither run code nor control the terminal. A relative path is relative to the folder
+of the file that contains it, or to the current folder if it comes from `--set`. A saved tokenizer is written back as
+the path of its file, so that a detached or resumed run finds it from anywhere.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, qu
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
 LARGEST_FILE = 256 * 1024
-# tomllib needs time quadratic in the parts of one dotted key: 256 KiB of "a.a.a." would keep it busy for minutes. The
-# look-behind and the possessive quantifiers keep this search itself linear.
+# tomllib takes time quadratic in the parts of one dotted key: minutes for 256 KiB of "a.a.a.". The look-behind and the
+# possessive quantifiers keep this search itself linear.
 DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
 NUMBER_OF_PYTHON = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # ".5" and "1." are not TOML, yet clear
 
@@ -48,7 +48,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class LoadedScenario:
-    """A checked scenario; `name` is safe as a part of a file name; `origin` says where it came from, for people."""
+    """A validated scenario; `name` is safe in a file name; `origin` tells people where it came from."""
 
     scenario: Scenario
     name: str
@@ -65,20 +65,20 @@ class CatalogueEntry:
 
 
 def shipped_folder() -> Path:
-    """Where the scenarios lie that come with txlab: inside the installed package, or at the top of the repository."""
+    """The folder of the scenarios that come with txlab: in the installed package, or at the top of the repository."""
     package = Path(str(files("txlab")))
     installed = package / "_shipped" / "scenarios"
     return installed if installed.is_dir() else package.parent / "scenarios"
 
 
 def shipped() -> dict[str, Path]:
-    """Name → file of the scenarios that come with txlab, in order of the names."""
+    """Name → file of the scenarios that come with txlab, sorted by name."""
     return scenarios_in(shipped_folder())
 
 
 def installed() -> dict[str, Path]:
-    """The same, with those of other packages: entry points of the group `txlab.scenarios` name packages, as
-    "toy.scenarios", whose TOML files they are. A name that txlab has itself stays txlab's."""
+    """The same, with those of other packages: entry points of the group `txlab.scenarios` name packages such as
+    "toy.scenarios" that contain TOML files. txlab's own names take precedence."""
     found: dict[str, Path] = {}
     for point in entry_points(group=ENTRY_POINTS):
         with suppress(ImportError, ValueError):
@@ -93,8 +93,8 @@ def scenarios_in(folder: Path) -> dict[str, Path]:
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """The scenarios that come with txlab and with other packages, by chapter of MATH.md, and then from the shortest to
-    the longest; those of which nobody knows how long they take come last."""
+    """The scenarios that come with txlab and with other packages, by chapter of MATH.md and then by duration, shortest
+    first; those of unknown duration come last."""
     entries = [CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in installed().items()]
     chapters = list(CHAPTERS)
 
@@ -108,14 +108,14 @@ def catalogue() -> list[CatalogueEntry]:
 def load_scenario(
     name_or_path: str | Path, overrides: Sequence[str] = (), seed: int | None = None, device: str | None = None
 ) -> LoadedScenario:
-    """The scenario of that name or file, with `a.b=c` overrides, seed and device put in, checked against its schema.
+    """Load a scenario by name or file, apply `a.b=c` overrides, seed and device, and validate it against its schema.
 
-    Raises LabError, one sentence, for whatever is wrong with the name, the file or an override.
+    Raises LabError, one sentence, for any mistake in the name, the file or an override.
     """
     path = find_scenario(name_or_path)
     text = read_text(path)
     table = parse(text, path)
-    said: dict[Key, str] = {}  # what the command line sets, and in which words: for errors and for relative paths
+    said: dict[Key, str] = {}  # what the command line sets, as it was typed: for errors and for relative paths
     for override in overrides:
         key, value = parse_override(override)
         put(table, key, value)
@@ -136,11 +136,11 @@ def dump_scenario(scenario: Scenario) -> str:
 
 
 def find_scenario(name_or_path: str | Path) -> Path:
-    """The file that is meant: a path if it looks like one or exists, else a shipped name."""
+    """The scenario file for a path, if it looks like one or exists, or for the name of a scenario."""
     given_name = os.fspath(name_or_path)
     looks_like_path = isinstance(name_or_path, Path) or given_name.endswith(".toml") or "/" in given_name
     if not looks_like_path:
-        for known in (shipped, installed):  # other packages are asked only for what is not ours
+        for known in (shipped, installed):  # other packages are searched only for names that txlab lacks
             if given_name in (found := known()):
                 return found[given_name]
     path = Path(given_name)
@@ -148,7 +148,7 @@ def find_scenario(name_or_path: str | Path) -> Path:
         if given_name and "\0" not in given_name and path.is_file():
             return path
     if looks_like_path and path.name and "\0" not in given_name:
-        return path  # reading it says what is wrong
+        return path  # reading it will say what is wrong
     raise LabError(
         f"no scenario is called {quoted(given_name)}{nearest(given_name, installed())}; allowed: a file, or "
         f"one of the {len(installed())} that txlab scenarios lists"
@@ -156,7 +156,7 @@ def find_scenario(name_or_path: str | Path) -> Path:
 
 
 def read_text(path: Path, follow: bool = True) -> str:
-    """The text of a scenario file. Raises LabError when it is missing, too large, not a file, or not UTF-8."""
+    """Return the text of a scenario file. Raises LabError if it is missing, too large, not a file, or not UTF-8."""
     shown = escaped(str(path))
     try:
         mode = path.stat(follow_symlinks=follow).st_mode
@@ -164,10 +164,10 @@ def read_text(path: Path, follow: bool = True) -> str:
             own = path / "scenario.toml"
             nested = f" (nearest: {escaped(str(own))})" if own.is_file() else ""
             raise LabError(f"{shown} is a folder; a scenario is a TOML file{nested}")
-        if not stat.S_ISREG(mode):  # a FIFO would keep us waiting for ever
+        if not stat.S_ISREG(mode):  # a FIFO would block for ever
             raise LabError(f"{shown} is not a regular file; a scenario is a TOML file")
         with os.fdopen(open_regular(path, follow=follow), "rb") as file:
-            content = file.read(LARGEST_FILE + 1) or b""  # None where one would have to wait
+            content = file.read(LARGEST_FILE + 1) or b""  # None if reading would block
     except OSError as error:
         raise LabError(f"{shown} cannot be read: {error.strerror or error}{neighbour(path)}") from None
     if len(content) > LARGEST_FILE:
@@ -179,7 +179,7 @@ def read_text(path: Path, follow: bool = True) -> str:
 
 
 def parse(text: str, path: Path) -> dict[str, Any]:
-    """The table of a TOML text. Raises LabError for everything that is none, however it was made."""
+    """Parse a TOML text into a table. Raises LabError for anything that is not valid TOML."""
     shown = escaped(str(path))
     if DEEP_KEY.search(text):
         raise LabError(f"{shown} has a key of more than 32 parts; a scenario has tables of one level")
@@ -192,7 +192,7 @@ def parse(text: str, path: Path) -> dict[str, Any]:
 
 
 def why_no_toml(text: str, error: str) -> str:
-    """tomllib's complaint with the line it is about, and the commonest reason for it: a text without quotes."""
+    """tomllib's message with the line it is about, and the most common cause: a string without quotes."""
     place = re.search(r" \(at line (\d+), column (\d+)\)$", error)
     lines = text.split("\n")
     if place is None or int(place[1]) > len(lines):
@@ -204,7 +204,7 @@ def why_no_toml(text: str, error: str) -> str:
 
 
 def parse_override(override: str) -> tuple[Key, Any]:
-    """`a.b=c` → (("a", "b"), c). c is read as a TOML value; what is none is a text.
+    """`a.b=c` → (("a", "b"), c). c is parsed as a TOML value or, failing that, taken as a string.
 
     >>> parse_override("model.tied=false"), parse_override("data.text=notes.txt")
     ((('model', 'tied'), False), (('data', 'text'), 'notes.txt'))
@@ -217,7 +217,7 @@ def parse_override(override: str) -> tuple[Key, Any]:
 
 
 def parse_value(raw: str) -> Any:
-    """A TOML value, or the text itself."""
+    """The parsed TOML value, or the text itself if it is not one."""
     raw = raw.strip()
     try:
         document = tomllib.loads(f"value = {raw}")
@@ -227,7 +227,7 @@ def parse_value(raw: str) -> Any:
 
 
 def put(table: dict[str, Any], key: Key, value: Any) -> None:
-    """Set a dotted key; what stands in the way of a table is replaced by one, and the schema says so if it is wrong."""
+    """Set a dotted key; a value in place of a table is replaced by one, and the schema reports it if that is wrong."""
     for part in key[:-1]:
         inner = table.get(part)
         if not isinstance(inner, dict):
@@ -237,7 +237,7 @@ def put(table: dict[str, Any], key: Key, value: Any) -> None:
 
 
 def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str]) -> Scenario:
-    """The table as a scenario of its kind; otherwise one sentence."""
+    """Validate the table as a scenario of its kind; LabError, one sentence, if it is invalid."""
     kind = table.get("kind")
     known = kind_names()
     if not isinstance(kind, str) or kind not in known:
@@ -265,9 +265,9 @@ def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str])
 
 
 def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Key, str]) -> str:
-    """One sentence for all that is wrong: the first complaint, and how many more there are.
+    """One sentence for all mistakes: the first complaint, and how many more there are.
 
-    First is what was just typed, then what stands first in the file.
+    Those from the command line come first, then those in the file, in order of their lines.
     """
 
     lines = lines_of(text)
@@ -286,7 +286,7 @@ def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Ke
 
 
 def lines_of(text: str) -> dict[Key, int]:
-    """The line (from 1) on which each key and table of a plainly written file stands first."""
+    """The line (from 1) on which each key and table of a plainly written file first appears."""
     found: dict[Key, int] = {}
     table: Key = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -303,7 +303,7 @@ def lines_of(text: str) -> dict[Key, int]:
 
 
 def run_name(path: Path) -> str:
-    """A short name, safe in a file name: the file's stem, or for a run's own scenario.toml the name of that run."""
+    """A short name, safe in a file name: the file's stem, or the run's name for the scenario.toml of a run."""
     stem = path.stem
     if stem == "scenario":
         stem = re.sub(r"^\d{4}-\d\d-\d\d_\d{6}_", "", path.absolute().parent.name) or stem
@@ -323,7 +323,7 @@ def neighbour(path: Path) -> str:
 
 
 def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str]) -> Scenario:
-    """`data.text`, `data.tokenizer`, `start.run` and `world.file` as absolute paths that exist, unless they name
+    """Make `data.text`, `data.tokenizer`, `start.run` and `world.file` absolute paths that exist, unless they name
     something other than a file.
 
     said  the keys that the command line set
@@ -335,10 +335,10 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str])
     changes: dict[str, BaseModel] = {}
     start, world = getattr(scenario, "start", None), getattr(scenario, "world", None)
     if isinstance(start, Start) and start.run.startswith((".", "/", "~")):
-        run = existing(start.run, base("start", "run")) or start.run  # preparing it says what is wrong
+        run = existing(start.run, base("start", "run")) or start.run  # preparing the run will say what is wrong
         changes["start"] = start.model_copy(update={"run": run})
     if isinstance(world, BaseModel) and (file := getattr(world, "file", "")):
-        file = existing(file, base("world", "file")) or file  # reading it says what is wrong
+        file = existing(file, base("world", "file")) or file  # reading it will say what is wrong
         changes["world"] = world.model_copy(update={"file": file})
     data = getattr(scenario, "data", None)
     if isinstance(data, BaseModel) and getattr(data, "source", "text") == "text":  # a generated task reads no file
@@ -354,21 +354,21 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str])
             name: absolute(name, value)
             for name in ("text", "tokenizer")
             if isinstance(value := getattr(data, name, None), str)
-            and not (name == "text" and mixture)  # one that no mixture reads need not be there
+            and not (name == "text" and mixture)  # a text unused because of a mixture need not exist
         }
         if mixture:
             found["mixture"] = [
                 part.model_copy(update={"text": absolute(f"mixture[{number}].text", part.text)})
                 for number, part in enumerate(mixture)
             ]
-        # What has not changed is not set, so that model_fields_set still tells which keys a person gave.
+        # Set only what has changed, so that model_fields_set still tells which keys a person gave.
         if found := {name: value for name, value in found.items() if value != getattr(data, name)}:
             changes["data"] = data.model_copy(update=found)
     return scenario.model_copy(update=changes) if changes else scenario
 
 
 def absolute_text(text: str, base: Path, said: str) -> str:
-    """A corpus, `-`, or the absolute path of a file or folder; LabError begins with what was `said`."""
+    """The name of a corpus, `-`, or the absolute path of a file or folder; LabErrors begin with `said`."""
     if text in NAMED_TEXTS:
         return text
     allowed = "allowed: python-docs, python-source, a file, a folder, or -"
@@ -381,7 +381,7 @@ def absolute_text(text: str, base: Path, said: str) -> str:
 
 
 def absolute_tokenizer(tokenizer: str, base: Path, said: str) -> str:
-    """A kind, or the absolute path of a saved tokenizer or of a file; LabError begins with what was `said`."""
+    """A kind of tokenizer, or the absolute path of a saved tokenizer or a file; LabErrors begin with `said`."""
     always = dict.fromkeys([*tokenizer_store.KINDS, *tokenizer_store.BUILT_IN])
     if tokenizer in always:
         return tokenizer
@@ -398,7 +398,7 @@ def absolute_tokenizer(tokenizer: str, base: Path, said: str) -> str:
 
 
 def existing(given_path: str, base: Path) -> str | None:
-    """The absolute path that is meant from `base`, if something is there."""
+    """The path made absolute from `base`, or None if nothing is there."""
     if not given_path or "\0" in given_path:
         return None
     expanded = Path(given_path).expanduser() if given_path.startswith("~/") else Path(given_path)

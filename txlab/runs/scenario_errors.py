@@ -1,8 +1,8 @@
-"""What a schema has against a table, in words for a person: key, given, allowed, nearest.
+"""Why a table does not fit its schema, in plain sentences: key, given, allowed, nearest.
 
-Notable: the allowed values are read from the schema's own annotations and bounds, so a new setting needs no new words.
-Everything quoted is escaped and short: it may come from a hostile file. A file of 256 KiB has room for 20 000 mistakes,
-of which one is told, so a complaint finds its words when it is asked for them (all of them took minutes).
+Notable: the allowed values are read from the schema's own annotations and bounds, so a new setting needs no new text.
+Everything quoted is escaped and shortened: it may come from a hostile file. A file of 256 KiB has room for 20 000
+mistakes, of which one is shown, so the text of a complaint is made only on request (making all of them took minutes).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST_QUOTE = 60
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that is wrong: a row of pydantic's, and the place in the schema that it is about."""
+    """One mistake: an error row of pydantic, and the place in the schema that it refers to."""
 
     schema: type[BaseModel]
     owner: type[BaseModel]
@@ -39,7 +39,7 @@ class Complaint:
 
     @property
     def text(self) -> str:
-        """The sentence without its place in the file."""
+        """The sentence, without the place in the file."""
         field, key, entry = self.field, self.key, self.entry
         name = escaped(".".join(key)[:LONGEST_QUOTE]) + escaped(entry[:LONGEST_QUOTE])
         if self.kind == "extra_forbidden":
@@ -57,7 +57,7 @@ class Complaint:
 
 
 def escaped(text: str) -> str:
-    r"""The text with everything that a terminal could act upon made visible.
+    r"""The text with everything that a terminal would interpret made visible.
 
     >>> escaped("a\x1b[31mb")
     'a\\x1b[31mb'
@@ -66,13 +66,13 @@ def escaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text in quotes, escaped, and not longer than a line."""
+    """The text in quotes, escaped, and no longer than a line."""
     shown = escaped(text[: LONGEST_QUOTE + 1])
     return f'"{shown[:LONGEST_QUOTE]}…"' if len(shown) > LONGEST_QUOTE else f'"{shown}"'
 
 
 def given(value: Any) -> str:
-    """A value of a TOML file, as a person would have written it, shortly."""
+    """A value of a TOML file as a person would write it, shortened."""
     match value:
         case bool():
             return str(value).lower()
@@ -93,12 +93,12 @@ def given(value: Any) -> str:
 
 
 def complaints(schema: type[BaseModel], error: ValidationError) -> list[Complaint]:
-    """The complaints of a validation, one for each key, in the order in which the schema found them."""
+    """The complaints of a validation, one per key, in pydantic's order."""
     found: dict[tuple[str, ...], Complaint] = {}
     for row in error.errors(include_url=False):
         owner, field, key, entry = locate(schema, row["loc"])
         why = str(row.get("ctx", {}).get("error", ""))
-        # a union complains once for each of its branches
+        # a union reports an error for each of its branches
         found.setdefault(key, Complaint(schema, owner, field, key, entry, row["type"], row["input"], why))
     return list(found.values())
 
@@ -108,8 +108,8 @@ def locate(
 ) -> tuple[type[BaseModel], FieldInfo | None, tuple[str, ...], str]:
     """Follow a location through the tables: (the table it is in, its field, its dotted key, where inside a list).
 
-    What pydantic adds behind a field (the branch of a union) is no part of a key. Inside a list of tables the place
-    goes on, "[0].weight", and the key stays that of the list, which is what stands on a line of the file.
+    What pydantic adds after a field (the branch of a union) is not part of the key. Inside a list of tables the place
+    continues, "[0].weight", and the key remains that of the list, which is what appears in the file.
     """
     owner, field, key = schema, None, []
     entry = ""
@@ -135,13 +135,13 @@ def is_table(annotation: Any) -> bool:
 
 
 def table_in_list(annotation: Any) -> type[BaseModel] | None:
-    """The table that a list is one of."""
+    """The type of table that a list contains, or None."""
     arguments = get_args(annotation)
     return arguments[0] if get_origin(annotation) is list and arguments and is_table(arguments[0]) else None
 
 
 def nearest_key(schema: type[BaseModel], owner: type[BaseModel], key: tuple[str, ...]) -> str:
-    """The key that was probably meant: one of the same table, or one of the same name in another table."""
+    """The key that was probably meant: from the same table, or of the same name in another table."""
     prefix = ".".join(key[:-1])
     siblings = [f"{prefix}.{name}" if prefix else name for name in owner.model_fields]
     everywhere = list(every_key(schema))
@@ -162,7 +162,7 @@ def every_key(schema: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def choices(annotation: Any) -> list[str]:
-    """The texts that a type names one by one."""
+    """The strings that a type lists as its values."""
     if get_origin(annotation) is Literal:
         return [c for c in get_args(annotation) if isinstance(c, str)]
     return [c for branch in get_args(annotation) for c in choices(branch)] if is_union(annotation) else []
@@ -173,7 +173,7 @@ def is_union(annotation: Any) -> bool:
 
 
 def allowed(field: FieldInfo | None) -> str:
-    """What a field takes, in words: its type and its bounds."""
+    """What a field accepts, in words: its type and its bounds."""
     if field is None:
         return "a table"
     if any(getattr(rule, "pattern", None) for rule in field.metadata):

@@ -1,8 +1,8 @@
-"""Weights that a run begins with: found, checked and copied when the run is prepared (MATH T12).
+"""Initial weights of a run: found, checked and copied when the run is prepared (MATH T12).
 
-Notable: the copy lies in the new run, with the tokenizer, so that it needs the old run never again: resumed from
-anywhere, and after the old one is gone, it is the same run. What was found is written into its scenario.toml: which
-run, which step, and a digest of the weights, which is checked when they are read.
+Notable: weights and tokenizer are copied into the new run, so that it never needs the old one again and can be resumed
+anywhere, even after the old one has been deleted. Its scenario.toml records which run and step they came from, and a
+digest of the weights, which is checked when they are read.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Found:
     """What a scenario starts from.
 
     scenario   with shape, run, step and fingerprint filled in
-    weights    None where only the shape was asked for
-    tokenizer  as text, where it is kept in the run; data.tokenizer then says its file
+    weights    None if only the shape was requested
+    tokenizer  as text, if it is stored in the run; data.tokenizer then names its file
     """
 
     scenario: Scenario
@@ -41,16 +41,16 @@ class Found:
 
 
 def start_of(scenario: Scenario) -> Start:
-    """[start] of a scenario; that of a kind without one is empty."""
+    """The [start] table of a scenario; empty for a kind that has none."""
     start = getattr(scenario, "start", None)
     return start if isinstance(start, Start) else Start()  # type: ignore[call-arg]
 
 
 def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
-    """What `start.run` names, fitted to the scenario; None where it names nothing.
+    """Find what `start.run` names and fit the scenario to it; None if it is empty.
 
-    Raises LabError, one sentence, for no such run, one without a checkpoint, another kind of model, a shape or a
-    tokenizer that does not agree.
+    Raises LabError, one sentence, if there is no such run, it has no checkpoint or another kind of model, or its shape
+    or tokenizer does not agree.
     """
     from txlab.experiments.kind import kind_named
     from txlab.experiments.loaded_model import LoadedModel, kept_tokenizer
@@ -114,19 +114,19 @@ def told(start: Start) -> str:
 
 
 def write_start(run: RunDirectory, found: Found) -> None:
-    """Put weights and tokenizer into the new run; OSError as from any file."""
+    """Write weights and tokenizer into the new run. Raises OSError."""
     if found.tokenizer is not None:
         run.write(TOKENIZER, found.tokenizer.encode(), durable=True)
     if found.weights is not None:
         from safetensors.torch import save
 
-        # Names that share numbers (a tied table) would be refused, so each is stored for itself.
+        # Names that share memory (a tied table) would be refused, so each is stored separately.
         tensors = {name: tensor.contiguous() for name, tensor in found.weights.items()}
         run.write(WEIGHTS, save(tensors), durable=True)
 
 
 def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor] | None:
-    """The weights that a run begins with; None for random ones. LabError where they are gone or damaged."""
+    """The initial weights of a run; None for random ones. LabError if they are missing or damaged."""
     start = start_of(scenario)
     if not start.run or not start.weights:
         return None
@@ -141,7 +141,7 @@ def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor]
             weights = load_tensors(descriptor, None, as_torch=True)
         finally:
             os.close(descriptor)
-    except Exception as error:  # damage can look like anything
+    except Exception as error:  # damage may raise anything
         missing = isinstance(error, FileNotFoundError)
         reason = "it is not there" if missing else f"{type(error).__name__}: {one_line(error)[:200]}"
         raise LabError(f"{path}, the weights that this run begins with, cannot be read: {reason}") from None
@@ -151,7 +151,7 @@ def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor]
 
 
 def portable(scenario: Scenario, run: RunDirectory) -> Scenario:
-    """The scenario as it is written into its run: a tokenizer that lies there is named from there, as the run may be
+    """The scenario as written into its run: a tokenizer inside the run is named by a relative path, as the run may be
     moved."""
     data = getattr(scenario, "data", None)
     if getattr(data, "tokenizer", None) != str(run.path / TOKENIZER):

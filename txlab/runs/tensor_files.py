@@ -1,10 +1,10 @@
 """Tensors in the safetensors format, written to and read from descriptors: those of checkpoints, and frames, each in a
-file of its own or many in a pack with the step before each name.
+file of its own or many in a pack, where each name is prefixed by its step.
 
-Notable: the library takes a path, which may lead out of a run's directory; here what a header claims is checked against
-the size of the file before a byte of its tensors is believed, and one tensor of one frame is read with one pread.
-Format: 8 bytes with the length of the header (little endian), the header (JSON: name → dtype, shape, data_offsets), the
-tensors one behind the other (github.com/huggingface/safetensors, README).
+Notable: the safetensors library takes a path, which may lead out of a run's directory. Here the header is checked
+against the size of the file before any tensor is trusted, and one tensor of one frame is read with one pread. Format: 8
+bytes with the length of the header (little endian), the header (JSON: name → dtype, shape, data_offsets), the tensors
+one after another (github.com/huggingface/safetensors, README).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Named: TypeAlias = Mapping[str, "torch.Tensor | np.ndarray[Any, Any]"]
 
-LARGEST_HEADER = 16 << 20  # parsing may take 25 times as much memory; a header of ours has some 100 bytes for a tensor
+LARGEST_HEADER = 16 << 20  # parsing may take 25 times as much memory; our headers have some 100 bytes per tensor
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
     "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
@@ -56,8 +56,8 @@ MOST_FRAMES = 1024  # in one file; ours have 64
 STEP = re.compile(r"[0-9]{8,18}")
 SINGLE = re.compile(r"([0-9]{8,18})\.safetensors")
 PACK = re.compile(r"pack-([0-9]{8,18})-([0-9]{8,18})\.safetensors")
-ASIDE = re.compile(r"\.(pack-[0-9]{8,18}-)?[0-9]{8,18}\.safetensors\.[0-9]+\.[0-9]+")  # what a kill left half-written
-Identity = tuple[int, int, int]  # modification time, size, inode: changes with every rewriting
+ASIDE = re.compile(r"\.(pack-[0-9]{8,18}-)?[0-9]{8,18}\.safetensors\.[0-9]+\.[0-9]+")  # left half-written by a kill
+Identity = tuple[int, int, int]  # modification time, size, inode: changes whenever the file is rewritten
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -69,9 +69,9 @@ def encode_header(entries: Mapping[str, Any]) -> bytes:
 
 
 def laid_out(tensors: Named, entries: dict[str, Any]) -> tuple[bytes, list[memoryview], int]:
-    """The header of a file of these tensors, after other `entries`, their bytes in its order, and how many those are.
+    """(header of a file of these tensors, after other `entries`; their bytes in its order; the number of those bytes).
 
-    The widest come first, so that each is aligned. Raises TypeError or KeyError for a tensor that cannot be stored.
+    The widest types come first, so that each is aligned. TypeError or KeyError for a tensor that cannot be stored.
     """
     flat = {name: _bytes_of(tensor) for name, tensor in tensors.items()}
     order = sorted(flat, key=lambda name: (-SIZES[flat[name][0]], name))
@@ -84,7 +84,7 @@ def laid_out(tensors: Named, entries: dict[str, Any]) -> tuple[bytes, list[memor
 
 
 def _bytes_of(tensor: Any) -> tuple[str, tuple[int, ...], np.ndarray[Any, Any]]:
-    """(type, shape, its bytes) of a tensor on the CPU."""
+    """(type, shape, bytes) of a tensor on the CPU."""
     if isinstance(tensor, np.ndarray):
         little = np.asarray(tensor, tensor.dtype.newbyteorder("<"), order="C")
         return NAMES[little.dtype], tensor.shape, little.reshape(-1).view(np.uint8)
@@ -97,9 +97,9 @@ def _bytes_of(tensor: Any) -> tuple[str, tuple[int, ...], np.ndarray[Any, Any]]:
 
 
 def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, TensorPlace], int]:
-    """(metadata, where each tensor lies, bytes of the header).
+    """Read the header: (metadata, the place of each tensor, bytes of the header).
 
-    Raises ValueError, KeyError, TypeError or AttributeError for a header that lies.
+    Raises ValueError, KeyError, TypeError or AttributeError for an invalid header.
     """
     size = os.fstat(descriptor).st_size
     length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
@@ -121,7 +121,7 @@ def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, TensorPlace]
 
 
 def save_tensors(folder: OpenFolder, name: str, tensors: Named) -> tuple[int, int]:
-    """Write a file that is not there yet and wait until it is on the disk: (size, crc32). OSError as the disk says."""
+    """Write a new file, wait until it is on disk, and return (size, crc32). Raises OSError."""
     head, pieces, size = laid_out(tensors, {})
     if len(head) > LARGEST_HEADER:
         raise ValueError(f"{len(tensors)} tensors are too many for one file")
@@ -138,9 +138,9 @@ def save_tensors(folder: OpenFolder, name: str, tensors: Named) -> tuple[int, in
 
 
 def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[str, Any]:
-    """All tensors of a file, in one pass. ValueError, KeyError or TypeError if it is damaged, or lies.
+    """Read all tensors of a file in one pass. ValueError, KeyError or TypeError if it is damaged or inconsistent.
 
-    checksum  the crc32 that the file must have; None = whatever it has
+    checksum  the expected crc32 of the file; None = any
     """
     _, places, _ = read_places(descriptor)
     size = os.fstat(descriptor).st_size
@@ -161,7 +161,7 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
             if as_torch:
                 import torch
 
-                tensor = torch.empty(shape, dtype=getattr(torch, OF_TORCH[kind]))  # aligned as torch's kernels want it
+                tensor = torch.empty(shape, dtype=getattr(torch, OF_TORCH[kind]))  # aligned as torch's kernels require
                 found[name], data = tensor, tensor.reshape(-1).view(torch.uint8).numpy()
             else:
                 data = np.empty(end - begin, np.uint8)
@@ -194,7 +194,7 @@ def pack_name(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """The header of one file: for each step its texts as JSON and its tensors, name → place; and the header's bytes."""
+    """The header of one file: for each step its texts as JSON and its tensors, name → place; and the header's size."""
 
     texts: Mapping[int, str]
     tensors: Mapping[int, Mapping[str, TensorPlace]]
@@ -202,7 +202,7 @@ class Stored:
 
 
 def read_header(descriptor: int, single: int | None) -> Stored:
-    """Raises what DAMAGE names."""
+    """Read the header of a file of frames. Raises the exceptions in DAMAGE."""
     metadata, places, size = read_places(descriptor)
     if len(metadata) > MOST_FRAMES:
         raise ValueError(f"it claims to hold {len(metadata)} frames")
@@ -219,7 +219,7 @@ def read_header(descriptor: int, single: int | None) -> Stored:
 
 
 def read_arrays(descriptor: int, places: Mapping[str, TensorPlace]) -> dict[str, np.ndarray[Any, Any]]:
-    """Tensors as NumPy arrays; bfloat16 (which NumPy lacks) widened to float32, without loss."""
+    """Read tensors as NumPy arrays; bfloat16, which NumPy lacks, is widened to float32 without loss."""
     if sum(end - begin for _, _, begin, end in places.values()) > LARGEST_FRAME:
         raise ValueError(f"the tensors of a frame have more than {LARGEST_FRAME >> 20} MiB")
     arrays = {}
@@ -244,9 +244,9 @@ def steps_in(folder: OpenFolder, name: str) -> list[int]:
 def opened(
     folder: OpenFolder, name: str, known: OrderedDict[tuple[str, Identity], Stored] | None = None
 ) -> Iterator[tuple[int, Stored]]:
-    """The descriptor and the header of a file of frames, which is looked up among those `known`, and added to them.
+    """The descriptor and the header of a file of frames; the header is looked up in `known`, and added to it.
 
-    Raises what DAMAGE names.
+    Raises the exceptions in DAMAGE.
     """
     descriptor = folder.open(name)
     try:
@@ -265,9 +265,9 @@ def opened(
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The bytes of a file with one frame. LabError for one that no reader would take.
+    """Encode one frame as the bytes of a file. LabError if readers would not accept it.
 
-    Tensors are fetched from where they are, bfloat16 as float32; what else a frame says goes into the file's metadata.
+    Tensors are fetched from their devices, bfloat16 as float32; the rest of a frame goes into the file's metadata.
     """
     arrays = {}
     for name, tensor in frame.tensors.items():
@@ -295,16 +295,16 @@ def _valid(text: str) -> str:
 
 
 class TooMuch(Exception):
-    """What the frames say would not fit into the header of one pack."""
+    """The texts of the frames do not fit into the header of one pack."""
 
 
 def write_pack(
     folder: OpenFolder, pack: str, sources: Iterable[str], kept: Container[int] | None = None
 ) -> tuple[list[int], int]:
-    """Put the frames of several files (all, or the steps kept) into one pack, atomically: (their steps, its bytes).
+    """Pack the frames of several files (all, or the steps kept) atomically into one; returns (their steps, its size).
 
-    Tensors are copied as bytes, a stretch at a time, never decoded; a source that is damaged gives nothing. No pack is
-    written when there is no frame for it. Raises TooMuch.
+    Tensors are copied as bytes, a stretch at a time, never decoded; a damaged source is skipped. No pack is written if
+    there are no frames. Raises TooMuch.
     """
     metadata: dict[str, str] = {}
     entries: dict[str, Any] = {}

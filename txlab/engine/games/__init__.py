@@ -1,1 +1,1 @@
-"""Games for two: rules, one file a game; self-play, search and rating (MATH G)."""
+"""Two-player games: rules, one file per game; self-play, search and rating (MATH G)."""

@@ -1,8 +1,8 @@
-"""All positions of a small game, compiled to arrays: who moves, what may follow, how it ended, what is symmetric.
+"""All positions of a small game, compiled to arrays: the mover, the moves, the outcome and the symmetries.
 
-Notable: this is what makes everything after it fast and exact. Search, exact matches, learners and tournaments are
-loops over whole numbers, or a few array operations; none of them asks the rules again. Positions are numbered by ply
-(moves made), so that a sweep from the last to the first meets every position after all that can follow it.
+Notable: this makes everything built on it fast and exact. Search, exact matches, learners and tournaments are loops
+over integers or a few array operations and never call the rules again. Positions are numbered by ply (moves made), so
+that a sweep from the last to the first meets every position after all its successors.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class GameGraph:
 
     positions  (N) the positions themselves, the start first      number   position → its number
     ply        (N) int64, moves made so far
-    mover      (N) int64: +1 the first player, −1 the second; 0 where the game has ended
-    outcome    (N) int64: +1, 0, −1 from the first player's view where it has ended; 0 elsewhere
+    mover      (N) int64: +1 the first player, −1 the second; 0 if the game has ended
+    outcome    (N) int64: +1, 0, −1 from the first player's view if the game has ended; 0 otherwise
     first      (N + 1) int64
-    move       (E) int64, the number that the rules give the move
+    move       (E) int64, the move's number in the rules
     after      (E) int64, its after-state
-    symmetry   (N) int64, class: the least number among the positions that differ by a turn or a mirror alone
+    symmetry   (N) int64, class: the smallest number among the images under rotations and reflections
     """
 
     game: Game
@@ -66,24 +66,24 @@ class GameGraph:
 
     @cached_property
     def before(self) -> np.ndarray:
-        """(E) int64: the position in which the move is made."""
+        """(E) int64: the position in which each move is made."""
         return np.repeat(np.arange(self.size), self.count)
 
     @cached_property
     def plies(self) -> tuple[slice, ...]:
-        """The moves that are made at ply 0, 1, …: they lie together."""
+        """The moves made at ply 0, 1, …, which are contiguous."""
         steps = np.searchsorted(self.ply[self.before], np.arange(int(self.ply.max()) + 1))
         return tuple(slice(int(a), int(b)) for a, b in pairwise(steps))
 
     @cached_property
     def begins(self) -> np.ndarray:
-        """(positions that go on) int64: where their moves begin, for `reduceat`; `open` has their numbers."""
+        """(non-terminal positions) int64: the index of their first move, for `reduceat`; `open` has their numbers."""
         found: np.ndarray = self.first[:-1][~self.ended]
         return found
 
     @cached_property
     def open(self) -> np.ndarray:
-        """Int64: the numbers of the positions that go on."""
+        """(non-terminal positions) int64: their numbers."""
         return np.flatnonzero(~self.ended)
 
     def moves(self, n: int) -> list[tuple[int, int]]:
@@ -92,7 +92,7 @@ class GameGraph:
         return list(zip(self.move[span].tolist(), self.after[span].tolist(), strict=True))
 
     def numbered(self, position: Position) -> int:
-        """The number of a position; LabError where no game leads to it."""
+        """The number of a position; LabError if no game leads to it."""
         found = self.number.get(tuple(position))
         if found is None:
             raise LabError(f"no game of {self.game.TITLE} leads to the position {position}")
@@ -101,15 +101,15 @@ class GameGraph:
 
 @cache
 def compiled(game: Game) -> GameGraph:
-    """Every position that play can reach, breadth first, so in order of plies; made once for each game.
+    """Compile every reachable position, breadth first, so in order of plies; done once per game.
 
-    A position must come up in one number of plies alone, as where no sign is taken back; ValueError for rules that
-    do otherwise. LabError above MOST_POSITIONS: such a game is for players that search or approximate.
+    A position must always be reached at the same ply, as in games where no sign is removed; ValueError otherwise.
+    LabError above MOST_POSITIONS: such a game is for players that search or approximate.
     """
     positions: list[Position] = [game.start()]
     number = {positions[0]: 0}
     plies, first, moves, afters = [0], [0], [], []
-    for n, position in enumerate(positions):  # the list grows as it is read
+    for n, position in enumerate(positions):  # the list grows during the iteration
         for move in game.legal(position):
             reached = game.after(position, move)
             if reached not in number:
@@ -139,7 +139,7 @@ def compiled(game: Game) -> GameGraph:
 
 
 def evenly(graph: GameGraph, kept: np.ndarray) -> np.ndarray:
-    """(E) float64: in each position the moves that `kept` (E, bool) names, all with the same probability."""
+    """(E) float64: the policy that is uniform over the moves in the mask `kept` (E, bool) in each position."""
     weights = kept.astype(np.float64)
     sums = np.zeros(graph.size)
     sums[graph.open] = np.add.reduceat(weights, graph.begins)
@@ -148,7 +148,7 @@ def evenly(graph: GameGraph, kept: np.ndarray) -> np.ndarray:
 
 
 def cumulated(graph: GameGraph, policy: np.ndarray) -> np.ndarray:
-    """(N, places) float64: in each position the running sums of a policy (E) over its moves, 1 behind the last.
+    """(N, places) float64: the cumulative sums of a policy (E) over the moves of each position, padded with 1.
 
     The move for u in [0, 1) is the first whose sum is above u.
     """
@@ -157,7 +157,7 @@ def cumulated(graph: GameGraph, policy: np.ndarray) -> np.ndarray:
     place = np.arange(len(graph.move)) - graph.first[graph.before]
     found[graph.before, place] = policy
     found = np.cumsum(found, axis=1)
-    found[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may fall behind the last move
+    found[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may be beyond the last move
     return found
 
 

@@ -1,4 +1,4 @@
-"""Learning a game by playing against oneself: a table, its settings, its rules' loops (MATH G1; Tesauro 1995).
+"""Learning a game by self-play: a table, its settings, the loops of its rules (MATH G1; Tesauro 1995).
 
     TD(0), TD(λ)   δ = V(s′) − V(s), where the game ended in s′: δ = r − V(s);   V(x) ← V(x) + α δ e(x) for every x of
                    this game, e(s) = 1 for the position just left and λ times as much for each one before it
@@ -7,20 +7,20 @@
     SARSA          Q(s, a) ← Q(s, a) + α (Q(s′, a′) − Q(s, a)),       a′: the move that was made there
     both           Q(s, a) ← Q(s, a) + α (r − Q(s, a)),               where the game ended in s′
 
-Sutton and Barto 2018, sections 1.5, 6.4, 6.5, 6.8 and 12.2. Notable: both sides are one learner with one table, told
-from the *first* player's view throughout: the first player moves to the highest value, the second to the lowest, and no
-sign is ever turned on the way (turning it at each ply would be the other right way; doing both, or neither, teaches one
-seat to lose). How a game ended is known from the rules and needs no learning: a table holds the outcome there, and has
-no bootstrap beyond it. γ = 1.
+Sutton and Barto 2018, sections 1.5, 6.4, 6.5, 6.8 and 12.2. Notable: both sides are one learner with one table, always
+from the *first* player's view: the first player moves to the highest value, the second to the lowest, and no sign is
+ever flipped (flipping it at each ply would be the other correct way; doing both, or neither, teaches one side to lose).
+The outcome of a finished game is known from the rules and is not learned: the table holds the outcome there, with no
+bootstrap beyond it. γ = 1.
 
-Two numbers decide what comes out in the end (TD(0), α = ε = .1, 100 000 games of tic-tac-toe, judged exactly).
-`exploring`: a move made at random says little about what best play leads to. Where such moves teach nothing (section
-1.5), the table goes to the value of best play, and of 32 learners 32 cannot be beaten. Where they do, it goes to the
-value of play with slips, and the learner sets traps: against a random player it wins .990 as first in place of .968,
-but only 2 of 8 cannot be beaten, and as second .05 of the games against a perfect player are lost.
-`initial`: from 0, what a draw is worth, drawn positions stay exactly equal and the learner chooses evenly among them.
-From .5, and even from .02, what was never tried looks good to the first player and bad to the second: 8 of 8 can be
-beaten as first (.14 and .11 of the games against perfect play are lost), and from −.5 as second (.62).
+Two settings decide the result (TD(0), α = ε = .1, 100 000 games of tic-tac-toe, evaluated exactly).
+`exploring`: a random move says little about what best play leads to. If such moves do not update the table (section
+1.5), it converges to the value of best play, and 32 of 32 learners cannot be beaten. If they do, it converges to the
+value of play with mistakes, and the learner sets traps: as first player it wins .990 against a random player instead of
+.968, but only 2 of 8 cannot be beaten, and as second it loses .05 of the games against a perfect player.
+`initial`: from 0, the value of a draw, drawn positions stay exactly equal and the learner chooses uniformly among them.
+From .5, and even from .02, untried moves look good to the first player and bad to the second: 8 of 8 can be beaten as
+first (.14 and .11 of the games against perfect play are lost), and from −.5 as second (.62).
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ TITLES: dict[Rule, str] = {"td": "TD(0)", "td-lambda": "TD(λ)", "q-learning": "
 
 BOUNDS = {"alpha": (0.0, 1.0), "epsilon": (0.0, 1.0), "lam": (0.0, 1.0), "decay": (0.0, 1.0), "floor": (0.0, 1.0)}
 
-CHUNK = 4096  # plies whose draws are made at once
+CHUNK = 4096  # plies per batch of random draws
 NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
 class SelfPlaySettings:
-    """rule        which update is made
+    """rule        the update rule
     alpha       α, the step size
-    epsilon     ε, the share of moves made at random; of game n it is ε · decayⁿ, never below `floor`
-    lam         λ of td-lambda: how far back along the game an error is shared
-    initial     what the table holds before anything is learnt; how a game ended is known from the rules
-    exploring   whether a move made at random teaches V of the position before it; SARSA and Q-learning always learn
+    epsilon     ε, the probability of a random move; in game n it is ε · decayⁿ, never below `floor`
+    lam         λ of td-lambda: how far back along the game an error is propagated
+    initial     the initial value of the table; the outcome of a finished game is known from the rules
+    exploring   whether a random move updates V of the position before it; SARSA and Q-learning always learn
     """
 
     rule: Rule = "td"
@@ -82,11 +82,11 @@ class SelfPlaySettings:
 
     @property
     def title(self) -> str:
-        """As a person says it: "TD(λ=0.8)"."""
+        """The name shown to people: "TD(λ=0.8)"."""
         return f"TD(λ={self.lam:g})" if self.rule == "td-lambda" else TITLES[self.rule]
 
     def cells(self, graph: GameGraph) -> int:
-        """How many values the table of a game has: one for each position, or for each move."""
+        """The number of values in the table of a game: one per position, or one per move."""
         return graph.size if self.rule in OF_POSITIONS else len(graph.move)
 
     def epsilon_of(self, game: int) -> float:
@@ -95,7 +95,7 @@ class SelfPlaySettings:
 
 
 def changed(settings: SelfPlaySettings, **changes: Any) -> SelfPlaySettings:
-    """The settings with other numbers. LabError for a name that is none, a number out of bounds, or another rule."""
+    """The settings with changed values. LabError for an unknown name, a value out of bounds, or another rule."""
     allowed = [each.name for each in fields(SelfPlaySettings) if each.name not in ("rule", "initial")]
     for name in changes:
         if name not in allowed:
@@ -104,13 +104,13 @@ def changed(settings: SelfPlaySettings, **changes: Any) -> SelfPlaySettings:
 
 
 class SelfPlayLearner:
-    """One table, one seed; the loops of the rules are those of AfterStates and ActionValues.
+    """One table, one random seed; the loops of the rules are in AfterStates and ActionValues.
 
     graph, settings, seed
-    table       (cells): V of N positions or Q of E moves, the first player's view; a list, for the loop reads it fast
-    plies       moves made so far: step t of the draws is ply t       games   games ended
-    position    where the game that is being played stands
-    results     [drawn, won, lost] of the games so far, the first player's view: results[outcome]
+    table       (cells): V of N positions or Q of E moves, the first player's view; a list, for fast access in the loop
+    plies       moves made so far: step t of the draws is ply t       games   games finished
+    position    the current position of the game being played
+    results     [drawn, won, lost] games so far, the first player's view: results[outcome]
     """
 
     cells: int
@@ -125,27 +125,27 @@ class SelfPlayLearner:
         self.outcome = [float(each) for each in graph.outcome]
         self.longest = int(graph.ply.max())
         self.table = self.begin()
-        # the last update of every cell, as its loop wrote it down; () = never
+        # the last update of every cell, as recorded by the loop; () = never
         self.records: list[tuple[float, ...]] = [()] * len(self.table)
 
     def begin(self) -> list[float]:
-        """The table before anything is learnt."""
+        """The initial table."""
         raise NotImplementedError
 
     def advance(self, plies: int, games: int) -> None:
-        """Play on until so many plies are made or so many games ended, and learn: the loop of the rule."""
+        """Play and learn until so many plies are made or so many games finished: the loop of the rule."""
         raise NotImplementedError
 
     def run(self, games: int) -> None:
-        """So many games more; one that has begun counts."""
+        """Play so many more games; one that has begun counts."""
         self.advance(NEVER, games)
 
     def step(self) -> None:
-        """One ply."""
+        """Play one ply."""
         self.advance(1, NEVER)
 
     def draws(self, plies: int, games: int) -> Iterator[list[float]]:
-        """[explore?, which] of ply `self.plies` and those after it; at most as many as can be needed."""
+        """Draws [explore?, which] for ply `self.plies` and those after it, at most as many as needed."""
 
         def chunks(begin: int, wanted: int) -> Iterator[list[list[float]]]:
             while wanted > 0:
@@ -156,7 +156,7 @@ class SelfPlayLearner:
         return chain.from_iterable(chunks(self.plies, min(plies, games * self.longest)))
 
     def set(self, **changes: Any) -> None:
-        """Other settings from here on; LabError says what is allowed."""
+        """Change settings from here on; LabError says what is allowed."""
         self.settings = changed(self.settings, **changes)
 
     def values(self) -> np.ndarray:
@@ -164,13 +164,13 @@ class SelfPlayLearner:
         return np.array(self.table)
 
     def player(self, name: str = "") -> MaskPlayer:
-        """Who plays greedily by the table as it is now, ties at random."""
+        """A player that is greedy on the current table, breaking ties at random."""
         return table_player(self.graph, self.values(), name or f"{self.settings.title}, {self.games} games")
 
     # An exact restart
 
     def state(self) -> dict[str, Any]:
-        """All that an exact restart needs, but graph, settings and seed."""
+        """Everything an exact restart needs, except graph, settings and seed."""
         width = max(map(len, self.records))
         records = np.full((len(self.records), width), np.nan)
         for cell, record in enumerate(self.records):
@@ -190,15 +190,15 @@ class SelfPlayLearner:
         self.resume([int(each) for each in state["unfinished"]])
 
     def unfinished(self) -> list[int]:
-        """What the rule keeps in mind in the middle of a game: traces, or a move whose update is still to come."""
+        """The rule's state in the middle of a game: traces, or a move whose update is still pending."""
         return []
 
     def resume(self, kept: list[int]) -> None:
-        """Put it back."""
+        """Restore the state returned by `unfinished`."""
 
 
 def picker(cells: list[int]) -> Callable[[list[float]], Sequence[float]]:
-    """What takes the values of these cells out of a table, in one call where a loop would make one for each."""
+    """A function that reads the values of these cells from a table in one call, instead of one call per cell."""
     if len(cells) > 1:
         return itemgetter(*cells)
     return itemgetter(slice(cells[0], cells[0] + 1) if cells else slice(0))
@@ -207,8 +207,8 @@ def picker(cells: list[int]) -> Callable[[list[float]], Sequence[float]]:
 class AfterStates(SelfPlayLearner):
     """TD(0) and TD(λ) on after-states: `table` is V (N). A record is (ply, game, s, s′, α, r or V(s′), δ, e, V before).
 
-    A position never comes back within a game, so the traces are no table but the way that the game took. The way is
-    forgotten at each new game and, where exploring moves teach nothing, at each of those as well.
+    A position never recurs within a game, so the traces are not a table but the path of the game. The path is cleared
+    at each new game and, if exploring moves do not update, at each of those too.
     """
 
     way: list[int]
@@ -275,13 +275,13 @@ class AfterStates(SelfPlayLearner):
 
 
 class ActionValues(SelfPlayLearner):
-    """Q-learning and SARSA on moves: `table` is Q (E). A move at random teaches as any other does: Q-learning is
-    off-policy by its target, SARSA learns what moves are worth to somebody who slips with ε.
+    """Q-learning and SARSA on moves: `table` is Q (E). A random move updates like any other: Q-learning is off-policy
+    by its target, SARSA learns the value of moves under the ε-greedy policy.
 
-    A record is (ply, game, s, s′, α, r or what Q(s, a) was drawn to, δ, a′ or −1, Q before).
+    A record is (ply, game, s, s′, α, r or the target of Q(s, a), δ, a′ or −1, Q before).
     """
 
-    pending: int  # the move whose update waits for the next one: its number, or −1
+    pending: int  # the number of the move whose update waits for the next one, or −1
 
     def begin(self) -> list[float]:
         self.pending = -1
@@ -384,5 +384,5 @@ class ActionValues(SelfPlayLearner):
 
 
 def make_learner(graph: GameGraph, settings: SelfPlaySettings, seed: int) -> SelfPlayLearner:
-    """A learner that has learnt nothing yet."""
+    """Create an untrained learner."""
     return (AfterStates if settings.rule in OF_POSITIONS else ActionValues)(graph, settings, seed)

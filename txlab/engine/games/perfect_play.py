@@ -1,11 +1,11 @@
-"""What follows from the whole graph of a game: best play, how two policies end, the best response (MATH G1).
+"""Exact results from the whole graph of a game: best play, the outcome of two policies, best responses (MATH G1).
 
     V(s) = outcome where the game has ended;  max V(s·a) where the first player moves;  min V(s·a) where the second does
     reach(start) = 1;  reach(s·a) += reach(s) · π(a|s), π being the mover's;  won = Σ reach(s) where the game has ended
 
 Notable: each is one sweep over the plies of the compiled graph, not a recursion, and no game is played: a match is
-computed a hundred thousand times faster than it could be played to the same precision. Values are told from the first
-player's view everywhere; only `Player.values` turns them to the mover's.
+computed a hundred thousand times faster than it could be played to the same precision. All values are from the first
+player's view; only `Player.values` converts them to the mover's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly
 @dataclass(frozen=True, eq=False)
 class Solution:
     """value     (N) int64: +1, 0, −1 from the first player's view, with best play
-    distance  (N) int64: plies to the end when who wins hurries and who loses delays (a draw: the longest way)
-    optimal   (E) bool: the moves that keep the value; which of them is quickest is not asked
+    distance  (N) int64: plies to the end if the winner hurries and the loser delays (in a draw, the longest path)
+    optimal   (E) bool: the moves that preserve the value, whether or not they are the quickest
     """
 
     graph: GameGraph
@@ -36,7 +36,7 @@ class Solution:
 
 @cache
 def solved(game: Game) -> Solution:
-    """Search the whole game once."""
+    """Solve a game exactly; searched once and cached."""
     graph = compiled(game)
     value, distance = graph.outcome.copy(), np.zeros(graph.size, dtype=np.int64)
     for n in reversed(graph.open.tolist()):
@@ -49,7 +49,7 @@ def solved(game: Game) -> Solution:
 
 
 def verdict(solution: Solution, position: Position) -> str:
-    """What the position is with best play, in words: "X wins in 3 moves", "a draw", "O has won"."""
+    """The result of the position under best play, in words: "X wins in 3 moves", "a draw", "O has won"."""
     graph = solution.graph
     n = graph.numbered(position)
     value = int(solution.value[n])
@@ -58,13 +58,13 @@ def verdict(solution: Solution, position: Position) -> str:
     winner = graph.game.SIGNS[0 if value == FIRST else 1]
     if graph.ended[n]:
         return f"{winner} has won"
-    # moves of the winner's own: of 5 plies 3, if it is the winner's turn
+    # the winner's own moves: 3 of 5 plies, if it is the winner's turn
     own = (int(solution.distance[n]) + (1 if graph.mover[n] == value else 0)) // 2
     return f"{winner} wins in {own} move{'' if own == 1 else 's'}"
 
 
 def explain(solution: Solution, position: Position, move: int | None = None) -> Explanation:
-    """Why the position, or the after-state of a move in it, is worth what it is: the values of all that may follow."""
+    """Explain the value of the position, or of the after-state of a move in it, by the values of all its successors."""
     graph = solution.graph
     n = graph.numbered(position)
     if move is not None:
@@ -107,7 +107,7 @@ def explain(solution: Solution, position: Position, move: int | None = None) -> 
 
 @dataclass(frozen=True)
 class Chances:
-    """Of one side of a match: they sum to one."""
+    """The probabilities of winning, drawing and losing for one side of a match; they sum to one."""
 
     won: float
     drawn: float
@@ -119,12 +119,12 @@ class Chances:
         return self.won - self.lost
 
     def turned(self) -> Chances:
-        """The other side's."""
+        """The chances of the other side."""
         return Chances(self.lost, self.drawn, self.won)
 
 
 def chances(graph: GameGraph, first: np.ndarray, second: np.ndarray) -> Chances:
-    """Of the first player, when it plays the policy `first` (E) and the other `second` (E)."""
+    """The chances of the first player when it plays the policy `first` (E) and the other plays `second` (E)."""
     taken = np.where(graph.mover[graph.before] > 0, first, second)  # (E)
     reach = np.zeros(graph.size)
     reach[0] = 1.0
@@ -135,12 +135,12 @@ def chances(graph: GameGraph, first: np.ndarray, second: np.ndarray) -> Chances:
 
 
 def both_seats(graph: GameGraph, policy: np.ndarray, opponent: np.ndarray) -> tuple[Chances, Chances]:
-    """Of `policy` when it begins, and when it is second."""
+    """The chances of `policy` as first and as second player."""
     return chances(graph, policy, opponent), chances(graph, opponent, policy).turned()
 
 
 def fractions(graph: GameGraph, first: np.ndarray, second: np.ndarray) -> tuple[Fraction, Fraction, Fraction]:
-    """(won, drawn, lost) of the first player without rounding; each side chooses evenly among its mask (E, bool)."""
+    """Exact (won, drawn, lost) of the first player; each side chooses uniformly among its mask (E, bool)."""
     kept = np.where(graph.mover[graph.before] > 0, first, second)
     counts = np.bincount(graph.before[kept], minlength=graph.size).tolist()
     reach = [Fraction(0)] * graph.size
@@ -157,10 +157,10 @@ def fractions(graph: GameGraph, first: np.ndarray, second: np.ndarray) -> tuple[
 
 
 def best_response(graph: GameGraph, opponent: np.ndarray, seat: int) -> tuple[np.ndarray, np.ndarray]:
-    """The best that can be done against the policy `opponent` (E) from the first (+1) or second (−1) seat.
+    """The best response to the policy `opponent` (E) as first (+1) or second (−1) player.
 
-    Best is the highest E[r], r = +1 won, 0 drawn, −1 lost; of equally good moves those that win most often (and so lose
-    more often). Returns its policy (E), even where both are equal, and E[r] of every position (N) from its own view.
+    It maximises E[r], r = +1 won, 0 drawn, −1 lost; among equally good moves, the probability of winning (and so also
+    of losing). Returns its policy (E), uniform over ties, and E[r] of every position (N) from its own view.
     """
     earned = (graph.outcome * seat).astype(np.float64)
     wins = (graph.outcome == seat).astype(np.float64)

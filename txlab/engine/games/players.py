@@ -1,8 +1,8 @@
-"""Players: at random, perfect, or greedy on a table of values (MATH G1).
+"""Players: random, perfect, or greedy on a table of values (MATH G1).
 
-Notable: chance is handed in (`draw`, one uniform number a move), so a game can be told again from its draws alone. What
-a player *sees* is always told from the view of who is to move in that position: +1 is a win for the mover, whichever
-side that is. A player that can be written as a table has a `policy`: then its matches are computed, not played.
+Notable: randomness is passed in (`draw`, one uniform number per move), so a game can be replayed from its draws alone.
+What a player *sees* is always from the view of the player to move: +1 is a win for the mover, whichever side that is. A
+player that can be written as a table has a `policy`: its matches are then computed, not played.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlab.engine.games.perfect_play import solved
 
 @runtime_checkable
 class Player(Protocol):
-    """name   short, for a table of ratings        game   the rules it knows"""
+    """name   a short name, for a table of ratings        game   the rules it plays by"""
 
     @property
     def name(self) -> str: ...
@@ -28,10 +28,10 @@ class Player(Protocol):
     def game(self) -> Game: ...
 
     def move(self, position: Position, draw: float) -> int:
-        """Its move there; `draw` in [0, 1) decides where it is indifferent."""
+        """Choose a move; `draw` in [0, 1) decides among equally good ones."""
 
     def values(self, position: Position) -> dict[int, float]:
-        """What it sees: the value of each move from the *mover's* view, −1 … +1; empty where it sees nothing."""
+        """The value of each move from the *mover's* view, −1 … +1; empty if the player has no values."""
 
 
 @runtime_checkable
@@ -39,12 +39,12 @@ class TabularPlayer(Player, Protocol):
     """A player of a compiled game."""
 
     def policy(self) -> np.ndarray:
-        """(E) float64: the probability of every move of the graph; those of a position sum to one."""
+        """(E) float64: the probability of each move of the graph; they sum to one in each position."""
 
 
 @dataclass(frozen=True, eq=False)
 class MaskPlayer:
-    """Chooses evenly among the moves that a mask (E, bool) names; `seen` (E) is what it sees, or None for nothing."""
+    """Chooses uniformly among the moves in a mask (E, bool); `seen` (E) holds its values of the moves, or is None."""
 
     name: str
     graph: GameGraph
@@ -73,13 +73,13 @@ class MaskPlayer:
 
 
 def random_player(game: Game) -> MaskPlayer:
-    """Every move is as probable as any other."""
+    """A player that chooses uniformly among all legal moves."""
     graph = compiled(game)
     return MaskPlayer("random", graph, np.ones(len(graph.move), dtype=bool))
 
 
 def perfect_player(game: Game) -> MaskPlayer:
-    """Evenly among all moves that keep the value of the position under best play."""
+    """A player that chooses uniformly among all moves that preserve the value of the position under best play."""
     solution = solved(game)
     graph = solution.graph
     seen = (solution.value[graph.after] * graph.mover[graph.before]).astype(np.float64)
@@ -87,7 +87,7 @@ def perfect_player(game: Game) -> MaskPlayer:
 
 
 def table_player(graph: GameGraph, values: np.ndarray, name: str, tolerance: float = ROUNDED) -> MaskPlayer:
-    """Greedy on a table from the first player's view, ties at random: (N) of after-states, or (E) of moves."""
+    """A player greedy on a table from the first player's view, ties at random: (N) after-states, or (E) moves."""
     of_moves = values[graph.after] if len(values) == graph.size else values
     if len(of_moves) != len(graph.move):
         raise ValueError(f"a table has {graph.size} positions or {len(graph.move)} moves, not {len(values)}")

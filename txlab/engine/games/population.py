@@ -1,10 +1,10 @@
-"""Many learners by self-play, each with its own seed and its own table, in whichever way is faster (MATH G1).
+"""Many self-play learners, each with its own random seed and table, run in whichever way is faster (MATH G1).
 
-Notable: nothing is shared, and nobody can tell from the numbers which way it was: row m of a batch is, bit for bit, the
-learner that seed m would be alone (learner.py). The rows go ply by ply together because that is what arrays are good
-at: from about thirty seeds on they win (benchmarks/rl_games.py: 16 are slower than the plain loop, 64 twice as fast).
-One table fed by all the games at once would be another algorithm. Moves are drawn, ties broken and sums made in the
-order of the plain loops; a test compares every number.
+Notable: nothing is shared, and both ways give the same numbers: row m of a batch is, bit for bit, the learner that seed
+m would be alone (learner.py). The rows advance together, ply by ply, as array operations, which are faster from about
+thirty seeds on (benchmarks/rl_games.py: 16 are slower than the plain loop, 64 twice as fast). One table trained on all
+games at once would be another algorithm. Moves are drawn, ties broken and sums made in the order of the plain loops; a
+test compares every number.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from txlab.engine.games.players import MaskPlayer, table_player
 from txlab.engine.rl.draws import uniforms
 
 BATCHED_FROM = 32  # seeds
-CHUNK = 64  # plies whose draws are made at once: 2 kB a row
+CHUNK = 64  # plies per batch of random draws: 2 kB per row
 KEPT = ("tables", "plies", "games", "position", "results", "way", "e", "pending")
 
 
 class Population:
-    """M learners with the same settings, and a table each. `alone` are plain loops; `batch` is None, or all of them."""
+    """M learners with the same settings, each with its own table: `alone` as plain loops, or all in one `batch`."""
 
     def __init__(
         self, graph: GameGraph, settings: SelfPlaySettings, seeds: Sequence[int], batched_from: int = BATCHED_FROM
@@ -40,12 +40,12 @@ class Population:
 
     @property
     def games(self) -> int:
-        """That each of them has played; `run` leaves them all at the same number."""
+        """The number of games that each learner has played; `run` keeps it equal for all."""
         return int(self.batch.games[0]) if self.batch else self.alone[0].games
 
     @property
     def results(self) -> np.ndarray:
-        """(3) int64: drawn, won, lost games of all of them together, the first player's view."""
+        """(3) int64: drawn, won, lost games of all learners together, the first player's view."""
         if self.batch:
             total: np.ndarray = self.batch.results.sum(axis=0)
             return total
@@ -53,19 +53,19 @@ class Population:
         return alone
 
     def run(self, games: int) -> None:
-        """So many games more, each of them."""
+        """Play so many more games with each learner."""
         if self.batch:
             self.batch.run(games)
         for learner in self.alone:
             learner.run(games)
 
     def set(self, **changes: Any) -> None:
-        """Other settings from here on, for all."""
+        """Change settings from here on, for all learners."""
         for each in [self.batch] if self.batch else self.alone:
             each.set(**changes)
 
     def values(self, row: int = 0) -> np.ndarray:
-        """(cells) float64: the table of one of them."""
+        """(cells) float64: the table of one learner."""
         return self.batch.values(row) if self.batch else self.alone[row].values()
 
     def state(self) -> dict[str, Any]:
@@ -92,8 +92,8 @@ def first_table(graph: GameGraph, settings: SelfPlaySettings, state: dict[str, A
 class LearnerBatch:
     """M learners with the same settings.
 
-    tables     (M, cells + 3) float64, as `Learner.table`. The last three are −∞ and +∞, which stand where the first and
-               the second player have no move, so that it is never the best; and a cell for what must change nothing
+    tables     (M, cells + 3) float64, as `SelfPlayLearner.table`. The last three are −∞ and +∞, which stand for missing
+               moves of the first and the second player, so that they are never the best; and a cell for unused updates
     plies, games, position   (M) int64        results   (M, 3) int64: drawn, won, lost
     way, e     (M, plies of the longest game): the traces of td-lambda, position and weight, by ply
     pending    (M) int64: the move whose update waits until the next one is known
@@ -114,8 +114,8 @@ class LearnerBatch:
         self.results = np.zeros((M, 3), dtype=np.int64)
         self.way, self.e = np.full((M, longest), self.nothing), np.zeros((M, longest))
         self.pending = np.full(M, self.nothing)
-        # (places, N): after-state and cell of each move. The short side is first, for arrays are reduced over it: the
-        # other way round each of M rows of nine would be a loop of its own
+        # (places, N): after-state and cell of each move. The short axis is first, because arrays are reduced over it:
+        # the other way round, each of M rows of nine would be a loop of its own
         self.after = np.zeros((places, graph.size), dtype=np.int64)
         self.cell = np.tile(np.where(graph.mover < 0, self.cells + 1, self.cells), (places, 1))
         place = np.arange(len(graph.move)) - graph.first[graph.before]
@@ -124,7 +124,7 @@ class LearnerBatch:
         self.sign = graph.mover.astype(np.float64)
 
     def run(self, games: int) -> None:
-        """So many games more in every row; a row that is through waits for the others."""
+        """Play so many more games in every row; a row that has finished waits for the others."""
         last = self.games + games
         lowest = int(self.games.min())
         epsilons = np.array([self.settings.epsilon_of(game) for game in range(lowest, int(last.max()) + 1)])
@@ -140,13 +140,13 @@ class LearnerBatch:
                         break
 
     def ply(self, rows: np.ndarray, explore: np.ndarray, which: np.ndarray) -> None:
-        """One move in each of these rows, and what it teaches."""
+        """Make one move in each of these rows, and its update."""
         graph, rule, alpha = self.graph, self.settings.rule, self.settings.alpha
         table = self.tables.reshape(-1)
         base, s = rows * self.tables.shape[1], self.position[rows]
         # the move: the int(which · n)-th of all n, or of the n equally good ones
         sign = self.sign[s]
-        # `take`, for it lays the rows of (places, rows) side by side in memory; [:, s] would not
+        # `take` makes the rows of (places, rows) contiguous in memory; [:, s] would not
         signed = table[base + self.cell.take(s, axis=1)] * sign
         best = signed.max(axis=0)
         ties = np.cumsum(signed == best, axis=0, dtype=np.int8)
@@ -154,7 +154,7 @@ class LearnerBatch:
         place = np.where(explore, chosen, (ties <= chosen).sum(axis=0))
         to, cell = self.after[place, s], self.cell[place, s]
         ended = graph.ended[to]
-        # what it teaches
+        # the update
         if self.of_positions:
             teach = ~explore | self.settings.exploring
             correction = alpha * (table[base + to] - table[base + s])
@@ -182,7 +182,7 @@ class LearnerBatch:
         self.results[rows[ended], graph.outcome[to[ended]]] += 1
 
     def set(self, **changes: Any) -> None:
-        """Other settings from here on, for all rows."""
+        """Change settings from here on, for all rows."""
         self.settings = changed(self.settings, **changes)
 
     def values(self, row: int) -> np.ndarray:
@@ -190,7 +190,7 @@ class LearnerBatch:
         return self.tables[row, : self.cells].copy()
 
     def player(self, row: int = 0, name: str = "") -> MaskPlayer:
-        """Who plays greedily by the table of one row, ties at random."""
+        """A player that is greedy on the table of one row, breaking ties at random."""
         return table_player(self.graph, self.values(row), name or f"{self.settings.title}, {self.games[row]} games")
 
     def state(self) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
-"""Why the table of a learner by self-play holds what it holds: the last update of a cell, term by term (MATH G1).
+"""Explaining the table of a self-play learner: the last update of a cell, term by term (MATH G1).
 
-Notable: the loops wrote the numbers down when they made the update; nothing is computed again here.
+Notable: the loops recorded the numbers when they made the update; nothing is recomputed here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCE = {
 
 
 def cell_of(learner: SelfPlayLearner, position: Position, move: int) -> int:
-    """The cell of the table that tells what the move is worth: its after-state, or itself. LabError for no move."""
+    """The cell of the table with the value of the move: its after-state, or the move itself. LabError if illegal."""
     graph = learner.graph
     n = graph.numbered(position)
     to = graph.numbered(graph.game.after(position, move))
@@ -32,7 +32,7 @@ def cell_of(learner: SelfPlayLearner, position: Position, move: int) -> int:
 
 @dataclass(frozen=True)
 class CellUpdate:
-    """The numbers of one update of one cell, as the loop wrote them down (see the rules' files)."""
+    """The numbers of one update of one cell, as recorded by the loop (see learner.py)."""
 
     ply: int
     game: int
@@ -42,7 +42,7 @@ class CellUpdate:
     target: float
     delta: float
     e: float
-    next_edge: int  # SARSA's a′, as a move of the graph; −1 without
+    next_edge: int  # SARSA's a′, as a move of the graph; −1 = none
     before: float
 
     @property
@@ -62,7 +62,7 @@ def record_of(learner: SelfPlayLearner, cell: int) -> CellUpdate | None:
 
 
 def letters(learner: SelfPlayLearner, to: int) -> tuple[str, str, str]:
-    """(the cell, what δ compares, what it is drawn to) as the rule writes them, where the move led to position `to`."""
+    """(the cell, the value that δ subtracts, the target) in the rule's notation, if the move led to position `to`."""
     ended = not learner.after[to]
     choice = "maxₐ′ Q(s′,a′)" if learner.mover[to] > 0 else "minₐ′ Q(s′,a′)"
     match learner.settings.rule:
@@ -76,9 +76,9 @@ def letters(learner: SelfPlayLearner, to: int) -> tuple[str, str, str]:
 
 
 def last_update(learner: SelfPlayLearner, cell: int) -> Update | None:
-    """The last update that changed this cell, whenever it was; None = never.
+    """The last update that changed this cell; None = never.
 
-    `state` is the position that was left and `next` where the move led: with traces the cell itself may lie further
+    `state` is the position before the move and `next` the one after it: with traces the cell itself may lie further
     back in that game, and `trace` is {cell: e}.
     """
     found = record_of(learner, cell)
@@ -109,12 +109,12 @@ def last_update(learner: SelfPlayLearner, cell: int) -> Update | None:
 
 
 def explain(learner: SelfPlayLearner, position: Position, move: int) -> Explanation:
-    """Why the learner values this move as it does: the last update of its after-state, or of the move itself."""
+    """Explain the learner's value of this move: the last update of its after-state, or of the move itself."""
     return explain_cell(learner, cell_of(learner, position, move))
 
 
 def explain_cell(learner: SelfPlayLearner, cell: int) -> Explanation:
-    """Why a cell of the table holds what it holds."""
+    """Explain the value in a cell of the table."""
     graph, rule = learner.graph, learner.settings.rule
     game, value, found = graph.game, learner.table[cell], record_of(learner, cell)
     n = cell if rule in OF_POSITIONS else int(graph.before[cell])

@@ -1,7 +1,7 @@
 """The rules of tic-tac-toe (MATH G1).
 
-Notable: a position is nine numbers, row by row: 1 is X, −1 is O, 0 is free. Whose move it is follows from how many
-signs there are, for X begins. Nothing here knows of values, players or arrays.
+A position is nine numbers, row by row: 1 is X, −1 is O, 0 is free. The player to move follows from the number of signs,
+since X begins. Nothing here depends on values, players or arrays.
 
 >>> position = read("X.O/.X./..O")
 >>> mover(position), legal(position)
@@ -30,7 +30,7 @@ LINES = (
     (0, 4, 8), (2, 4, 6),
 )  # fmt: skip
 
-# Where each square of the picture comes from under the eight symmetries of the square: turns, each also mirrored.
+# The source of each square of the image under the eight symmetries of the square: rotations, each also reflected.
 TURN = (6, 3, 0, 7, 4, 1, 8, 5, 2)
 MIRROR = (2, 1, 0, 5, 4, 3, 8, 7, 6)
 
@@ -45,7 +45,7 @@ def mover(position: Position) -> int:
 
 
 def winning_line(position: Position) -> tuple[int, ...] | None:
-    """The three squares that won; None where nobody has. One move may make two lines: the first of them."""
+    """The three squares that won, or None if nobody has. If one move completes two lines, the first of them."""
     for line in LINES:
         if abs(position[line[0]] + position[line[1]] + position[line[2]]) == 3:
             return line
@@ -53,7 +53,7 @@ def winning_line(position: Position) -> tuple[int, ...] | None:
 
 
 def outcome(position: Position) -> int | None:
-    """+1 X has three in a row, −1 O has, 0 no square is free; None while it goes on."""
+    """+1 if X has three in a row, −1 if O has, 0 if no square is free; None while the game goes on."""
     line = winning_line(position)
     if line is not None:
         return position[line[0]]
@@ -61,14 +61,14 @@ def outcome(position: Position) -> int | None:
 
 
 def legal(position: Position) -> tuple[int, ...]:
-    """The free squares, in order; none where the game has ended."""
+    """The free squares, in order; none if the game has ended."""
     if winning_line(position) is not None:
         return ()
     return tuple(square for square in range(9) if position[square] == 0)
 
 
 def after(position: Position, move: int) -> Position:
-    """The mover's sign on that square. LabError where it cannot be set there."""
+    """The position with the mover's sign on that square. LabError if it cannot be set there."""
     if move not in legal(position):
         where = MOVES[move] if 0 <= move < 9 else f"square {move}"
         raise LabError(f"{where} is not free; free are: {', '.join(MOVES[each] for each in legal(position)) or 'none'}")
@@ -76,7 +76,7 @@ def after(position: Position, move: int) -> Position:
 
 
 def images(position: Position) -> tuple[Position, ...]:
-    """The eight positions that turns and mirrors make of this one, itself the first; some may be equal."""
+    """The eight images of this position under rotations and reflections, itself the first; some may be equal."""
     found = []
     turned = position
     for _ in range(4):
@@ -86,19 +86,19 @@ def images(position: Position) -> tuple[Position, ...]:
 
 
 def text(position: Position) -> str:
-    """Three rows of X, O and ., a slash between them."""
+    """Three rows of X, O and ., separated by slashes."""
     signs = "".join({FIRST: "X", SECOND: "O", 0: "."}[sign] for sign in position)
     return "/".join(signs[row : row + SIDE] for row in (0, 3, 6))
 
 
 def read(text: str) -> Position:
-    """The position of a line such as X.O/.X./..O (slashes may be left out). LabError where no game leads to it."""
+    """Parse a position such as X.O/.X./..O (slashes may be left out). LabError if no game leads to it."""
     signs = text.replace("/", "").upper()
     if len(signs) != 9 or set(signs) - set("XO."):
         raise LabError(f"{text!r} is no position: nine signs of X, O and . are one, row by row, as in X.O/.X./..O")
     position = tuple({"X": FIRST, "O": SECOND, ".": 0}[sign] for sign in signs)
     lines = {position[a] for a, b, c in LINES if abs(position[a] + position[b] + position[c]) == 3}
-    # X begins: as many X as O, or one more; who made the last sign is the only one who can have a line
+    # X begins: as many X as O, or one more; only the player who moved last can have a line
     if sum(position) not in (0, 1) or len(lines) > 1 or (lines and lines != {FIRST if sum(position) else SECOND}):
         raise LabError(f"{text!r} cannot come up: X and O move in turn, X first, and the game ends with three in a row")
     return position

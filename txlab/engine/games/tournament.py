@@ -1,15 +1,15 @@
-"""Everybody against everybody, as often from either seat, and the ratings that follow from it (MATH G1, H6).
+"""Round-robin tournaments, with each player equally often in either seat, and the resulting ratings (MATH G1, H6).
 
     P(i beats j) = 1 / (1 + 10^((Rⱼ − Rᵢ)/400)), a draw counting as half a win
 
-Notable: two players that never leave anything to chance would play one and the same game a thousand times, and its
-result would look a thousand times surer than it is. So the first moves are drawn at random, each opening is played
-twice with the seats changed, and how many *different* games there were is told beside the results. Tables play all
-their games at once, a ply at a time; whoever else plays is asked move by move. From the same draws come the same games.
+Notable: two deterministic players would play the same game a thousand times, and the result would look a thousand times
+more certain than it is. So the first moves are drawn at random, each opening is played twice with the seats swapped,
+and the number of *different* games is reported with the results. Tables play all their games at once, a ply at a time;
+other players are asked move by move. The same draws give the same games.
 
-The ratings are those of the greatest likelihood (Bradley and Terry 1952; Zermelo 1929), and not Elo's running ones (Elo
-1978), which depend on the order of the games. Draws make results less uncertain than wins and losses that sum to the
-same, so the errors come from the results' own spread (the sandwich, White 1982), not from the model's. One drawn game
+The ratings are maximum-likelihood ones (Bradley and Terry 1952; Zermelo 1929), not Elo's running ones (Elo 1978), which
+depend on the order of the games. Draws make results less uncertain than wins and losses with the same sum, so the
+errors come from the empirical variance of the results (the sandwich, White 1982), not from the model's. One drawn game
 of every player against an average one is added: a player that never lost a point would have no rating otherwise.
 """
 
@@ -28,15 +28,15 @@ from txlab.errors import LabError
 
 OPENING = 1
 """Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
-SLICE = 500  # games of a pair between two looks at whether to go on
-SCALE = 400 / log(10)  # points of rating for a factor e in the odds
-ROUNDS = 200  # of Newton's method, at most
-LONGEST = 512  # plies that a game is given draws for at once, if nothing is known of its length
+SLICE = 500  # games of a pair between checks whether to continue
+SCALE = 400 / log(10)  # rating points for a factor e in the odds
+ROUNDS = 200  # most iterations of Newton's method
+LONGEST = 512  # plies per game for which draws are made at once, if its length is unknown
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A line of the table: `error` is the rating's standard error, `score` (won + ½ drawn) / games."""
+    """A row of the table: `error` is the rating's standard error, `score` is (won + ½ drawn) / games."""
 
     name: str
     rating: float
@@ -53,8 +53,8 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """results    (P, P, 3) int64: [i, j] is how often i, sitting first, won, drew and lost against j
-    different  (P, P) int64: of those games, how many differed from each other
+    """results    (P, P, 3) int64: [i, j] is how often i, as first player, won, drew and lost against j
+    different  (P, P) int64: the number of distinct games among them
     """
 
     names: tuple[str, ...]
@@ -91,10 +91,10 @@ def tournament(
     late: Callable[[], bool] = lambda: False,
     say: Callable[[int, int], None] = lambda done, total: None,
 ) -> Standings | None:
-    """Every two players play `games` games, half from either seat; None if `late` said so before the end.
+    """Let every two players play `games` games, half from either seat; None if `late` returned True before the end.
 
-    opening  moves made at random at first; `say` gets how many games are done and how many there are in all
-    LabError for fewer than two players, two of one name, players of different games, and an odd number of games.
+    opening  the number of random first moves; `say` gets how many games are done and how many there are in all
+    LabError for fewer than two players, two of the same name, players of different games, or an odd number of games.
     """
     names = tuple(player.name for player in players)
     if len(names) < 2:
@@ -117,7 +117,7 @@ def tournament(
                 return None
             count = min(SLICE, openings - begin)
             for seat, (first, second) in enumerate(((i, j), (j, i))):
-                # an opening has a number for life; the draws of its two games differ, but not those of its first moves
+                # each opening has a fixed number; its two games have different draws, except for their first moves
                 number = ((seed * len(pairs) + pair) * openings + begin) * 2 % 2**64
                 seeds = np.uint64(number) + np.uint64(2) * np.arange(count, dtype=np.uint64)
                 outcomes, moves = play(players[first], players[second], seeds, seeds + np.uint64(seat), opening)
@@ -133,9 +133,9 @@ def tournament(
 def play(
     first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """G games at once: outcomes (G), the first player's view, and moves (G, plies), −1 behind the end.
+    """Play G games at once: outcomes (G), the first player's view, and moves (G, plies), −1 after the end.
 
-    openings (G), seeds (G) uint64: whence the draws come of the first `opening` moves, and of all others.
+    openings (G), seeds (G) uint64: the seeds of the draws for the first `opening` moves, and for all others.
     """
     if isinstance(first, TabularPlayer) and isinstance(second, TabularPlayer):
         return tables_play(compiled(first.game), first.policy(), second.policy(), openings, seeds, opening)
@@ -200,8 +200,8 @@ def players_play(
 
 @dataclass(frozen=True)
 class Ratings:
-    """rating      (P) float64, their mean being `centre`
-    error       (P) float64, standard error of each, beside the mean of all
+    """rating      (P) float64, with mean `centre`
+    error       (P) float64, standard error of each, relative to the mean of all
     covariance  (P, P) float64 of the ratings
     """
 
@@ -216,13 +216,13 @@ class Ratings:
 
 
 def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: float = 1.0) -> Ratings:
-    """Bradley–Terry ratings of greatest likelihood, by Newton's method.
+    """Maximum-likelihood Bradley–Terry ratings, by Newton's method.
 
         log L = Σᵢⱼ (wonᵢⱼ + ½ drawnᵢⱼ) log σ(θᵢ − θⱼ) + ½ prior Σᵢ (log σ(θᵢ) + log σ(−θᵢ))
         R = centre + 400 θ / ln 10
 
     won    (P, P): how often i beat j         drawn  (P, P), symmetric: how often they drew; the diagonals are not read
-    prior  drawn games of every player against an average one; 0 = none: LabError where somebody then has no rating
+    prior  drawn games of every player against an average one; 0 = none: LabError if a player then has no rating
     """
     won, drawn = np.array(won, dtype=np.float64), np.array(drawn, dtype=np.float64)
     P = len(won)
@@ -238,7 +238,7 @@ def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: f
         average = sigmoid(theta)
         gradient = score - (games * expected).sum(axis=1) + prior * (0.5 - average)
         hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
-        # without a prior only differences are determined: the smallest of the steps that agree
+        # without a prior only differences are determined: take the smallest of the possible steps
         step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
         theta += step / max(1.0, float(np.abs(step).max()))  # at most e in the odds at once: Newton may overshoot
         if np.abs(step).max() < 1e-12:
@@ -246,7 +246,7 @@ def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: f
     expected = sigmoid(theta[:, None] - theta[None, :])
     average = sigmoid(theta)
     hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
-    # Σ over the games of (result − expected)², once for each pair
+    # Σ over the games of (result − expected)², once per pair
     spread = won * (1 - expected) ** 2 + won.T * expected**2 + drawn * (0.5 - expected) ** 2
     inverse = np.linalg.pinv(hessian, rcond=1e-12, hermitian=True)
     centring = np.eye(P) - 1 / P
@@ -261,6 +261,6 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def curvature(pairs: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """(P, P): Σ over pairs of their weight times (eᵢ − eⱼ)(eᵢ − eⱼ)ᵀ, and `own` on the diagonal."""
+    """(P, P): Σ over pairs of their weight times (eᵢ − eⱼ)(eᵢ − eⱼ)ᵀ, plus `own` on the diagonal."""
     found: np.ndarray = np.diag(pairs.sum(axis=1) + own) - pairs
     return found
