@@ -1,13 +1,13 @@
-"""What a head does, read off its weights: two bilinear forms, their eigenvalues, and heads after heads (MATH T3, T4).
+"""Heads analysed by their weights: two bilinear forms, their eigenvalues, and compositions of heads (MATH T3, T4).
 
-W_QK says who looks at whom, W_OV what is carried over. Becker-Kahn's forms have no biases; a trained head has: a bias
-is one more column, with every x continued by a 1, so the forms stay exact (`head_weights`, `affine`). Two heads one
-after the other are a head again, with the pattern A²A¹ and the form W_OV² W_OV¹; it counts only what the first head
-*adds* to the stream, and is exact where nothing stands between the two but the sum (no norm).
+W_QK determines which positions attend to which, W_OV what is copied. Becker-Kahn's forms have no biases, but trained
+heads do: a bias is one more column, with a 1 appended to every x, so the forms stay exact (`head_weights`, `affine`).
+The composition of two heads is again a head, with the pattern A²A¹ and the form W_OV² W_OV¹; it covers only what the
+first head *adds* to the stream, and is exact if there is nothing between the two but the sum (no norm).
 
 Notable: W_QK and W_OV have rank K, so their D − K other eigenvalues are 0 and the K that matter are those of a K × K
 product: λ(AB) = λ(BA) up to zeros. The same swap gives the eigenvalues of the whole circuit from token to token,
-W_U W_OV W_E, without forming its V² entries. Circuits leave out biases and rotary turning (W_QK is then the form at
+W_U W_OV W_E, without forming its V² entries. Circuits leave out biases and rotary rotation (W_QK is then the form at
 distance 0); with `norms` the gain γ and the centring of the norms before and after are multiplied in, which is what a
 pre-LN model does except for the scale of each position.
 """
@@ -40,9 +40,9 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """The matrices of one head, or with a leading axis H of all heads of a layer.
+    """The matrices of one head, or of all heads of a layer with a leading axis H.
 
-    q, k, v   W_Q, W_K, W_V (K, D); with biases appended as a last column, D + 1 stands for D
+    q, k, v   W_Q, W_K, W_V (K, D); with biases appended as a last column, D + 1 instead of D
     o         W_O (D, K), this head's columns
     """
 
@@ -52,29 +52,29 @@ class HeadWeights:
     o: Tensor
 
     def head(self, head: int) -> HeadWeights:
-        """One head of a layer's."""
+        """Return one head of a layer's weights."""
         return HeadWeights(self.q[head], self.k[head], self.v[head], self.o[head])
 
 
 def head_weights(module: MultiHeadAttention, head: int) -> HeadWeights:
-    """Head `head` cut out of [W_Q; W_K; W_V] and W_O, with biases where it has any. MATH T3."""
+    """Slice head `head` out of [W_Q; W_K; W_V] and W_O, with biases if it has any. MATH T3."""
     K = module.head_width
     q, k, v = (each[head] for each in module.maps())  # (K, D) each
     return HeadWeights(q, k, v, module.out_proj.weight[:, head * K : (head + 1) * K])
 
 
 def query_key_form(head: HeadWeights) -> Tensor:
-    """W_QK = W_Qᵀ W_K (D, D): the score of (i, j) is xᵢᵀ W_QK xⱼ / √K. MATH T3; Becker-Kahn §3.2."""
+    """Return W_QK = W_Qᵀ W_K (D, D): the score of (i, j) is xᵢᵀ W_QK xⱼ / √K. MATH T3; Becker-Kahn §3.2."""
     return head.q.T @ head.k
 
 
 def output_value_form(head: HeadWeights) -> Tensor:
-    """W_OV = W_O W_V (D_out, D): looking at xⱼ adds W_OV xⱼ. MATH T3; Becker-Kahn §3.3."""
+    """Return W_OV = W_O W_V (D_out, D): attending to xⱼ adds W_OV xⱼ. MATH T3; Becker-Kahn §3.3."""
     return head.o @ head.v
 
 
 def affine(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """x as the forms want it: (…, D), or (…, D + 1) with a last feature of 1 for a head that has biases."""
+    """Return x as the forms expect it: (…, D), or (…, D + 1) with a last feature of 1 if the heads have biases."""
     return x if module.qkv_proj.bias is None else torch.cat((x, torch.ones_like(x[..., :1])), dim=-1)
 
 
@@ -83,7 +83,7 @@ def bilinear_pattern(
 ) -> Tensor:
     """A = pattern(x W_QK yᵀ / √K), y the memory (B, S, D) or x itself (B, T, D): (B, T, S). MATH T3, T8.
 
-    In cross-attention the form pairs two different streams: its left side reads the decoder, its right the encoder.
+    In cross-attention the form pairs two streams: its left side reads the decoder, its right side the encoder.
     """
     K = module.head_width
     y = x if memory is None else memory
@@ -109,21 +109,21 @@ def bilinear_attention(module: MultiHeadAttention, x: Tensor, mask: Mask, memory
 
 @dataclass(frozen=True)
 class VirtualHead:
-    """A² A¹ (B, T, S), who gets through to whom in two steps, and W_OV² W_OV¹ (D, D), what arrives. MATH T4."""
+    """A² A¹ (B, T, S), the attention along two steps, and W_OV² W_OV¹ (D, D), what arrives. MATH T4."""
 
     pattern: Tensor
     form: Tensor
 
     def __call__(self, y: Tensor) -> Tensor:
-        """(A²A¹ ⊗ W_OV²W_OV¹) y: (B, S, D) → (B, T, D), y as `affine` makes it for the first head."""
+        """Return (A²A¹ ⊗ W_OV²W_OV¹) y: (B, S, D) → (B, T, D), y as `affine` returns it for the first head."""
         return self.pattern @ y @ self.form.T
 
 
 def virtual_head(first: HeadWeights, first_pattern: Tensor, second: HeadWeights, second_pattern: Tensor) -> VirtualHead:
-    """The head that two heads one after the other are: what `second` moves of what `first` added. MATH T4.
+    """Compose two heads: the result is what `second` moves of what `first` added. MATH T4.
 
     (A² ⊗ W_OV²)(A¹ ⊗ W_OV¹) = A²A¹ ⊗ W_OV²W_OV¹; Becker-Kahn rem. 3.1, who counts from the second; Elhage et al. 2021.
-    Patterns (B, T, R) and (B, R, S). The second head's bias of V does not depend on the first and is no part of it.
+    Patterns (B, T, R) and (B, R, S). The second head's bias of V does not depend on the first and is left out.
     """
     D = first.o.shape[0]
     form = output_value_form(second)[:, :D] @ output_value_form(first)
@@ -132,14 +132,14 @@ def virtual_head(first: HeadWeights, first_pattern: Tensor, second: HeadWeights,
 
 @torch.no_grad()
 def layer_weights(model: Model, site: Site, layer: int, norms: bool = False) -> HeadWeights:
-    """All heads of a layer (H, …), float64, without biases; with `norms` what the norm before multiplies in, W Γ C."""
+    """Return all heads of a layer (H, …), float64, without biases; with `norms` times the norm before, W Γ C."""
     module = attention_at(model, site, layer)
     D = module.out_proj.weight.shape[0]
     q, k, v = (each[..., :D].double() for each in module.maps())  # (H, K, D) each, without biases
     o = module.out_proj.weight.detach().double().view(D, module.heads, -1).transpose(0, 1)  # (H, D, K)
     if norms and (norm := _norm_before(model, site, layer)) is not None:
         q = norm.before(q)
-        if site.name != "cross":  # keys and values of another stream, whose last norm is its own
+        if site.name != "cross":  # keys and values come from another stream with its own final norm
             k, v = norm.before(k), norm.before(v)
     return HeadWeights(q, k, v, o)
 
@@ -155,8 +155,8 @@ def _norm_before(model: Model, site: Site, layer: int) -> Norm | None:
 class Circuit:
     """The eigenvalues λ of a circuit, complex, largest |λ| first, and Σλ/Σ|λ|.
 
-    positive   real, in [−1, 1]. For OV: near 1 a head copies (a token that is looked at becomes likelier), near −1 it
-               forbids. For QK: near 1 tokens look at their like, near −1 at anything else.
+    positive   real, in [−1, 1]. For OV: near 1 a head copies (a token attended to becomes likelier), near −1 it
+               suppresses. For QK: near 1 tokens attend to similar tokens, near −1 to dissimilar ones.
     """
 
     eigenvalues: Tensor
@@ -167,13 +167,13 @@ class Circuit:
 def circuit(
     model: Model, site: str, layer: int, head: int, kind: str, *, whole: bool = True, norms: bool = False
 ) -> Circuit:
-    """One head's "qk" or "ov" circuit, with `whole` from token to token, else within the stream.
+    """Return one head's "qk" or "ov" circuit, with `whole` from token to token, else within the stream.
 
-    ov   W_OV = W_O W_V (D, D);   whole: W_U W_OV W_Eᵀ, the logits that a token gives when it is looked at (V, V)
+    ov   W_OV = W_O W_V (D, D);   whole: W_U W_OV W_Eᵀ, the logits from attending to each token (V, V)
     qk   W_QK = W_Qᵀ W_K / √K;    whole: W_E W_QK W_Eᵀ, the score of each token for each (V, V)
 
-    MATH T3; Becker-Kahn §3.2–3.3; Elhage et al. 2021, "Summarizing OV/QK matrices". LabError where tokens do not
-    enter and leave by one table's space.
+    MATH T3; Becker-Kahn §3.2–3.3; Elhage et al. 2021, "Summarizing OV/QK matrices". LabError if the tokens that enter
+    and leave do not share one vocabulary.
     """
     found = head_of(model, site, layer, head)
     gram = _between(model, found, kind, norms) if whole else None
@@ -181,7 +181,7 @@ def circuit(
 
 
 def circuit_of(weights: HeadWeights, head: int, kind: str, gram: Tensor | None = None) -> Circuit:
-    """The circuit of given weights; `gram` (D, D) = W_Eᵀ W_U for ov, W_Eᵀ W_E for qk, None = within the stream."""
+    """Return the circuit of given weights; `gram` (D, D) = W_Eᵀ W_U for ov, W_Eᵀ W_E for qk, None within the stream."""
     if kind not in ("qk", "ov"):
         raise LabError(f"a head has two circuits, qk and ov; {kind!r} is none of them")
     K, D = weights.q.shape[-2:]
@@ -198,13 +198,13 @@ def circuit_of(weights: HeadWeights, head: int, kind: str, gram: Tensor | None =
 
 @torch.no_grad()
 def copying_scores(model: Model, site: str, kind: str = "ov", *, whole: bool = True, norms: bool = False) -> Tensor:
-    """Σλ/Σ|λ| of every head's circuit: (L, H). For a token's logits, "ov", the copying score of Elhage et al. 2021."""
+    """Return Σλ/Σ|λ| of every head's circuit: (L, H). With "ov", this is the copying score of Elhage et al. 2021."""
     rows = [[each.positive for each in heads] for heads in circuits(model, site, kind, whole=whole, norms=norms)]
     return torch.tensor(rows, dtype=torch.float64)
 
 
 def circuits(model: Model, site: str, kind: str, *, whole: bool = True, norms: bool = False) -> Iterator[list[Circuit]]:
-    """`circuit` of every head, layer by layer; what they share, (D, D) out of (V, D), is made once."""
+    """Yield `circuit` of every head, layer by layer; the shared (D, D) product of the (V, D) tables is made once."""
     found = site_named(model, site)
     with torch.no_grad():
         gram = _between(model, found, kind, norms) if whole else None
@@ -217,9 +217,9 @@ def circuits(model: Model, site: str, kind: str, *, whole: bool = True, norms: b
 
 @torch.no_grad()
 def _between(model: Model, site: Site, kind: str, norms: bool) -> Tensor:
-    """(D, D): what stands between a head's output and its input when one goes round by way of the tokens.
+    """Return the map (D, D) between a head's output and its input by way of the tokens.
 
-    W_Eᵀ W_U, for ov, or W_Eᵀ W_E: with `norms` the unembedding is read through the last norm's Γ C.
+    W_Eᵀ W_U for ov, W_Eᵀ W_E for qk; with `norms` the unembedding includes the final norm's Γ C.
     """
     table = _embedding(model, site)  # W_E (V, D)
     if kind == "qk":
@@ -236,7 +236,7 @@ def _between(model: Model, site: Site, kind: str, norms: bool) -> Tensor:
 
 
 def _embedding(model: Model, site: Site) -> Tensor:
-    """W_E (V, D) of the tokens that a site looks at, as they enter the stream; what asks uses the same tokens."""
+    """Return W_E (V, D) of the tokens that a site attends to; the queries come from the same tokens."""
     if not isinstance(model, EncoderDecoder):
         return model.embed.weight.double()
     if site.name == "cross" and model.embed_source is not None:
@@ -250,7 +250,7 @@ class Composition:
     """How much each head reads what an earlier one wrote: (L, H, L, H), [l₂, h₂, l₁, h₁], NaN unless l₁ < l₂.
 
     query, key, value   through W_Q, W_K, W_V of the later head
-    expected            the same ratio of matrices drawn at random (of their expected squares): 1/√D
+    expected            the same ratio for random matrices (of their expected squares): 1/√D
     """
 
     query: Tensor
@@ -264,7 +264,7 @@ def composition(model: Model, site: str = "self", *, layer: int | None = None, n
     """‖W¹ W²‖ / (‖W¹‖ ‖W²‖), Frobenius, of each pair of heads of a self-attention. Elhage et al. 2021, "Composition".
 
     query ‖W_QKᵀ W_OV‖ · key ‖W_QK W_OV‖ · value ‖W_OV W_OV‖, the later head's form first. All from K × K products.
-    With `layer` only what its heads read is computed, and all else is NaN.
+    With `layer`, only the compositions of its heads with earlier ones are computed; the rest is NaN.
     """
     found = site_named(model, site)
     if found.name == "cross":
@@ -297,7 +297,7 @@ def composition(model: Model, site: str = "self", *, layer: int | None = None, n
 
 
 def _norm(left: Tensor, right: Tensor) -> Tensor:
-    """‖Aᵀ B‖ of A, B (K, D), from A Aᵀ and B Bᵀ: √tr(A Aᵀ B Bᵀ). (H, K, K) twice → (H)."""
+    """Return ‖Aᵀ B‖ of A, B (K, D), from A Aᵀ and B Bᵀ: √tr(A Aᵀ B Bᵀ). (H, K, K) twice → (H)."""
     return (left * right.transpose(-2, -1)).sum((-2, -1)).clamp_min(0).sqrt()
 
 
@@ -305,10 +305,10 @@ def _norm(left: Tensor, right: Tensor) -> Tensor:
 def virtual_head_of(
     model: Model, cache: ActivationCache, first: tuple[int, int], second: tuple[int, int], site: str = "self"
 ) -> VirtualHead:
-    """`virtual_head` of two heads (layer, head) of a model, with the patterns that they had on a text, without biases.
+    """`virtual_head` of two heads (layer, head) of a model, with their patterns on a text, without biases.
 
-    It acts on what the first head read (a pre-LN model's norm in between only scales it). LabError unless `first` is
-    in an earlier layer than `second`.
+    It acts on the first head's input (a pre-LN model's norm in between only scales it). LabError unless `first` is in
+    an earlier layer than `second`.
     """
     found = head_of(model, site, *first)
     head_of(model, site, *second)

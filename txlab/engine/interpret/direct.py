@@ -1,9 +1,9 @@
-"""What each head, neuron and branch adds to a logit by itself, not through others: direct effects (MATH T5, T6, T9).
+"""Direct effects: what each head, neuron and branch adds to a logit by itself, not through others (MATH T5, T6, T9).
 
-Notable: a stream is a sum, and a norm with its scale σ held as it is is a linear map; so a logit is a sum, over the
-embedding, every head, every feed-forward and the biases, exactly. Where norms stand after each sum (post-LN) what a
-branch adds passes them all, each with its σ held, and the sum is exact as well. Held, σ hides that a part which grows
-makes all others count less. What heads do to one another is not in here: for that, switch one off and look.
+The stream is a sum, and a norm with its scale σ held fixed is a linear map; so a logit is exactly a sum over the
+embedding, every head, every feed-forward and the biases. With post-LN, what a branch adds passes through all later
+norms, each with its σ fixed, and the sum is exact as well. A fixed σ hides that a growing part makes all others count
+less. Effects of heads on one another are not included: to see those, switch a head off.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class LogitTerm:
     """One term of a logit.
 
     kind   "embedding", "head", "bias" (of an attention's output map), "feed_forward", "shift" (all β of the norms on
-           the way), "output" (the unembedding's bias), "put in" (what interventions put into the stream)
-    given  the vector that the part is: of a head α V (K), else what it adds to the stream (D)
-    reads  what the logit reads it with, of the same width: value = reads · given
+           the way), "output" (the unembedding's bias), "put in" (what interventions added to the stream)
+    given  the vector of the part: α V (K) for a head, otherwise what it adds to the stream (D)
+    reads  the direction that the logit reads it with, of the same width: value = reads · given
     """
 
     kind: str
@@ -47,7 +47,7 @@ class LogitTerm:
 
     @property
     def name(self) -> str:
-        """What it is for a person: "cross head 2.3", "feed-forward 2", "embedding"."""
+        """The name to display: "cross head 2.3", "feed-forward 2", "embedding"."""
         number = 0 if self.layer is None else self.layer + 1
         before = "" if self.site in ("", "self", "decoder") else f"{self.site} "
         if self.kind == "head":
@@ -68,8 +68,8 @@ class DirectEffects:
 
     parts      its terms, in the order of the model; they sum to `logit`
     logit      z[token], or z[token] − z[against]
-    direction  of each layer's branches, "decoder.blocks.2.cross.out" → (D): a vector added there adds its product
-               with this to the logit
+    direction  for each branch, "decoder.blocks.2.cross.out" → (D): a vector added there adds its dot product with this
+               to the logit
     scales     σ of each norm on the way, in order
     """
 
@@ -82,7 +82,7 @@ class DirectEffects:
     scales: tuple[float, ...]
 
     def largest(self, most: int = 10) -> list[LogitTerm]:
-        """The parts that add or take most, by |value|."""
+        """Return the parts with the largest |value|."""
         return sorted(self.parts, key=lambda part: -abs(part.value))[:most]
 
 
@@ -96,12 +96,12 @@ def direct_effects(
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
 ) -> DirectEffects:
-    """z = Σ parts: what each part of the stream at `position` adds to the logit of `token` (minus that of `against`).
+    """Split z = Σ parts: what each part of the stream at `position` adds to the logit of `token` (minus `against`'s).
 
-    With w = Γ C u / σ, u the token's row of W_U, C taking out the mean (C = I for RMSNorm) and Γ = diag γ, a part c
-    of the stream adds w · c; the norm's shift adds u · β. In float64. Elhage et al. 2021, "Residual stream as output
-    accumulation".
-    LabError where a logit is no such sum: BERT's head, and errata that change the norms or the stream.
+    With w = Γ C u / σ, where u is the token's row of W_U, C subtracts the mean (C = I for RMSNorm) and Γ = diag γ, a
+    part c of the stream adds w · c; the norm's shift adds u · β. In float64. Elhage et al. 2021, "Residual stream as
+    output accumulation".
+    LabError if a logit is not such a sum: BERT's head, and errata that change the norms or the stream.
     """
     return _effects(model, text, (token, against, position), tuple(interventions), second)[0]
 
@@ -114,7 +114,7 @@ def _effects(
     second: Text | None,
     layer: int | None = None,
 ) -> tuple[DirectEffects, Tensor, Tensor]:
-    """The parts of a logit, and of one layer (where given) what each neuron is and what it adds: (F) twice."""
+    """Return the parts of a logit and, for one layer if given, each neuron's activation and effect: (F) twice."""
     token, against, position = asked
     stream = stream_of(model)
     reader = _reader(model, given, (token, against))
@@ -140,7 +140,7 @@ def _effects(
 def _reader(
     model: Model, given: Sequence[Intervention], tokens: tuple[int, int | None]
 ) -> tuple[Tensor, Tensor | None]:
-    """W_U and its bias, where a logit is a linear map of the stream."""
+    """Return W_U and its bias; LabError if a logit is not a linear map of the stream."""
     found = unembedding(model)
     if found is None:
         raise LabError(
@@ -181,7 +181,7 @@ def _sum(
     direction: dict[str, Tensor] = {}
 
     def through(norm: Norm, x: Tensor) -> None:
-        """One norm backwards: w becomes what reads its input, and its β is counted."""
+        """Pull w back through one norm, so that it reads the norm's input, and count the norm's β."""
         nonlocal w, shift
         if norm.bias is not None:
             shift += float(w @ norm.bias.double())
@@ -213,10 +213,10 @@ def _sum(
 
 
 def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
-    """The branches of a block in order: its name, the norm over the sum that it ends in (post-LN), where that began."""
+    """Return the branches of a block in order: name, the norm after its sum (post-LN), and where that sum began."""
     post = block.norm == "post"
     if block.order == "parallel":
-        # The norm stands once, over both; walking backwards it is met before the last branch.
+        # There is one norm over both branches; going backwards it comes before the last branch.
         return [("attention", None, "enter"), ("feed_forward", block.attention_norm if post else None, "enter")]
     branches = [("attention", block.attention_norm if post else None, "enter")]
     if block.cross is not None:
@@ -228,7 +228,7 @@ def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
 def _terms(
     model: Model, stream: ResidualStream, seen: dict[str, Tensor], w: Tensor, layer: int, branch: str
 ) -> list[LogitTerm]:
-    """What one branch adds, by its heads and bias, or as one."""
+    """Return what one branch adds, split into heads and bias if it is attention."""
     block = stream.blocks[layer]
     if branch == "feed_forward":
         return [_product("feed_forward", w, seen[stream.at(layer, "feed_forward.out")], layer=layer)]
@@ -251,7 +251,7 @@ def _product(
 
 @dataclass(frozen=True)
 class Neurons:
-    """The neurons of one feed-forward at a position: what each is, nⱼ (F), and what it adds, nⱼ (W₂ᵀ w)ⱼ (F)."""
+    """The neurons of one feed-forward at a position: activations nⱼ (F) and effects nⱼ (W₂ᵀ w)ⱼ (F)."""
 
     layer: int
     direct: DirectEffects
@@ -270,9 +270,9 @@ def neurons(
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
 ) -> Neurons:
-    """What each neuron of one feed-forward adds to a logit by itself, float64.
+    """Return what each neuron of one feed-forward adds to a logit by itself, float64.
 
-    With w · b₂ the effects sum to the feed-forward's part.
+    Together with w · b₂ the effects sum to the feed-forward's part.
     """
     layers = len(stream_of(model).blocks)
     if not 0 <= layer < layers:

@@ -1,9 +1,9 @@
-"""What a model would say: after each layer (the logit lens), and with and without interventions (MATH T9, H5).
+"""What a model predicts: after each layer (the logit lens), and with and without interventions (MATH T9, H5).
 
-Notable: the divergence is computed from log-probabilities in float64, KL(before ‖ after): how surprised one is by what
-the untouched model says when one believes the changed one. Zero means that nothing moved. The lens sends the stream
-after each block through the model's own final norm and unembedding (nostalgebraist 2020); nothing is trained for it, so
-early rows show what the stream says in the output's terms, which it need not use yet.
+The divergence is computed from log-probabilities in float64, KL(before ‖ after): the extra surprise at the original
+model's predictions for someone who believes the changed one. Zero means that nothing changed. The lens applies the
+model's own final norm and unembedding to the stream after each block (nostalgebraist 2020); nothing is trained for it,
+so early rows read the stream in the basis of the output, which it need not use yet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Effect:
     before, after   probabilities (V), float64
     kl              Σ p ln(p/q) in nats, p before, q after
     moved           the tokens whose probability changed most, by |Δp|, largest first
-    remarks         what one should know beside the numbers, a sentence each
+    remarks         notes on the numbers, a sentence each
     """
 
     before: Tensor
@@ -67,7 +67,7 @@ def effect(
 
 
 def compare(before: ActivationCache, after: ActivationCache, position: int = -1, most: int = 20) -> Effect:
-    """`effect` of two passes already made (of two interventions, two checkpoints, two texts)."""
+    """`effect` of two existing passes (of two interventions, two checkpoints, two texts)."""
     if before.logits.shape[-1] != after.logits.shape[-1]:
         raise LabError(
             f"predictions over {before.logits.shape[-1]} and {after.logits.shape[-1]} tokens cannot be compared: "
@@ -77,7 +77,7 @@ def compare(before: ActivationCache, after: ActivationCache, position: int = -1,
 
 
 def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iterable[str] = ()) -> Effect:
-    """The Effect at one position of two logits (T, V)."""
+    """Return the Effect at one position of two logits (T, V)."""
     for logits in (before, after):
         if not -len(logits) <= position < len(logits):
             raise LabError(f"there are predictions at positions 0 to {len(logits) - 1}; {position} is none of them")
@@ -89,26 +89,26 @@ def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iter
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p ‖ q) = Σ p (ln p − ln q) of log-probabilities (…, V) → (…), in nats, never below 0. MATH H5."""
+    """Return KL(p ‖ q) = Σ p (ln p − ln q) of log-probabilities (…, V) → (…), in nats, never below 0. MATH H5."""
     terms = p.exp() * (p - q)
     return torch.where(p == float("-inf"), 0.0, terms).sum(-1).clamp_min(0.0)
 
 
 def divergences(before: Tensor, after: Tensor) -> Tensor:
-    """KL(before ‖ after) at every position: logits (T, V) twice → (T), float64, one position at a time in memory."""
+    """Return KL(before ‖ after) at every position: logits (T, V) twice → (T), float64, one position at a time."""
     rows = zip(before, after, strict=True)
     return torch.stack([divergence(p.double().log_softmax(-1), q.double().log_softmax(-1)) for p, q in rows])
 
 
 @dataclass(frozen=True)
 class Lens:
-    """Row 0 is the embedding, row l the stream after block l; N layers make N + 1 rows.
+    """The logit lens: row 0 is the embedding, row l the stream after block l; N layers give N + 1 rows.
 
     logits         (N + 1, V)
     ids            (N + 1, k) the likeliest tokens of each row
     probabilities  (N + 1, k)
-    final          (N + 1) the probability of the token that the last row finds likeliest
-    kl             (N + 1) KL(last row ‖ this row) in nats: how far this row is from what is said in the end
+    final          (N + 1) the probability of the last row's likeliest token
+    kl             (N + 1) KL(last row ‖ this row) in nats: how far this row is from the final prediction
     """
 
     position: int
@@ -127,14 +127,14 @@ def lens(
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
 ) -> Lens:
-    """softmax(W_U LN(x_l)) of the stream x_l at a position after every layer."""
+    """Compute softmax(W_U LN(x_l)) of the stream x_l at a position after every layer."""
     check_position(text, position)
     return lens_at(model, run_with_cache(model, text, interventions, second), position, k)
 
 
 @torch.no_grad()
 def lens_at(model: Model, cache: ActivationCache, position: int = -1, k: int = 5) -> Lens:
-    """`lens` of a pass already made: no second one is run, so it may follow a cursor."""
+    """`lens` of an existing pass: nothing is run again, so it is fast enough to follow a cursor."""
     check_position(cache.text, position)
     lasting = [wish for wish in cache.interventions if isinstance(wish, EditWeight | Erratum)]
     with intervening(model, cache.text, lasting), looking(model):
@@ -152,7 +152,7 @@ def lens_at(model: Model, cache: ActivationCache, position: int = -1, k: int = 5
 
 
 def check_position(text: Text, position: int) -> None:
-    """LabError unless the stream that predicts has such a position."""
+    """Raise LabError unless the predicting stream has this position."""
     length = len(text.predicting)
     if not -length <= position < length:
         raise LabError(f"there are predictions at positions 0 to {length - 1}; {position} is none of them")

@@ -1,10 +1,10 @@
-"""What a person may do to a model while it reads: switch off, cut, patch, edit a weight (MATH T1–T5).
+"""Interventions in a model's forward pass: scale heads and blocks, cut edges, patch, edit weights (MATH T1–T5).
 
-Notable: each intervention is a small frozen dataclass that goes to JSON and back and says in a sentence what it does;
-it acts through the hooks of one pass, so nothing is attached to the model. A weight that is edited is put back bit for
-bit, also when the pass fails. Rows of a pattern whose mask is edited are formed anew from their scores, by the function
-that the model itself calls, so cutting an edge is exactly a mask of one's own. Layers, heads and positions count from 0
-here; sentences count layers and heads from 1, as the screen does, and positions from 0, as ids are counted.
+Each intervention is a small frozen dataclass that converts to JSON and back and describes itself in a sentence; it acts
+through the hooks of one pass, so nothing is attached to the model. An edited weight is restored bit for bit, also when
+the pass fails. Rows of a pattern whose mask is edited are recomputed from their scores, by the function that the model
+itself calls, so cutting an edge is exactly a custom mask. Layers, heads and positions count from 0 here; sentences
+count layers and heads from 1, as the screen does, and positions from 0, like ids.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARTS: dict[Part, str] = {"attention": "attention", "cross": "cross-attention", 
 
 @dataclass(frozen=True)
 class ScaleHead:
-    """What one head adds to the stream, W_O α V, times `factor`; 0 switches it off."""
+    """Multiplies what one head adds to the stream, W_O α V, by `factor`; 0 switches it off."""
 
     site: str
     layer: int
@@ -46,7 +46,7 @@ class ScaleHead:
 
 @dataclass(frozen=True)
 class ScaleBlock:
-    """What one branch of a block adds to the stream (biases included), times `factor`; 0 switches it off."""
+    """Multiplies what one branch of a block adds to the stream (biases included) by `factor`; 0 switches it off."""
 
     site: str
     layer: int
@@ -61,10 +61,10 @@ class ScaleBlock:
 
 @dataclass(frozen=True)
 class Edge:
-    """Whether position `row` may look at position `column`: in one head, or (None) in all heads, or in all layers.
+    """Sets whether position `row` may attend to `column`: in one head, or (None) in all heads, or in all layers.
 
-    An edge that is cut gets the score −∞; one that is added gets its own score, whatever the mask says. The softmax is
-    that of the row with this mask; a row with nothing left is zeros.
+    An edge that is cut gets the score −∞; one that is added gets its own score, whatever the mask says. The softmax of
+    the row is taken under this mask; a row with nothing left is zeros.
     """
 
     site: str
@@ -86,10 +86,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Patch:
-    """At a place, what position `position` has is replaced by what `from_position` has there in the second text.
+    """Replaces the activation of `position` at a place by that of `from_position` in the second text.
 
-    None for the position patches every position (the two texts are then equally long); `head`, at a place that has
-    heads, patches that head alone. A place is one of `places(model)`, e.g. "blocks.1.leave" or
+    None for the position patches every position (the two texts must then be equally long); `head`, at a place that has
+    heads, patches only that head. A place is one of `places(model)`, e.g. "blocks.1.leave" or
     "blocks.0.attention.heads".
     """
 
@@ -109,7 +109,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class EditWeight:
-    """One number of one parameter, by the parameter's name and index, while the model reads; then the old one again."""
+    """Changes one entry of a parameter, given by name and index, during the pass, then restores it."""
 
     parameter: str
     index: tuple[int, ...]
@@ -122,7 +122,7 @@ class EditWeight:
 
 @dataclass(frozen=True)
 class Erratum:
-    """The model as one of the lecture texts writes it wrongly; `name` is one of variants.VARIANTS."""
+    """Runs the model with an error of one of the lecture texts; `name` is one of variants.VARIANTS."""
 
     name: str
 
@@ -143,12 +143,12 @@ KINDS: dict[str, type[Any]] = {
 
 
 def _of(site: str) -> str:
-    """The site as a word before the head, where a model has more than one."""
+    """Return the site as a word before the head, if the model has more than one."""
     return "" if site == "self" else f"{site} "
 
 
 def to_json(intervention: Intervention) -> dict[str, Any]:
-    """{"kind": "scale-head", "site": "self", …}: plain values only."""
+    """Return {"kind": "scale-head", "site": "self", …}: plain values only."""
     kind = next(name for name, of in KINDS.items() if isinstance(intervention, of))
     return {"kind": kind} | {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(intervention).items()
@@ -156,7 +156,7 @@ def to_json(intervention: Intervention) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Intervention:
-    """What `to_json` wrote. LabError for an unknown kind, a missing or superfluous key, a value of the wrong type."""
+    """Read what `to_json` wrote. LabError for an unknown kind, a missing or extra key, or a value of the wrong type."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise LabError(f"no intervention is of kind {kind!r}; allowed: {', '.join(KINDS)}")
@@ -199,7 +199,7 @@ def _words(declared: str) -> str:
 
 
 def places(model: Model) -> dict[str, tuple[int, ...]]:
-    """All named places of a model, in the order in which a text passes them, with the shape there for one token."""
+    """Return all named places of a model, in the order of the forward pass, with the shape there for one token."""
     found: dict[str, tuple[int, ...]] = {}
 
     def note(name: str, value: Tensor) -> None:
@@ -214,11 +214,11 @@ def places(model: Model) -> dict[str, tuple[int, ...]]:
 def intervening(
     model: Model, text: Text, interventions: Iterable[Intervention], second: Text | None = None
 ) -> Iterator[Hooks]:
-    """The hooks of one pass over `text` under all these interventions, and the model as they want it, until the end.
+    """Yield the hooks of one pass over `text` under all these interventions; inside, the model is edited as needed.
 
-    At one place, interventions act in the order given, errata before the others. Patches
-    come from a pass over `second` through the same model (edits of weights and errata make another one) that no other
-    intervention touches. LabError if one of them is not possible in this model, with this text.
+    At one place, interventions act in the order given, errata first. Patches come from a pass over `second` through the
+    same model, with weight edits and errata but no other intervention. LabError if one of them is not possible in this
+    model with this text.
     """
     given = list(interventions)
     with ExitStack() as stack:
@@ -237,9 +237,9 @@ def hooks_for(
     second: Text | None = None,
     errata: Hooks = NO_HOOKS,
 ) -> Hooks:
-    """What among the interventions are hooks alone (heads, blocks, edges, patches).
+    """Return the hooks of the interventions that need nothing else (heads, blocks, edges, patches).
 
-    The hooks of an edge remember scores between two places, so they serve one pass at a time.
+    The hooks of an edge store scores between two places, so they serve one pass at a time.
     """
     given = list(interventions)
     patches = [wish for wish in given if isinstance(wish, Patch)]
@@ -255,13 +255,13 @@ def hooks_for(
             parts.append(Hooks({wish.place: _patch(wish, other[wish.place])}))
     edges = [wish for wish in given if isinstance(wish, Edge)]
     if edges:
-        # Before any patch of a pattern, which is then what it is in the second text.
+        # Before any patch of a pattern, so that the patched pattern is exactly that of the second text.
         parts.insert(0, Hooks(_edges(model, edges, text)))
     return together(*parts)
 
 
 def _branch(model: Model, wish: ScaleBlock) -> str:
-    """The place where a branch of a block is added: "blocks.3.feed_forward.out"."""
+    """Return the place where a branch of a block is added: "blocks.3.feed_forward.out"."""
     site = head_of(model, wish.site, wish.layer)
     place = f"{site.block(wish.layer)}.{wish.part}.out"
     if wish.part not in PARTS or (wish.part == "cross" and site.name not in ("decoder", "cross")):
@@ -282,7 +282,7 @@ def _scale(factor: float, head: int | None = None) -> Hook:
 
 
 def _second_text(model: Model, patches: Sequence[Patch], second: Text | None, errata: Hooks) -> dict[str, Tensor]:
-    """What the second text has at the places that are patched from."""
+    """Return the activations of the second text at the patched places."""
     if second is None:
         raise LabError(f"a patch takes activations from a second text, and none was given: {patches[0].says}")
     there = places(model)
@@ -295,7 +295,7 @@ def _second_text(model: Model, patches: Sequence[Patch], second: Text | None, er
 
 
 def _patch(wish: Patch, source: Tensor) -> Hook:
-    """The hook of one patch; the position is the last axis but one at every place: (…, T, ·)."""
+    """Return the hook of one patch; at every place the position is the second-to-last axis: (…, T, ·)."""
 
     def put(name: str, value: Tensor) -> Tensor:
         here = value if wish.head is None else _head(value, wish)
@@ -333,7 +333,7 @@ def _head(value: Tensor, wish: Patch) -> Tensor:
 
 
 def _edges(model: Model, edges: Sequence[Edge], text: Text) -> dict[str, Hook]:
-    """Hooks at `scores` and `pattern` of every layer that has an edge changed: the touched rows are formed anew."""
+    """Return hooks at `scores` and `pattern` of every layer with a changed edge; they recompute the affected rows."""
     by_layer: dict[tuple[str, int], tuple[Site, list[Edge]]] = {}
     for edge in edges:
         site = head_of(model, edge.site, edge.layer or 0, edge.head)
@@ -372,7 +372,7 @@ def _edge_hooks(site: Site, edges: Sequence[Edge]) -> tuple[Hook, Hook]:
 
 
 def with_edges(allowed: Tensor, edges: Iterable[Edge], heads: int) -> Tensor:
-    """Who may look at whom, (T, S) booleans, with these edges changed: (H, T, S). Of two wishes the later counts."""
+    """Return the mask (T, S) with these edges changed, for each head: (H, T, S). The last change of an edge counts."""
     allowed = allowed.expand(heads, *allowed.shape).clone()
     for edge in edges:
         allowed[slice(None) if edge.head is None else edge.head, edge.row, edge.column] = edge.allowed
@@ -381,9 +381,9 @@ def with_edges(allowed: Tensor, edges: Iterable[Edge], heads: int) -> Tensor:
 
 @contextmanager
 def edited(model: Model, interventions: Iterable[Intervention]) -> Iterator[None]:
-    """The model with the edits of weights among the interventions; afterwards with the old weights, bit for bit.
+    """Context manager that applies the weight edits among the interventions and restores the weights bit for bit.
 
-    LabError, with nothing changed, for a parameter or an index that is not there.
+    LabError, with nothing changed, for a parameter or an index that does not exist.
     """
     edits = [
         replace(wish, parameter=current_name(wish.parameter)) for wish in interventions if isinstance(wish, EditWeight)
@@ -413,7 +413,7 @@ def edited(model: Model, interventions: Iterable[Intervention]) -> Iterator[None
 
 
 def remarks(model: Model, interventions: Iterable[Intervention]) -> list[str]:
-    """What one should know about these interventions in this model, a sentence each: a weight that is used twice."""
+    """Return remarks on these interventions in this model, a sentence each: a weight that is used twice."""
     said = []
     for wish in interventions:
         if isinstance(wish, EditWeight) and (also := _also(model, wish.parameter)):
@@ -422,7 +422,7 @@ def remarks(model: Model, interventions: Iterable[Intervention]) -> list[str]:
 
 
 def _also(model: Model, parameter: str) -> str:
-    """What a parameter that serves twice is; "" where it is only what its name says."""
+    """Return the uses of a shared parameter; "" if it has only one."""
     uses = ["the embedding", "the unembedding" * model.shape.tied]
     if isinstance(model, EncoderDecoder):
         uses = ["the target's embedding", "the source's" * model.shape.shared, "the unembedding" * model.shape.tied]
