@@ -1,8 +1,8 @@
-"""The commands of the shell. Each module is one group; what is heavy is imported inside a command.
+"""The shell commands, one group per module; heavy packages are imported inside the commands.
 
 Notable: `txlab --help` and every usage error are answered without torch, textual, numpy or pydantic (0.1 s instead of
-2). Whatever goes wrong for a person ends here: one line on stderr, and 2 (wrong input), 1 (the run failed) or 130
-(interrupted) as the exit status.
+2). Every error for
+the user ends here: one line on stderr, and 2 (wrong input), 1 (the run failed) or 130 (interrupted) as the exit status.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ app = typer.Typer(
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>: what it is stands beside it."""
+    """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>, since the help text explains it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = list(super().get_params(ctx))
@@ -87,7 +87,7 @@ def console(
     version: Annotated[bool, typer.Option("--version", help="say which versions these are")] = False,
 ) -> None:
     if folder is not None:
-        os.environ["TXLAB_RUNS"] = str(folder.absolute())  # also for the processes that are started from here
+        os.environ["TXLAB_RUNS"] = str(folder.absolute())  # also for processes started from here
     if ascii:
         os.environ["TXLAB_ASCII"] = "1"
     if version:
@@ -115,14 +115,14 @@ def console(
 def main() -> None:
     """The entry point of the command `txlab`."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # a stream that somebody replaced
+        with contextlib.suppress(AttributeError):  # the stream was replaced
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     warnings.showwarning = show_warning
     try:
         status = app(standalone_mode=False)
-    except BrokenPipeError:  # the reader of our output left, as `head` does: nothing to complain about
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does: not an error
         status = 0
-    except SystemExit as ended:  # typer's own answer to that
+    except SystemExit as ended:  # typer's own handling of it
         status = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except LabError as error:
         complain(str(error))
@@ -135,7 +135,7 @@ def main() -> None:
         status = unwritten(error)
     except Exception as error:
         if not hasattr(error, "exit_code") or not hasattr(error, "show"):
-            raise  # a bug, and its traceback
+            raise  # a bug: show its traceback
         complain(usage_sentence(error))
         status = error.exit_code
     try:
@@ -156,7 +156,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """What was guessed is told to the person; of all other warnings Python's own words."""
+    """Show warnings about guesses to the user, and all other warnings as Python does."""
     if issubclass(category, Guess):
         complain(f"warning: {message}")
     else:
@@ -164,7 +164,7 @@ def show_warning(
 
 
 def unwritten(error: OSError) -> int:
-    """The exit status where standard output takes no more: a full disk, a terminal that is gone."""
+    """Return the exit status when standard output cannot be written: a full disk, a closed terminal."""
     complain(f"the output cannot be written: {error.strerror}")
     return 1
 
@@ -178,10 +178,10 @@ ALLOWED = {
 
 
 def usage_sentence(error: Any) -> str:
-    """What is wrong with the words of a command line: which of them, what was given, what is allowed, the nearest.
+    """Describe a usage error: which argument, what was given, what is allowed, the nearest match.
 
-    Newer typers check values with pydantic, whose words ("unable to parse string as an integer") do not say what was
-    given; older ones say it themselves.
+    Newer typers check values with pydantic, whose messages ("unable to parse string as an integer") do not say what was
+    given; older ones do.
     """
     message = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
     where, _, rest = message.partition(": ")
@@ -196,7 +196,7 @@ def usage_sentence(error: Any) -> str:
 
 
 def complain(message: str) -> None:
-    """One line on stderr; nothing in it can speak to the terminal."""
+    """Write one line to stderr, safe for the terminal."""
     from txlab.cli.terminal import shown
 
     with contextlib.suppress(OSError):
@@ -204,7 +204,7 @@ def complain(message: str) -> None:
 
 
 def silence(descriptor: int) -> None:
-    """Let what is still buffered for a closed pipe go nowhere, instead of failing once more at exit."""
+    """Discard what is still buffered for a closed pipe, instead of failing once more at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

@@ -1,9 +1,9 @@
 """`txlab explain MODEL --circuits`, what the weights of each head do without any text, and `--neurons`, which neurons
-of a block move a logit most (MATH T3–T6).
+of a block change a logit most (MATH T3–T6).
 
-Notable: the copying score goes through the vocabulary, from the token that is looked at to its own logit. Where no such
-way leads (BERT's head, an encoder, cross-attention between two vocabularies) one sentence says so, and the eigenvalues
-within the stream are there all the same. Eigenvalues come in conjugate pairs; a pair is written once.
+The copying score goes through the vocabulary, from the attended token to its own logit. Where there is no such path
+(BERT's head, an encoder, cross-attention between two vocabularies), one sentence says so, and the eigenvalues within
+the residual stream are still shown. Complex eigenvalues come in conjugate pairs; a pair is written once.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from txlab.engine.interpret.sites import Site
     from txlab.runs.models import OpenModel
 
-EIGENVALUES = 3  # a line of the table
-OF_ONE = 8  # of one head
-STRONGEST = 5  # heads that one composes with, for each of query, key and value
+EIGENVALUES = 3  # per line of the table
+OF_ONE = 8  # for one head
+STRONGEST = 5  # heads that a head composes with most, for each of query, key and value
 THROUGH = ("query", "key", "value")
 NEURONS = 12  # lines
 
 
 def explain_circuits(name: str, site: str | None, layer: int | None, head: int | None, json: bool) -> None:
-    """The table of all heads (of one layer, with `layer`), or one head with what composes with it."""
+    """Explain all heads in a table (those of `layer`, if given), or one head and the heads that compose with it."""
     from txlab.cli.models import about, opened, print_json, print_model
     from txlab.engine.interpret.sites import head_of, site_named
 
@@ -50,7 +50,7 @@ def explain_circuits(name: str, site: str | None, layer: int | None, head: int |
 
 
 def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list[Circuit]]:
-    """The same, with the layer that is at work on stderr where a person waits."""
+    """Yield the layers unchanged, showing the current one on stderr if it is a terminal."""
     waits = sys.stderr.isatty()
     for at, made in enumerate(layers, 1):
         if waits:
@@ -61,7 +61,7 @@ def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list
 
 
 def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> dict[str, Any]:
-    """Prints the table, or returns it for JSON."""
+    """Print the table, or return it for JSON."""
     from txlab.cli.models import shares
     from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import formula
@@ -104,7 +104,7 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
 
 
 def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> dict[str, Any]:
-    """Prints what one head does, or returns it for JSON."""
+    """Print what one head does, or return it for JSON."""
     from txlab.cli.explain import explanation_json, print_explanation
     from txlab.cli.models import shares
     from txlab.cli.terminal import Column, ascii_only, columns, table
@@ -163,12 +163,12 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
 
 
 def reason(why: LabError) -> str:
-    """Why no way leads from a token to its own logit, without the advice."""
+    """Return why there is no path from a token to its own logit, without the advice."""
     return str(why).split("; ask for")[0]
 
 
 def reads_most(found: Composition, layer: int, head: int, through: str, most: int) -> list[tuple[str, float]]:
-    """The earlier heads that a head reads most by its query, key or value: ("1.2", score)."""
+    """Return the earlier heads that a head composes with most through its query, key or value: ("1.2", score)."""
     scores = getattr(found, through)[layer, head, :layer]  # (l, H)
     order = scores.flatten().argsort(descending=True)[:most].tolist()
     H = scores.shape[1]
@@ -176,7 +176,7 @@ def reads_most(found: Composition, layer: int, head: int, through: str, most: in
 
 
 def composition_json(found: Composition, layer: int, head: int) -> dict[str, Any]:
-    """With every earlier head, and what random matrices would have."""
+    """Return the composition with every earlier head, and the baseline of random matrices."""
     tables = {through: getattr(found, through)[layer, head] for through in THROUGH}
     return {
         "expected": found.expected,
@@ -189,12 +189,12 @@ def composition_json(found: Composition, layer: int, head: int) -> dict[str, Any
 
 
 def pairs(values: Tensor) -> list[list[float]]:
-    """[real, imaginary] of each."""
+    """Return [real, imaginary] of each value."""
     return [[value.real, value.imag] for value in values.tolist()]
 
 
 def largest(found: Circuit, most: int, room: int = 1000) -> str:
-    """The eigenvalues of largest |λ|, a conjugate pair once; as many as there is room for."""
+    """Format the eigenvalues of largest |λ|, a conjugate pair once; as many as fit."""
     from txlab.drawing.formatting import complex_number
 
     values = [complex_number(value) for value in found.eigenvalues.tolist() if value.imag >= 0][:most]
@@ -209,7 +209,7 @@ def largest(found: Circuit, most: int, room: int = 1000) -> str:
 def neurons_of(
     reading: Reading, position: int | None, following: str | None, against: str | None, layer: int | None
 ) -> Neurons:
-    """The neurons of a block (from 0); without one, of that whose feed-forward moves the logit most."""
+    """Return the neurons of a block (from 0), by default the one whose feed-forward layer changes the logit most."""
     from txlab.cli.explain import direct_of
     from txlab.engine.interpret.direct import neurons
 
@@ -222,12 +222,12 @@ def neurons_of(
 
 
 def feed_forward_value(found: Neurons) -> float:
-    """What the whole feed-forward adds."""
+    """Return the contribution of the whole feed-forward layer."""
     return next(part.value for part in found.direct.parts if (part.kind, part.layer) == ("feed_forward", found.layer))
 
 
 def by_effect(found: Neurons) -> list[int]:
-    """Neurons by |effect|, largest first."""
+    """Return neurons by |effect|, largest first."""
     ranked: list[int] = found.effects.abs().argsort(descending=True).tolist()
     return ranked
 

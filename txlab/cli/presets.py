@@ -1,7 +1,7 @@
-"""`txlab presets`: the models of the literature, their parameter counts, and how much of them fits into this machine.
+"""`txlab presets`: models of the literature, their parameter counts, and how much of them fits into this machine.
 
-Notable: only one block of each is built, on a device without memory, so 175 billion parameters are counted on a laptop.
-A narrow terminal gets two tables below each other, a wide one the same columns side by side.
+Notable: only one block of each is built, on the meta device, so 175 billion parameters are counted on a laptop. A
+narrow terminal gets two tables one below the other, a wide one the same columns side by side.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def presets(
 
 
 def facts(preset: Preset) -> dict[str, Any]:
-    """All that is known of a preset in numbers: parameters, bytes, FLOPs."""
+    """Return the numbers of a preset: parameters, bytes, FLOPs."""
     from txlab.engine.transformer.costs import costs, memory
     from txlab.engine.transformer.presets import agrees, compared, parameters, parts, training_flops
 
@@ -78,11 +78,11 @@ def facts(preset: Preset) -> dict[str, Any]:
 
 
 def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
-    """The shape in MATH.md's letters: N D H K F T V; None where nothing is published."""
+    """Return the shape in MATH.md's letters: N D H K F T V; None if not published."""
     from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
     from txlab.engine.transformer.vision import VisionShape
 
-    assert not isinstance(shape, VisionShape)  # no preset is one
+    assert not isinstance(shape, VisionShape)  # no preset has one
     depth: int | list[int]
     if isinstance(shape, EncoderDecoderShape):
         depth, vocabulary = [shape.encoder_layers, shape.decoder_layers], shape.target_vocabulary
@@ -191,7 +191,7 @@ def spoken_shape(shape: dict[str, Any]) -> str:
 
 
 def print_held(room: dict[str, Any]) -> None:
-    """How much of it fits into this machine's memory, as bars."""
+    """Print how much of it fits into this machine's memory, as bars."""
     import psutil
 
     from txlab.cli.terminal import Column, table
@@ -214,7 +214,7 @@ def print_held(room: dict[str, Any]) -> None:
 
 
 def meter(share: float) -> str:
-    """A bar of METER cells, to the nearest cell."""
+    """Draw a bar of METER cells, to the nearest cell."""
     from txlab.cli.terminal import ascii_only
 
     full, empty = "#." if ascii_only() else "█░"
@@ -223,7 +223,7 @@ def meter(share: float) -> str:
 
 
 def percent(share: float, digits: int) -> str:
-    """How far off, with its sign where there is anything: +0.6 %, −3.0 %, 0.0 %."""
+    """Format a deviation with its sign unless it is zero: +0.6 %, −3.0 %, 0.0 %."""
     from txlab.cli.terminal import ascii_only
 
     text = f"{100 * share:+.{digits}f} %"
@@ -233,7 +233,7 @@ def percent(share: float, digits: int) -> str:
 
 
 def amount(number: float) -> str:
-    """A large number to compare: 124.4 M, 1.558 B."""
+    """Format a large number: 124.4 M, 1.558 B."""
     if not number:
         return unknown()
     unit, letter = next((pair for pair in ((1e12, "T"), (1e9, "B"), (1e6, "M")) if number >= pair[0]), (1.0, ""))
@@ -241,7 +241,7 @@ def amount(number: float) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes in decimal units, three digits: 498 MB, 2.79 TB."""
+    """Format bytes in decimal units, three digits: 498 MB, 2.79 TB."""
     if not number:
         return unknown()
     unit, name = next((pair for pair in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if number >= pair[0]), (1e3, "kB"))
@@ -250,12 +250,12 @@ def size(number: float | None) -> str:
 
 
 def power(number: float | None) -> str:
-    """A number of operations: 2.85e11."""
+    """Format a number of operations: 2.85e11."""
     return unknown() if not number else f"{number:.2e}".replace("e+", "e").replace("e0", "e")
 
 
 def unknown() -> str:
-    """What stands where nothing is published."""
+    """Return the placeholder for unpublished values."""
     from txlab.cli.terminal import ascii_only
 
     return "-" if ascii_only() else "–"

@@ -1,8 +1,8 @@
-"""What a person or a script sees while a run goes on: one line that is redrawn, plain lines, or rows of JSON.
+"""Progress of a running experiment for a person or a script: one redrawn line, plain lines, or rows of JSON.
 
-Notable: these are observers, called for every row by the thread that computes, so they look at the clock and mostly
-return. A reader that leaves (`| head`) ends the lines, never the run. No rich here: a line that is cut to the width of
-the terminal each time needs no thread and leaves no hidden cursor behind when it is killed.
+Notable: these observers are called for every row by the computing thread, so they check the clock and usually return. A
+reader that leaves (`| head`) ends the output, never the run. No rich here: a line that is cut to the width of the
+terminal each time needs no thread and leaves no hidden cursor behind when it is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from txlab.runs.primary_metric import primary_metrics
 
 Observer = Callable[[Row], None]
 
-REDRAWN = 0.12  # seconds between two drawings of the line: as fast as one reads numbers
+REDRAWN = 0.12  # seconds between redraws of the line: as fast as numbers can be read
 SHORT_NAMES = {
     "val_loss": "val",
     "val_bits_per_byte": "bits/byte",
@@ -34,14 +34,14 @@ SHORT_NAMES = {
 
 
 def observer_for(run: Path, json: bool) -> Progress:
-    """The observer that suits the output: JSON rows, a line that is redrawn, or plain lines."""
+    """Return the observer that suits the output: JSON rows, a redrawn line, or plain lines."""
     if json:
         return JsonRows(run)
     return RedrawnLine(run) if can_redraw() else PlainLines(run)
 
 
 class Progress:
-    """Collects what the rows say; the classes below differ in when and how they show it."""
+    """Collects the content of the rows; the classes below differ in when and how they show it."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -56,7 +56,7 @@ class Progress:
         try:
             self.take(row)
             self.show(row)
-        except OSError:  # nobody reads any more; the run goes on
+        except OSError:  # the output is closed; the run goes on
             self.muted = True
 
     def take(self, row: Row) -> None:
@@ -64,14 +64,14 @@ class Progress:
             values = row.get("values")
             if isinstance(values, dict):
                 self.values.update({name: v for name, v in values.items() if isinstance(v, (int, float))})
-            self.step = max(self.step, row["step"])  # a metric may have steps of its own
+            self.step = max(self.step, row["step"])  # a metric may have its own steps
         elif row["event"] == "rewind":
             self.step = row["step"]
         if not self.steps and row["event"] == "metrics":
             self.learn()
 
     def learn(self) -> None:
-        """How many steps there will be, and of what; run.json knows once the experiment has been built."""
+        """Read the number of steps and their unit from run.json, which has them once the experiment is built."""
         try:
             info = RunInfo.load(self.run)
         except LabError:
@@ -88,7 +88,7 @@ class Progress:
     def close(self) -> None: ...
 
     def parts(self) -> list[tuple[int, str]]:
-        """(how dispensable, text) of what is worth saying, in the order of saying it."""
+        """Return (how dispensable, text) of each part of the line, in order."""
         parts = [(i, f"{SHORT_NAMES.get(n, n)} {number(self.values[n])}") for i, n in enumerate(self.named())]
         parts = [(3 * place, text) for place, text in parts]
         if (speed := self.values.get("tokens_per_second")) is not None:
@@ -98,13 +98,13 @@ class Progress:
         return parts
 
     def named(self) -> list[str]:
-        """The metrics worth a place on one line."""
+        """Return the metrics to show on the line."""
         known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
         told = primary_metrics(self.facts, known, self.kind)
         return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
 
     def line(self, room: int = 1000) -> str:
-        """step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left; what does not fit is left out, not cut."""
+        """Format `step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left`; what does not fit is left out."""
         parts = self.parts()
         while True:
             text = f"step {self.step}{f'/{self.steps}' if self.steps else ''}  {', '.join(text for _, text in parts)}"
@@ -118,7 +118,7 @@ MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
 
 
 def quiet(line: str) -> str:
-    r"""The same JSON with what a terminal could act upon as escapes; a control below a space is one already.
+    r"""Escape characters of JSON text that a terminal could act upon; controls below a space are escaped already.
 
     >>> quiet('"a\u202e\u009b"') == '"a\\u202e\\u009b"'
     True
@@ -129,7 +129,7 @@ def quiet(line: str) -> str:
 
 
 class JsonRows(Progress):
-    """The rows of events.jsonl, as they are written."""
+    """Prints the rows of events.jsonl as they are written."""
 
     def show(self, row: Row) -> None:
         sys.stdout.write(quiet(encode_row(row).decode()))
@@ -137,7 +137,7 @@ class JsonRows(Progress):
 
 
 class PlainLines(Progress):
-    """A line now and then, further apart the longer it takes: at most one a minute in a week's nohup.out."""
+    """Prints lines less often the longer the run takes: at most one a minute in a week's nohup.out."""
 
     def __init__(self, run: Path) -> None:
         super().__init__(run)
@@ -165,7 +165,7 @@ class PlainLines(Progress):
 
 
 class RedrawnLine(Progress):
-    """One line at the bottom, drawn again and again, gone when the run ends."""
+    """Redraws one line at the bottom, which is removed when the run ends."""
 
     def __init__(self, run: Path) -> None:
         super().__init__(run)
@@ -203,7 +203,7 @@ class RedrawnLine(Progress):
 
 
 def told(row: dict[str, Any]) -> str:
-    """A note, a control or a rewind as a line."""
+    """Format a note, a control or a rewind as a line."""
     where = f"step {row['step']}"
     if row["event"] == "note":
         return shown(f"{where}: {row.get('text', '')}")
@@ -213,7 +213,7 @@ def told(row: dict[str, Any]) -> str:
 
 
 def answer(row: dict[str, Any]) -> str:
-    """What became of a request: "lr 0.0003 → 0.0001 by ann@box", "pause by ann@box", "set refused: …"."""
+    """Describe the outcome of a request: "lr 0.0003 → 0.0001 by ann@box", "pause by ann@box", "set refused: …"."""
     request, by = row.get("request", "?"), f" by {row['by']}" if row.get("by") else ""
     if not row.get("applied"):
         return f"{request}{by} refused: {row.get('error') or 'no reason given'}"

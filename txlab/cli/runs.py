@@ -1,4 +1,4 @@
-"""`txlab runs`: what has been run, how far it is, and whether anybody still computes it."""
+"""`txlab runs`: the runs, how far each has got, and whether it is still running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from txlab.errors import LabError
 
 SPARK = 16
-METRIC = 20  # cells of its name
+METRIC = 20  # cells for its name
 
 
 def runs(
@@ -40,7 +40,7 @@ def runs(
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """What a list says of one run; a directory that cannot be read says why."""
+    """Return the list entry of one run; for a directory that cannot be read, the reason."""
     from txlab.runs.directory import ALIVE
     from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
@@ -62,7 +62,7 @@ def facts(path: Path) -> dict[str, Any]:
     metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
     series = reader.series(metric)
     values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
-    # The heartbeat tells of a step every two seconds only; the log knows better.
+    # The heartbeat reports the step only every two seconds; the log is more recent.
     step = max([state.step, *series.steps[-1:].tolist()]) if state.status in ALIVE else state.step
     curve = [float(v) for v in series.values[-4096:] if math.isfinite(v)]
     return {
@@ -118,5 +118,5 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     print(title)
     for line, reason in zip(lines, reasons, strict=True):
         print(line)
-        if reason:  # below, where there is room for it: a table as wide as a sentence is read by nobody
+        if reason:  # on a line of its own: a sentence would make the table too wide
             print("    " + (cut(shown(reason), columns() - 5) if sys.stdout.isatty() else shown(reason)))

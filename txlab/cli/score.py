@@ -1,7 +1,7 @@
-"""`txlab score`: how probable a model finds a text: each token, all of them, perplexity (MATH R1).
+"""`txlab score`: the probability a model gives to a text: each token, all of them, perplexity (MATH R1).
 
-Notable: only a decoder-only model has the probability of a text; BERT has a
-pseudo-log-likelihood, an encoder–decoder the probability of a target given its source.
+Only a decoder-only model defines the probability of a text; BERT gives a pseudo-log-likelihood, an encoder–decoder the
+probability of a target given its source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txlab.engine.transformer.scoring import Score
     from txlab.runs.models import OpenModel
 
-ROWS = 200  # of the table, unless all are asked for
+ROWS = 200  # of the table, unless all are requested
 LONGEST_LABEL = 20  # cells
 
 
@@ -59,11 +59,11 @@ def score(
 
 
 def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pair: str | None = None) -> Score:
-    """The score that suits the model. LabError for a target where there can be none, or none where one is needed."""
+    """Return the score that suits the model. Raises LabError for a target it cannot have, or a missing one."""
     from txlab.engine.transformer.scoring import score_masked, score_target, score_text
 
     inner: Any = model.model
-    read = model.text(text, target, pair) if pair is not None else None  # or a sentence that says who reads pairs
+    read = model.text(text, target, pair) if pair is not None else None  # or LabError: says which models read pairs
     if model.kind == "encoder-decoder":
         if target is None:
             raise LabError(f"{model.title} writes a target for a source: say with --target which one to score")
@@ -86,9 +86,9 @@ def predicted_labels(model: OpenModel, found: Score) -> list[str]:
 
 
 def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
-    """UTF-8 bytes of the text that the scored tokens stand for; 0 where that means nothing.
+    """Return the number of UTF-8 bytes of the scored tokens; 0 where that is not defined.
 
-    Where the first token stands unscored, so do its bytes; a tokenizer that changes the text is not asked for them.
+    An unscored first token does not count; a tokenizer that changes the text has no such number.
     """
     from txlab.engine.tokenizers.elementary import NumberTokenizer
     from txlab.engine.tokenizers.huggingface import ForeignTokenizer
@@ -105,7 +105,7 @@ def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
 
 
 def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict[str, Any]:
-    """All of it as JSON. Logarithms are in nats unless their name says bits."""
+    """Return everything as JSON. Logarithms are in nats unless their name says bits."""
     from txlab.engine.transformer.scoring import FORMULAS
 
     best = (model.target_labels if model.kind == "encoder-decoder" else model.labels)(
@@ -145,7 +145,7 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
 
 
 def print_table(model: OpenModel, found: Score, labels: list[str], most: int | None) -> None:
-    """Token, log p, p as a number and a bar, its rank, and what the model would have bet on instead."""
+    """Print each token, log p, p as a number and a bar, its rank, and the model's own prediction."""
     from txlab.cli.models import bar, shares, token_label
     from txlab.cli.terminal import Column, columns, numeral, table
     from txlab.cli.tokenize import spaced

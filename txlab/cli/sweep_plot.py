@@ -1,6 +1,6 @@
-"""`txlab plot RUN --sweep`: what a sweep of settings came to, as curves, as a picture, or as a table.
+"""`txlab plot RUN --sweep`: the results of a sweep of settings as curves, as a picture, or as a table.
 
-Notable: it reads the newest frame, so a sweep that still runs is drawn as far as it is.
+It reads the newest frame, so a running sweep is drawn as far as it has got.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, height: int) -> None:
-    """Draw the sweep of a run. LabError where it swept nothing, or has no frame yet."""
+    """Draw the sweep of a run. Raises LabError if the run is not a sweep or has no frame yet."""
     from txlab.cli.terminal import ascii_only, columns, shown
     from txlab.drawing.sweep import across, draw_sweep, surface_of, text_sweep
     from txlab.runs.directory import RunDirectory, RunInfo
@@ -51,7 +51,7 @@ def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, heigh
 
 
 def table_of(surface: Surface) -> str:
-    """A row a setting: its values, its score with the standard error, and a mark at the best of all."""
+    """Format a row per setting: its values, its score with the standard error, and a mark at the best one."""
     import numpy as np
 
     from txlab.cli.terminal import Column, ascii_only, numeral, shown, table

@@ -1,7 +1,7 @@
-"""What the commands need to know of the terminal they write to, and the plain tables that they write.
+"""The capabilities of the terminal that commands write to, and plain text tables.
 
-Notable: text of others (names, titles, samples, reasons) goes through `shown`; colour only ever repeats what a word
-says, and stays away without a terminal, with NO_COLOR, and on a dumb one.
+Untrusted text (names, titles, samples, reasons) goes through `shown`; colour only repeats what a word says, and is off
+without a terminal, with NO_COLOR, and on a dumb one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.text import Text as Line
 
-# Status → (glyph, glyph in ASCII, SGR colour). The word always stands beside it.
+# Status → (glyph, glyph in ASCII, SGR colour). The word is always shown beside it.
 GLYPHS = {
     "created": ("○", ".", 90),
     "running": ("●", "*", 32),
@@ -31,19 +31,19 @@ GLYPHS = {
 
 
 def ascii_only() -> bool:
-    """Whether to stay with ASCII: asked for with --ascii or TXLAB_ASCII, or all that the output can take."""
+    """Whether to use only ASCII: requested with --ascii or TXLAB_ASCII, or all that the output can encode."""
     if os.environ.get("TXLAB_ASCII", "") not in ("", "0"):
         return True
     return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
 
 
 def is_terminal() -> bool:
-    """Whether a person sits at both ends: reads what is written, and types."""
+    """Whether both input and output are a terminal."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def can_redraw() -> bool:
-    """Whether a line that was written can be written again."""
+    """Whether a line can be overwritten in place."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
@@ -56,33 +56,33 @@ def columns() -> int:
 
 
 def shown(text: str) -> str:
-    """Text of others, on one line, unable to do anything to the terminal."""
+    """Return untrusted text on one line, safe for the terminal."""
     from txlab.drawing.text import visible
 
     return visible(text, ascii_only())
 
 
 def numeral(value: float) -> str:
-    """A number as the screens show it, in ASCII where that is all there is."""
+    """Format a number as on the screens, in ASCII where needed."""
     from txlab.drawing.formatting import number, plain
 
     return plain(number(value)) if ascii_only() else number(value)
 
 
 def coloured(text: str, colour: int) -> str:
-    """The text in one of the 16 colours, by its SGR number, if this terminal has colours."""
+    """Return the text in one of the 16 colours, by its SGR number, if this terminal has colours."""
     return f"\x1b[{colour}m{text}\x1b[0m" if colours() else text
 
 
 def status_word(status: str) -> tuple[str, int]:
-    """("● running", its colour)"""
+    """Return ("● running", its colour)."""
     glyph, plain, colour = GLYPHS.get(status, ("?", "?", 31))
     return f"{plain if ascii_only() else glyph} {status}", colour
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. One column of a table may be `loose`: it takes what room is left, and is cut if need be."""
+    """A column of a table. One column may be `loose`: it takes the remaining width and is cut if necessary."""
 
     title: str
     align: str = "left"
@@ -92,13 +92,13 @@ class Column:
 def table(
     head: Sequence[Column], rows: Sequence[Sequence[str]], paint: dict[tuple[int, int], int] | None = None
 ) -> str:
-    """Aligned columns, two spaces apart. `paint` maps (row, column) to a colour. Cells must be `shown` already."""
+    """Format aligned columns, two spaces apart. `paint` maps (row, column) to a colour; cells are already `shown`."""
     from txlab.drawing.text import fit, width
 
     sizes = [max([width(column.title), *(width(row[i]) for row in rows)]) for i, column in enumerate(head)]
     room = columns() - 1 - sum(sizes) - 2 * (len(head) - 1)
     for i, column in enumerate(head):
-        if column.loose and sys.stdout.isatty() and room < 0:  # a file or a pipe gets all of it
+        if column.loose and sys.stdout.isatty() and room < 0:  # a file or a pipe gets the full text
             sizes[i] = max(8, sizes[i] + room)
     ellipsis = "..." if ascii_only() else "…"
 
@@ -114,7 +114,7 @@ def table(
 
 
 def depth() -> Any:
-    """How many colours the output has: "truecolor", "256", "16" or "none"."""
+    """Return the colour depth of the output: "truecolor", "256", "16" or "none"."""
     if not colours():
         return "none"
     if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
@@ -123,7 +123,7 @@ def depth() -> Any:
 
 
 def print_lines(lines: list[Line]) -> None:
-    """Lines with styles: in this terminal's colours, or as plain text."""
+    """Print styled lines in this terminal's colours, or as plain text."""
     from rich.console import Console
 
     systems: dict[str, Any] = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": None}

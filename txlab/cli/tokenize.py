@@ -1,8 +1,7 @@
-"""`txlab tokenize`: a text as tokens: ids, bytes and places, or only the ids.
+"""`txlab tokenize`: a text as tokens: ids, bytes and positions, or only the ids.
 
-Notable: what comes in is bytes, whatever they are; only where they are UTF-8 is there a text with characters to count.
-The ids are found the fast way, and the table is of the first tokens unless all are asked for, so that a pipe of
-megabytes is answered at once.
+The input is arbitrary bytes; characters are counted only where it is valid UTF-8. Ids come from the fast path, and the
+table has only the first tokens unless all are requested, so that a pipe of megabytes is answered at once.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     from txlab.engine.tokenizers.offsets import Statistics, TokenSpan
     from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 
-ROWS = 200  # of the table, unless all are asked for
+ROWS = 200  # of the table, unless all are requested
 BLOCK = 1 << 16  # ids written at once
 LONGEST_LABEL = 40  # cells
 
 
-# How a text is split, where the file of a tokenizer does not say.
+# How a text is split, if the tokenizer's file does not say.
 PatternOption = Annotated[
     str | None,
     typer.Option(
@@ -44,7 +43,7 @@ PatternOption = Annotated[
 
 
 def pattern_named(given: str | None) -> str | None:
-    """The pattern that a person named; LabError for no name."""
+    """Return the pattern of that name; raise LabError for an unknown one."""
     from txlab.engine.tokenizers.patterns import NAMES, named
 
     if given is not None and given not in NAMES:
@@ -108,7 +107,7 @@ def tokenize(
 
 @contextlib.contextmanager
 def guesses() -> Iterator[list[str]]:
-    """What had to be guessed meanwhile; it is told on stderr as well."""
+    """Collect the warnings about guesses, which are also written to stderr."""
     found: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Guess)
@@ -120,7 +119,7 @@ def guesses() -> Iterator[list[str]]:
 
 
 def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> bytes | None:
-    """What a person gave: the argument, a file, or standard input; None if nothing, where nothing is needed."""
+    """Return the argument, a file's content or standard input; None if nothing is given and nothing is needed."""
     if text not in (None, "-") and file is not None:
         raise LabError("give either a text or --file, not both")
     if file is not None:
@@ -140,14 +139,14 @@ def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> byt
 
 
 def standard_input() -> bytes:
-    """All of standard input; a person at a keyboard is told that it is waited for. LabError if it is too long."""
+    """Read all of standard input, with a notice if it is a terminal. Raises LabError if it is too long."""
     from txlab.experiments.corpora import LARGEST_TEXT, TOO_LARGE
 
     if sys.stdin is None or sys.stdin.closed:
         raise LabError("there is no standard input")
     if sys.stdin.isatty():
         print("reading the text from the keyboard; end it with ctrl-d", file=sys.stderr)
-    # In blocks: between two of them Python looks for ctrl-c, within one long read it may miss it.
+    # In blocks: Python checks for ctrl-c between two of them; within one long read it may miss it.
     source: Any = sys.stdin.buffer
     blocks, size = [], 0
     for block in iter(lambda: source.read1(BLOCK), b""):
@@ -159,7 +158,7 @@ def standard_input() -> bytes:
 
 
 def spaced(number: float) -> str:
-    """A whole number with its thousands apart."""
+    """Format a whole number with spaces between thousands."""
     from txlab.cli.terminal import ascii_only
     from txlab.drawing.formatting import count, plain
 
@@ -167,7 +166,7 @@ def spaced(number: float) -> str:
 
 
 def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
-    """The tokens of any bytes, the fast way where they are text. `special`: texts of special tokens become these."""
+    """Encode any bytes, the fast way where they are text. `special`: texts of special tokens become these tokens."""
     import numpy as np
 
     from txlab.engine.tokenizers.tokenizer import ids_of_bytes
@@ -184,7 +183,7 @@ def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
 
 
 def numbers(totals: Statistics) -> dict[str, float | None]:
-    """Statistics as JSON has them: nothing for a ratio without anything to divide by."""
+    """Return statistics for JSON: None for a ratio with a zero denominator."""
     ratios = {"bytes_per_token": totals.bytes_per_token, "tokens_per_word": totals.tokens_per_word}
     counts = {
         name: getattr(totals, name) for name in ("tokens", "distinct", "bytes", "characters", "words", "unspaced")
@@ -195,7 +194,7 @@ def numbers(totals: Statistics) -> dict[str, float | None]:
 def answer(
     name: str, tokenizer: Tokenizer, ids: Ids, pieces: Sequence[TokenSpan], totals: Statistics
 ) -> dict[str, Any]:
-    """All of it as JSON; bytes of a token that are not UTF-8 are \\xe2 in its text."""
+    """Return everything as JSON; bytes of a token that are not UTF-8 are \\xe2 in its text."""
     from txlab.engine.tokenizers.tokenizer import legible
     from txlab.experiments.tokenizer_store import kind_of
 
@@ -221,7 +220,7 @@ def answer(
 
 
 def print_table(pieces: Sequence[TokenSpan]) -> None:
-    """id, the token with the invisible made visible, its bytes, and its places as slices."""
+    """Print each token's id, text with invisible characters made visible, bytes, and positions as slices."""
     from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import cut, label
     from txlab.engine.tokenizers.tokenizer import legible

@@ -1,7 +1,7 @@
-"""`txlab tokenizer train`, `export` and `list`: byte pair encodings of one's own, and the forms that others read.
+"""`txlab tokenizer train`, `export` and `list`: your own byte pair encodings, and the formats other programs read.
 
-Notable: everything that can be wrong with the words of the command is found before the learning begins, and a file is
-complete or absent, so that ctrl-c at any time leaves nothing behind.
+All arguments are validated before training begins, and a file is written completely or not at all, so that ctrl-c at
+any time leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def train(
 
 
 def place(name: str | None, out: Path | None, replace: bool) -> Path:
-    """Where the tokenizer will be written, found out before it is learnt."""
+    """Return the path the tokenizer will be written to, validated before training."""
     if (name is None) == (out is None):
         raise LabError("give either --name NAME, which scenarios and commands then know, or --out FILE")
     if name is not None:
@@ -148,7 +148,7 @@ def place(name: str | None, out: Path | None, replace: bool) -> Path:
 
 
 def free_place(out: Path, replace: bool) -> Path:
-    """A path that can be written to; LabError says why one cannot."""
+    """Return a path that can be written to; raise LabError otherwise."""
     with unwritable(out):
         if not out.parent.is_dir():
             raise LabError(f"--out {str(out)!r} lies in a folder that is not there")
@@ -160,7 +160,7 @@ def free_place(out: Path, replace: bool) -> Path:
 
 
 def check_specials(specials: Sequence[str], taken: Collection[str]) -> None:
-    """LabError for special tokens that no tokenizer can have, or that its base has already."""
+    """Raise LabError for invalid special tokens, or those that the base already has."""
     from txlab.engine.tokenizers.tokenizer import utf8
 
     if "" in specials or len(set(specials)) < len(specials):
@@ -172,7 +172,7 @@ def check_specials(specials: Sequence[str], taken: Collection[str]) -> None:
 
 
 def read_sources(sources: Sequence[str]) -> list[Corpus]:
-    """The texts to learn from; LabError names the one that is wrong."""
+    """Read the training texts; raise LabError naming the source that is wrong."""
     from txlab.cli.tokenize import standard_input
     from txlab.experiments.corpora import Corpus, load_corpus, refuse_too_much
 
@@ -197,7 +197,7 @@ def read_sources(sources: Sequence[str]) -> list[Corpus]:
 
 
 class ProgressLine:
-    """One line on a terminal that says how far the learning is; nothing elsewhere."""
+    """A progress line on a terminal; prints nothing elsewhere."""
 
     def __init__(self) -> None:
         from txlab.cli.terminal import can_redraw
@@ -212,7 +212,7 @@ class ProgressLine:
             seen += len(text)
 
     def learn(self, trainer: Trainer, vocabulary: int) -> None:
-        """Merge until there are so many tokens, or no pair occurs twice."""
+        """Merge until the vocabulary has that many tokens, or no pair occurs twice."""
         from txlab.drawing.formatting import duration
 
         first, began = trainer.vocabulary, time.monotonic()
@@ -226,7 +226,7 @@ class ProgressLine:
         from txlab.drawing.text import cut
 
         now = time.monotonic()
-        if not self.draws or now - self.drawn < 0.12:  # as fast as one reads numbers
+        if not self.draws or now - self.drawn < 0.12:  # as fast as numbers can be read
             return
         self.drawn = now
         full, empty = ("#", ".") if ascii_only() else ("━", "╌")
@@ -237,7 +237,7 @@ class ProgressLine:
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
-        except OSError:  # nobody reads any more; the learning goes on
+        except OSError:  # the output is closed; training goes on
             self.draws = False
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class ProgressLine:
 
 @contextlib.contextmanager
 def unwritable(path: Path) -> Iterator[None]:
-    """Say in one sentence that a file could not be written."""
+    """Turn a failure to write a file into a LabError."""
     try:
         yield
     except OSError as error:
@@ -257,7 +257,7 @@ def unwritable(path: Path) -> Iterator[None]:
 
 
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
-    """What was learnt, from what, and what it makes of it."""
+    """Print what was learnt, from which texts, and how well it compresses them."""
     from txlab.cli.terminal import numeral, shown
     from txlab.drawing.formatting import duration
 
@@ -332,7 +332,7 @@ def listed(json: Annotated[bool, typer.Option("--json", help="one JSON object a 
 
 
 def described(name: str, path: Path) -> dict[str, Any]:
-    """What the list says of one file; of a broken one, why."""
+    """Return the list entry of one file; for a broken one, the reason."""
     from txlab.engine.tokenizers.files import load_tokenizer
     from txlab.experiments.tokenizer_store import kind_of
 
@@ -349,5 +349,5 @@ def described(name: str, path: Path) -> dict[str, Any]:
 
 
 def cut_pattern(pattern: str) -> str:
-    """A name as it is; a regular expression of others is too long for a table."""
+    """Return a pattern's name as it is; a custom regular expression is too long for a table."""
     return pattern if len(pattern) <= 12 else "its own"

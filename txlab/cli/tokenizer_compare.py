@@ -1,7 +1,7 @@
 """`txlab tokenizer compare`: two to four tokenizers on the same text, language by language, and where they differ.
 
-Notable: two tokenizers differ between two places that all of them cut at, if one of them cuts there again; so what is
-shown is never longer than it must be, and what they have in common stays out.
+Tokenizers differ between two neighbouring cuts that all of them share if one of them cuts in between; so differences
+are shown as short as possible, and what the tokenizers have in common is left out.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from txlab.experiments.sentences import LanguageStatistics
 
 MOST = 4
-PLACES = 20  # shown, unless all are asked for
+PLACES = 20  # shown, unless all are requested
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Bytes start … stop of the text, and what each tokenizer makes of them."""
+    """Bytes start … stop of the text, and the tokens of each tokenizer."""
 
     start: int
     stop: int
@@ -65,7 +65,7 @@ def compare(
         tokenizers = [tokenizer_named(name, pattern_named(pattern)) for name in names]
     given = given_bytes(text, file, needed=False)
     rows = by_language(tokenizers)
-    # Without a text: the sentences of all languages as one.
+    # Without a text: the sentences of all languages joined.
     data = "\n".join(row.language.text for row in rows).encode() if given is None else given
     ids = [ids_of(each, data) for each in tokenizers]
     whole = [statistics(data, each) for each in ids]
@@ -83,7 +83,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Differences:
-    """All the places where tokenizers cut differently, as (start, stop) in bytes, and the first of them spelt out."""
+    """All places where tokenizers cut differently, as (start, stop) in bytes, and the first of them in full."""
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
@@ -94,9 +94,9 @@ class Differences:
 
 
 def differences(tokenizers: Sequence[Tokenizer], ids: Sequence[Ids], data: bytes, most: int | None) -> Differences:
-    """Where the tokenizers cut differently, from left to right; `most`: spell out so many.
+    """Find where the tokenizers cut differently, from left to right, with at most `most` of them in full.
 
-    Between two neighbouring cuts that all have in common either nobody cuts again, and they agree, or somebody does.
+    Between two neighbouring cuts shared by all, the tokenizers agree unless one of them cuts again.
     """
     import numpy as np
 
@@ -113,14 +113,14 @@ def differences(tokenizers: Sequence[Tokenizer], ids: Sequence[Ids], data: bytes
 
 
 def cuts_of(tokenizer: Tokenizer, ids: Ids, data: bytes) -> NDArray[np.int64]:
-    """Where the tokens begin and end, in bytes: 0, …, the whole length; tokens of no bytes of their own cut nothing."""
+    """Return the byte offsets of token boundaries: 0, …, the whole length; tokens without bytes add none."""
     import numpy as np
 
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
     from txlab.engine.tokenizers.offsets import Spanning, token_lengths, token_spans_of_bytes
 
     stripping = isinstance(tokenizer, BytePairTokenizer) and any(t.lstrip or t.rstrip for t in tokenizer.added)
-    if isinstance(tokenizer, Spanning) or stripping:  # its tokens are not made of the bytes that are there
+    if isinstance(tokenizer, Spanning) or stripping:  # its tokens are not made of the input's bytes
         places = ((piece.byte_start, piece.byte_stop) for piece in token_spans_of_bytes(tokenizer, data))
         return np.array(sorted({0, len(data), *itertools.chain.from_iterable(places)}), np.int64)
     lengths = token_lengths(tokenizer, ids)
@@ -134,7 +134,7 @@ def answer(
     found: Differences | None,
     rows: Sequence[LanguageStatistics],
 ) -> dict[str, Any]:
-    """All of it as JSON; the parts of a difference are text where they are UTF-8, \\xe2 where not."""
+    """Return everything as JSON; the parts of a difference are text where they are UTF-8, \\xe2 where not."""
     from txlab.engine.tokenizers.tokenizer import legible
     from txlab.experiments.tokenizer_store import kind_of
 
@@ -206,7 +206,7 @@ def print_differences(names: Sequence[str], found: Differences, size: int) -> No
 
 
 def print_languages(names: Sequence[str], rows: Sequence[LanguageStatistics]) -> None:
-    """Tokens of the same sentences, and tokens per word, for each language."""
+    """Print the tokens of the same sentences, and tokens per word, for each language."""
     from txlab.cli.terminal import Column, columns, numeral, shown, table
     from txlab.drawing.text import cut
 

@@ -1,7 +1,7 @@
-"""`txlab verify`: reference numbers, where each is from, and ours beside them, computed again here.
+"""`txlab verify`: reference numbers, the source of each, and our own, recomputed here, beside them.
 
-Notable: what a number is held against is written with the number (experiments/reference_numbers), not here; simulated
-ones show their standard errors, and one that does not hold makes the exit status 1.
+The criterion for each number is defined with the number (experiments/reference_numbers), not here; simulated numbers
+show their standard errors, and any number that does not hold makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def verify(
 
 
 def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object]:
-    """A number as one object; one that is not finite is named, as in the log of a run, for JSON has none."""
+    """Return a number as a JSON object; a non-finite one is a string, as in the log of a run, since JSON has none."""
     return {
         "figure": figure.name,
         "source": figure.source,
@@ -104,7 +104,7 @@ def print_list(chosen: list[Figure]) -> None:
 
 
 def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
-    """Its title, then a line a number: where it is from, the reference, what was measured, whether it holds."""
+    """Print the title, then a line per number: its source, the reference, the measured value, whether it holds."""
     from txlab.cli.terminal import Column, ascii_only, coloured, shown, table
 
     print(f"{shown(figure.title)}  {coloured(shown(figure.source), GREY)}")
@@ -125,7 +125,7 @@ def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
 
 
 def with_error(value: float, error: float, digits: int) -> str:
-    """12.34 ± 0.05, or the value alone where it is exact; digits below 0 are tens, hundreds, …"""
+    """Format 12.34 ± 0.05, or only the value if it is exact; negative digits are tens, hundreds, …"""
     from txlab.cli.terminal import ascii_only
 
     said = f"{value:.{digits}f}" if digits >= 0 or value != value or abs(value) == float("inf") else f"{round(value)}"
@@ -133,7 +133,7 @@ def with_error(value: float, error: float, digits: int) -> str:
 
 
 def progress(figure: Figure | None, text: str, left: float) -> None:
-    """One line on a terminal that is written over; nothing elsewhere."""
+    """Overwrite one progress line on a terminal; print nothing elsewhere."""
     from txlab.cli.terminal import can_redraw, columns, shown
 
     if not (sys.stderr.isatty() and can_redraw()):
