@@ -1,8 +1,8 @@
-"""Run directories that somebody has tampered with, and whoever reads and writes them.
+"""Run directories that somebody has tampered with, and everything that reads and writes them.
 
-Run as a program, `hostile.py GROUP FOLDER` goes through all cases of a group in one process, whose memory and whose
-time for each case are bounded, and prints for each what came of it, one JSON object a line. It needs neither torch nor
-a terminal.
+Run as a program, `hostile.py GROUP FOLDER` goes through all cases of a group in one process, with limits on memory and
+on the time of each case, and prints the outcome of each as a JSON object on one line. It needs neither torch nor a
+terminal.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-MEMORY = 500 << 20  # bytes beyond what the process has when it begins
-SECONDS = 5  # of computing, for a case
-PATIENCE = 120  # seconds until a case counts as waiting for ever, however busy the machine is
+MEMORY = 500 << 20  # bytes beyond what the process uses at the start
+SECONDS = 5  # of processor time, for a case
+PATIENCE = 120  # seconds until a case counts as hanging, even on a busy machine
 
-STEPS = 30  # of the run that is tampered with; it was interrupted at 20
+STEPS = 30  # of the run to tamper with, which was interrupted at 20
 FILES = ("run.json", "scenario.toml", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
 FOLDERS = ("checkpoints", "frames", "inbox")
 INNER_FILES = (
@@ -39,7 +39,7 @@ INNER_FOLDERS = ("checkpoints/00000020", "inbox/rejected")
 PLACES = (*FILES, *FOLDERS, *INNER_FILES, *INNER_FOLDERS)
 WRONG = ("link to a file", "link to a folder", "dangling link", "link to /dev/zero", "FIFO", "socket", "other kind")
 ODD = ("missing", "empty", "garbage", "huge", "unreadable", "hard link", "lie")
-BELIEVED = ("run.json", "events.jsonl", "heartbeat", "lock", *INNER_FILES)  # what they say is acted upon
+BELIEVED = ("run.json", "events.jsonl", "heartbeat", "lock", *INNER_FILES)  # their contents are acted upon
 
 
 def means_something(place: str, kind: str) -> bool:
@@ -51,7 +51,7 @@ CASES = [case for case in product(PLACES, (*WRONG, *ODD)) if means_something(*ca
 
 
 def home_at(folder: Path) -> Path:
-    """Somebody's home, with names that a run might take for its own."""
+    """A user's home directory, with names that a run might take for its own."""
     texts = {
         ".bashrc": "alias ls=ls", ".profile": "umask 077", ".ssh/id_ed25519": "a key", ".config/app/settings": "x = 1",
         "documents/thesis.tex": "\\chapter{One}", "events.jsonl": '{"event":"note","time":1,"step":3}\n{"torn',
@@ -67,7 +67,7 @@ def home_at(folder: Path) -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """Names, kinds, rights, contents and times of all there is."""
+    """Names, kinds, permissions, contents and times of all files in it."""
     digest = hashlib.sha256()
     for path in sorted([folder, *folder.rglob("*")]):
         about = path.lstat()
@@ -78,7 +78,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def tampered(sound: Path, folder: Path, home: Path, place: str, kind: str, lists: int = 1000) -> Path:
-    """A copy of a sound run with something else in one place; `lists` says how much memory a lie in JSON is to take."""
+    """A copy of a sound run with one file or folder replaced; `lists` sets how much memory a malicious JSON takes."""
     folder.parent.mkdir()
     run = shutil.copytree(sound, folder)
     path = run / place
@@ -108,7 +108,7 @@ def tampered(sound: Path, folder: Path, home: Path, place: str, kind: str, lists
             (path / "letter").write_text("dear")
         case "empty":
             path.mkdir() if is_folder else path.touch()
-        case "garbage" if is_folder:  # things that are not ours, one of them with a name of ours
+        case "garbage" if is_folder:  # foreign files, one of them with a name that runs use
             path.mkdir(exist_ok=True)
             (path / "letter").write_text("dear")
             (path / "00000005").mkdir()
@@ -161,7 +161,7 @@ def deleted(run: Path) -> str:
 
 
 def detached(run: Path) -> str:
-    """Everything of start_detached but the process."""
+    """Everything in start_detached except the process."""
     import subprocess
 
     from txlab.runs import process
@@ -184,7 +184,7 @@ class _NoProcess:
 
 
 def read(run: Path) -> str:
-    """Whatever reads a run, each for itself."""
+    """Everything that reads a run, each by itself."""
     from txlab.cli.control import end_of
     from txlab.cli.runs import facts
     from txlab.runs import checkpoints
@@ -226,7 +226,7 @@ def read(run: Path) -> str:
 
 
 def asked_and_deleted(run: Path) -> str:
-    """All other writers. What one of them says is heard, and the next goes on with the same directory."""
+    """All other writers, one after another on the same directory; their messages are collected."""
     from txlab.errors import LabError
 
     said = []
@@ -242,7 +242,7 @@ LINKS = ("link to a file", "link to a folder", "dangling link", "hard link")
 GROUPS: dict[str, tuple[Callable[[Path], str], list[tuple[str, str]]]] = {
     "read": (read, CASES),
     "resume": (executed, CASES),
-    # Without the look at all entries that comes first, as if they had been exchanged behind it.
+    # Without the initial check of all entries, as if they had been replaced after it.
     "exchanged": (executed, [case for case in CASES if case[1] in LINKS]),
     "ask": (asked_and_deleted, [case for case in CASES if case[1] in (*WRONG, "hard link", "garbage")]),
 }
@@ -250,7 +250,7 @@ GROUPS: dict[str, tuple[Callable[[Path], str], list[tuple[str, str]]]] = {
 
 @contextlib.contextmanager
 def bounded() -> Iterator[None]:
-    """Too much computing, or waiting for ever, ends the process."""
+    """End the process if a case computes too much or hangs."""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:
@@ -292,10 +292,10 @@ def main(group: str, folder: Path) -> None:
     from txlab.runs.directory import RunDirectory
 
     sys.path.insert(0, str(Path(__file__).parent))
-    process.versions = dict  # looking them up takes as long as all else
+    process.versions = dict  # looking them up takes as long as everything else
     os.fsync = os.fdatasync = lambda descriptor: None  # type: ignore[assignment]  # no power is cut here
     sound = sound_run(folder / "sound")
-    for way, _ in GROUPS.values():  # whatever is imported is imported now
+    for way, _ in GROUPS.values():  # so that all imports happen now
         way(shutil.copytree(sound, folder / "warming" / "run"))
         shutil.rmtree(folder / "warming")
     if sys.platform == "linux":

@@ -1,6 +1,6 @@
 """A kind of experiment for the tests of runs: stochastic gradient descent of a linear regression, in NumPy.
 
-It proves that the loop knows nothing of language models, and it is fast enough to be killed twenty times. Run as a
+It shows that the loop does not depend on language models, and it is fast enough to be killed twenty times. Run as a
 program, `regression_kind.py RUN [--rewind-to STEP]` executes a run of this kind.
 """
 
@@ -118,7 +118,7 @@ class RegressionKind(kind.Kind):
     schema = RegressionScenario
 
     def resolve(self, scenario: RegressionScenario, say: object = None) -> RegressionScenario:
-        """What is `auto` becomes explicit: here always the plainest choice."""
+        """Replace `auto` by explicit settings: here always the plainest choice."""
         plain = {"device": "cpu", "threads": 1, "dtype": "float32", "attention": "matmul", "compile": False}
         compute = scenario.compute.model_copy(update=plain | {"share": "operations"})
         return scenario.model_copy(update={"compute": compute})
@@ -128,7 +128,7 @@ class RegressionKind(kind.Kind):
 
 
 def register() -> None:
-    """Make the kind known to this process."""
+    """Register the kind in this process."""
     kind.register(RegressionKind())
 
 

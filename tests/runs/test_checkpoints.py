@@ -158,7 +158,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_note(run: RunDirectory, dama
     assert found.state["x"].tolist() == [10.0] * 3
     assert list(damaged) == [20]
     assert "\n" not in damaged[20]
-    if damage not in ("flip", "bad_header"):  # those take a reading of the whole file to find
+    if damage not in ("flip", "bad_header"):  # these are found only by reading the whole file
         assert checkpoints.newest(run) == 10
 
 
@@ -294,7 +294,7 @@ def test_a_long_text_in_a_state_comes_back_and_a_great_structure_is_refused(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "LARGEST_STRUCTURE", 2000)
-    text = '\u00e9"\\' * 5000  # a tokenizer of others, perhaps
+    text = '\u00e9"\\' * 5000  # for example another library's tokenizer
     checkpoints.save(run, 1, {"tokenizer_file": text})
     assert checkpoints.load(run, 1)["tokenizer_file"] == text
     with pytest.raises(ValueError, match="beside its tensors"):

@@ -1,4 +1,4 @@
-"""The inbox: requests arrive whole and in order, junk is put away and answered, nothing is followed or believed."""
+"""The inbox: requests arrive whole and in order, junk is set aside and answered, no link is followed."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_junk_is_moved_away_and_told(run: RunDirectory) -> None:
     (run.inbox / "2-b.json").write_bytes(b" " * (BYTES + 1))
     (run.inbox / "3-c.json").symlink_to(secret)
     (run.inbox / "4-d.json").mkdir()
-    os.mkfifo(run.inbox / "5-e.json")  # opening it like a file would wait for ever
+    os.mkfifo(run.inbox / "5-e.json")  # opening it like a file would block for ever
     (run.inbox / "6-f.txt").write_text("hello")
     (run.inbox / "7-g.json").write_text("[" * 50_000)
     (run.inbox / "8-h.json").write_text('["pause"]')

@@ -1,4 +1,4 @@
-"""The run directory: made without collisions, found by what a person says, its state concluded and never invented."""
+"""The run directory: made without collisions, found by what a person types, its state inferred and never invented."""
 
 import json
 import os
@@ -123,7 +123,7 @@ def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
 def test_a_zombie_does_not_count_as_alive(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     assert child.stdout is not None
-    child.stdout.read()  # it has ended; nobody has collected it
+    child.stdout.read()  # it has ended, but its parent has not waited for it
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     run = made(tmp_path, "gpt", 1.0, status="running", pid=child.pid)
     heartbeat(run, age=1)

@@ -1,4 +1,4 @@
-"""However the program that records comes to its end, the run says so, and nobody but that program ends it."""
+"""However a recording program ends, the run says so, and only that program ends the run."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def ended(
     root: Path, script: str, begins: str = "run = txlab.record('mine', root=ROOT)\nrun.log(1, loss=2.0)"
 ) -> RunInfo:
     """run.json of a program; the program's own status is in `.facts["returncode"]`."""
-    # A shell lets its background jobs ignore ctrl-c.
+    # A shell makes its background jobs ignore ctrl-c.
     begins = f"signal.signal(signal.SIGINT, signal.default_int_handler)\n{WAITING}\n{begins}"
     lines = f"import os, signal, sys, txlab\nROOT = {str(root)!r}\n{begins}\n{textwrap.dedent(script)}\n"
     program = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=60, check=False)
@@ -95,7 +95,7 @@ def test_a_handler_of_the_program_is_called_and_decides(tmp_path: Path) -> None:
     try:
         with txlab.record("mine", root=tmp_path) as run:
             os.kill(os.getpid(), signal.SIGTERM)
-            run.log(5, loss=1.0)  # it goes on to the end of its step
+            run.log(5, loss=1.0)  # it continues to the end of its step
         assert called == [signal.SIGTERM]
         assert signal.getsignal(signal.SIGTERM) is mine
     finally:

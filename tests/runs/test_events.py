@@ -1,4 +1,4 @@
-"""The log: what is written is read, torn tails cost nothing whole, rewinds leave the live branch."""
+"""The log: rows are read as written, a torn last line loses no complete one, rewinds leave the live branch."""
 
 import math
 import os

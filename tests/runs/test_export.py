@@ -1,4 +1,4 @@
-"""Exports read back by others: Python's csv, and TensorBoard's own reader."""
+"""Exports read back by other programs: Python's csv, and TensorBoard's own reader."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""Frames: what was recorded comes back, by name, at random; packing and thinning lose none that should be there."""
+"""Frames: recorded arrays are read back by name, in any order; packing and thinning lose no frame that should stay."""
 
 import threading
 from itertools import pairwise
@@ -126,7 +126,7 @@ def test_a_reader_in_the_midst_of_packing_and_thinning_never_misses_a_kept_frame
 def test_a_listing_that_missed_the_pack_and_its_singles_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a directory being changed may show: the pack not yet there, the singles gone already."""
+    """A directory in the middle of a change: the pack does not exist yet, and the single frames are already gone."""
     recorded(tmp_path, range(PACKED - 1))
     index = look(tmp_path)
     FrameWriter(tmp_path, 1e9).write(frame(PACKED - 1))
@@ -179,7 +179,7 @@ def test_a_rewind_removes_later_frames_and_no_others(tmp_path: Path) -> None:
 
 def test_what_a_kill_in_the_midst_of_packing_left_is_tidied(tmp_path: Path) -> None:
     recorded(tmp_path, range(PACKED))
-    (tmp_path / single_name(5)).write_bytes(encode_frame(frame(5)))  # packed, and not yet removed
+    (tmp_path / single_name(5)).write_bytes(encode_frame(frame(5)))  # packed, but not yet removed
     (tmp_path / ".00000070.safetensors.1.2").write_bytes(b"half")
     (tmp_path / single_name(70)).write_bytes(b"\0" * 100)
     writer = FrameWriter(tmp_path, 1e9)

@@ -72,7 +72,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_on_a_real_full_disk_the_end_is_written(small_disk: Path) -> None:
     run = made(small_disk)
     check_what_is_left(run, execute(run))
-    for path in run.frames.iterdir():  # room is made, and the run goes on
+    for path in run.frames.iterdir():  # space is freed, and the run continues
         path.unlink()
     seen: list[dict[str, Any]] = []
     assert execute(run, observer=seen.append).status == "failed"

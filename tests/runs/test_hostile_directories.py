@@ -1,7 +1,7 @@
-"""A run directory from somebody else can destroy nothing, and nobody who looks at it waits or runs out of memory.
+"""A run directory from somebody else cannot destroy anything, and reading it neither hangs nor runs out of memory.
 
-Each file and folder of a run in turn is a link, a FIFO, a device, a socket, something else, huge, garbage, a lie (see
-hostile.py), for everything that reads a run and everything that writes one.
+Each file and folder of a run in turn is a link, a FIFO, a device, a socket, of another kind, huge, garbage or malicious
+(see hostile.py), for everything that reads a run and everything that writes one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """group → {(place, kind): what came of it}; a group's cases are gone through once, in a process of their own."""
+    """group → {(place, kind): outcome}; the cases of a group run once, in a separate process."""
 
     memory = Path("/dev/shm")  # thousands of small files come and go
     base = (

@@ -1,4 +1,4 @@
-"""The loop: cadences, requests, failures; with an experiment that is no language model."""
+"""The loop: cadences, requests, failures; with an experiment that is not a language model."""
 
 import itertools
 import os
@@ -45,7 +45,7 @@ def weights_of(run: RunDirectory, step: int = 50) -> bytes:
 
 
 def at(run: RunDirectory, requests: dict[int, list[Request]]) -> Callable[[Row], None]:
-    """An observer that asks as soon as the metrics of a step are written."""
+    """An observer that sends a request as soon as the metrics of a step are written."""
 
     def observe(row: Row) -> None:
         if row["event"] == "metrics":
@@ -189,7 +189,7 @@ def test_a_stopped_run_keeps_a_checkpoint_and_goes_on_as_if_nothing_had_been(tmp
     assert (info.status, info.step) == ("stopped", 23)
     assert "ann@box" in info.reason
     assert [row["applied"] for row in rows_of(run, "control")] == [True, False]
-    send(run, Request("stop"))  # asked of a process that is gone: the next one must not obey it
+    send(run, Request("stop"))  # sent to a process that has ended: the next one must ignore it
     assert execute(run).status == "done"
     other = never_killed(tmp_path)
     assert metrics_of(run) == metrics_of(other)
@@ -262,7 +262,7 @@ def test_an_explicit_rewind_drops_later_rows_frames_checkpoints_and_changes(tmp_
 
     info = execute(run, rewind_to=20, observer=observe)
     assert info.status == "done"
-    assert left == [[20, 20]]  # before the first new step, nothing later is there
+    assert left == [[20, 20]]  # before the first new step, no later one exists
     assert metrics_of(run) == metrics_of(never_killed(tmp_path))
     assert weights_of(run) == weights_of(never_killed(tmp_path))
     assert not rows_of(run, "control")

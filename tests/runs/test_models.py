@@ -1,4 +1,4 @@
-"""Any model is opened by its name: a run, a checkpoint of it, a folder; without its data, and with its own words."""
+"""Any model is opened by name: a run, a checkpoint of it, a folder; without its data, and with its own vocabulary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from txlab.runs.scenario import load_scenario
 
 @pytest.fixture
 def run(tiny_run: Path, tmp_path: Path) -> Path:
-    """A copy, to be harmed."""
+    """A copy to damage."""
     return Path(shutil.copytree(tiny_run, tmp_path / "runs" / tiny_run.name))
 
 
@@ -101,7 +101,7 @@ def test_what_is_no_model_is_one_sentence(tiny_run: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("tokenizer", ["characters", "words", "bpe"])
 def test_a_learnt_tokenizer_travels_with_the_checkpoint(tiny_scenario: Path, tmp_path: Path, tokenizer: str) -> None:
-    """Neither the corpus nor a cache is there any more."""
+    """Neither the corpus nor a cache exists any more."""
     text = tmp_path / "text.txt"
     shutil.copy(tiny_scenario.parent / "text.txt", text)
     settings = [f"data.text={text}", f"data.tokenizer={tokenizer}", "data.vocabulary=300", "train.steps=2"]

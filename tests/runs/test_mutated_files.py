@@ -1,6 +1,6 @@
-"""Scenarios, maps, worlds and texts with something wrong in them: each loads, or is refused in one sentence.
+"""Scenarios, maps, worlds and texts with mistakes in them: each loads, or is refused in one sentence.
 
-A suite's share of it is the same every time; a thousand of each are
+The test suite always runs the same few. To run a thousand of each:
 
     TXLAB_MUTATED=1000 python -m pytest tests/runs/test_mutated_files.py
 """
@@ -35,7 +35,7 @@ ODD = [
 
 
 def mutated(data: bytes, choice: random.Random) -> bytes:
-    """One to four things changed: bytes, pieces, lines, or values."""
+    """Change one to four things: bytes, pieces, lines or values."""
     for _ in range(choice.randint(1, 4)):
         lines = data.split(b"\n")
         place = choice.randrange(len(data) + 1)

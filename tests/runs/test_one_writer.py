@@ -1,5 +1,5 @@
-"""A run has one writer and one place: what becomes of it when the directory is deleted or moved under it, when clocks
-are wrong, and when two processes want the same run."""
+"""A run has one writer and one place: the directory is deleted or moved during the run, clocks are wrong, or two
+processes want the same run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def made(root: Path, **record: int) -> RunDirectory:
 
 
 def at_step(step: int, do: Callable[[], object]) -> Callable[[dict[str, Any]], None]:
-    """An observer that does something when the run comes to a step."""
+    """An observer that does something when the run reaches a step."""
 
     def observe(row: dict[str, Any]) -> None:
         if row["event"] == "metrics" and row["step"] == step:
@@ -112,7 +112,7 @@ class TestADirectoryThatGoes:
 
 
 def heartbeat(run: RunDirectory, age: float, written: float | None = None, **said: Any) -> None:
-    """One of another host; `age` by that host's clock, `written` by that of the file system."""
+    """A heartbeat of another host; `age` by that host's clock, `written` by that of the file system."""
     now = time.time()
     beat = {"time": now - age, "step": 7, "status": "running", "pid": 5, "host": ELSEWHERE, **said}
     atomic_write(run.heartbeat, json.dumps(beat).encode())
@@ -121,7 +121,7 @@ def heartbeat(run: RunDirectory, age: float, written: float | None = None, **sai
 
 
 def elsewhere(root: Path) -> RunDirectory:
-    """A run that another host claims to compute."""
+    """A run that another host claims to be computing."""
     run = made(root)
     info = RunInfo.load(run)
     info.status, info.host, info.pid, info.started = "running", ELSEWHERE, 5, time.time() - 60
@@ -154,7 +154,7 @@ class TestClocks:
         run, passed = elsewhere(tmp_path), 0.0
         begun, wall = time.monotonic(), time.time()
         monkeypatch.setattr(directory.time, "monotonic", lambda: begun + passed)
-        monkeypatch.setattr(directory.time, "time", lambda: wall)  # it stands still, as if set back again and again
+        monkeypatch.setattr(directory.time, "time", lambda: wall)  # it does not advance, as if set back again and again
         heartbeat(run, 0)
         assert state_of(run).status == "running"
         passed = 29
@@ -162,7 +162,7 @@ class TestClocks:
         passed = 31
         assert state_of(run).status == "lost"
         passed = 40
-        heartbeat(run, 300)  # its clock is five minutes slow, and it is seen to come
+        heartbeat(run, 300)  # its clock is five minutes slow, and it is seen to arrive
         assert state_of(run).status == "running"
         passed = 71
         assert state_of(run).status == "lost"

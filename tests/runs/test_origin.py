@@ -1,4 +1,4 @@
-"""A run says which command and which commit it came from, and no repository gets to run anything for that."""
+"""A run names its command and its commit, and finding the commit never executes anything from a repository."""
 
 import os
 import shutil

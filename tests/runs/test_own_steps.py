@@ -1,4 +1,4 @@
-"""A metric that counts epochs beside one that counts updates: every reader has both curves whole, and rewinds hold."""
+"""One metric counts epochs and another counts updates: every reader gets both curves complete, also after rewinds."""
 
 import csv
 from pathlib import Path

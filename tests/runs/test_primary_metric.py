@@ -1,4 +1,4 @@
-"""What is measured is called by its name, with no unit that nobody gave it, and training stands beside validation."""
+"""The primary metric has its own name and no invented unit, and training is shown beside validation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run read while it is written: torn, rewound, garbled, vanishing; and the live branch against its definition."""
+"""Reading a run while it is written: torn, rewound, garbled, vanishing; and the live branch against its definition."""
 
 import os
 import random
@@ -69,7 +69,7 @@ def read_points(reader: RunReader, name: str) -> list[tuple[int, float]]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Rows as a run writes them, steps going up between rewinds, and now and then one that is out of order."""
+    """Rows as a run writes them: steps increase between rewinds, with an occasional row out of order."""
     rows: list[dict[str, Any]] = []
     step = 0
     for number in range(draw(st.integers(0, 40))):
@@ -365,4 +365,4 @@ def test_many_rewinds_do_not_go_through_all_rows_each() -> None:
     branch.add([Counted(event="note", time=1.0, step=5) for _ in range(500)])
     branch.add([Counted(event="rewind", time=1.0, step=5) for _ in range(500)])
     assert len(branch.rows) == 1000
-    assert asked < 20_000  # 500 · 500 rows at the least, were each looked at again
+    assert asked < 20_000  # it would be at least 500 · 500 rows if each were read again

@@ -1,4 +1,4 @@
-"""Long logs: a true sampled curve at once, and all of it behind."""
+"""Long logs: a correctly sampled curve at once, and the whole of it in the background."""
 
 import threading
 from pathlib import Path
@@ -17,7 +17,7 @@ from txlab.runs.reader import SEARCHED, RunReader, sampled_branch
 
 @pytest.fixture(autouse=True)
 def small_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything that is megabytes in life is kilobytes here."""
+    """Scale the sizes down, from megabytes to kilobytes."""
     monkeypatch.setattr(reader, "AT_ONCE", 20_000)
     monkeypatch.setattr(reader, "EACH_POLL", 10_000)
     monkeypatch.setattr(reader, "TAIL", 2_000)
@@ -36,7 +36,7 @@ def metrics(step: int, **values: Any) -> bytes:
 
 
 def history(steps: int, rewinds: dict[int, int]) -> bytes:
-    """A log that goes back from step a to step b for each a: b; values tell the branches apart."""
+    """A log that rewinds from step a to step b for each a: b; the values identify the branch."""
     rows, step, branch = [row("start", 0)], 0, 0
     todo = dict(rewinds)
     while step < steps:
@@ -95,7 +95,7 @@ class TestTheFirstLook:
         steps = branch.series("loss").steps
         assert (np.diff(steps) >= 0).all()
         dead = set(points(branch, "loss")) - set(points(full(run), "loss"))
-        assert all(500 < step < 500 + 60 for step, _ in dead)  # no further from the fork than samples lie apart
+        assert all(500 < step < 500 + 60 for step, _ in dead)  # within one sample distance of the fork
 
     def test_it_is_there_at_once_and_follows_what_comes(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {2000: 1500}))

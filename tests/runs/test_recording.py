@@ -1,4 +1,4 @@
-"""Three lines in anybody's loop make a run; how it ends is in the run."""
+"""Three lines in any training loop make a run, and the run records how it ended."""
 
 import errno
 import re
@@ -139,7 +139,7 @@ class FAKE:
 
 
 class OnDevice:
-    """What `log` sees of a tensor on a device: reading it is another matter."""
+    """A tensor on a device as `log` sees it, which must not read its value."""
 
     def __init__(self, shape: tuple[int, ...] = (), value: float | None = None, dtype: str = "float32") -> None:
         self.shape, self.value, self.dtype, self.device = shape, value, dtype, FAKE
@@ -277,7 +277,7 @@ def test_numbers_of_numpy_that_are_their_own_items_are_numbers(tmp_path: Path) -
 
 
 def test_names_that_no_utf8_can_hold_do_not_end_the_program(tmp_path: Path) -> None:
-    """As os.fsdecode makes them of files."""
+    """Text as os.fsdecode decodes file names."""
     broken = "a\udcffb"
     with txlab.record(broken, {"data": broken, broken: Path(broken)}, tmp_path, title=broken) as run:
         run.log(0, {broken: 1.0})
@@ -315,7 +315,7 @@ def test_tensors_of_a_device_are_fetched_together_as_they_were(tmp_path: Path, m
         for step in range(1, 4):
             total += step
             run.log(step, total=total, loss=weight * step, count=torch.tensor([step]), lr=0.5)
-        assert not metrics_of(run.path)  # nobody waited for the device
+        assert not metrics_of(run.path)  # nothing waited for the device
         assert not any(
             value.requires_grad for row in run.recorder._waiting for value in list(row["values"].values())[:3]
         )
@@ -391,7 +391,7 @@ def test_a_directory_that_disappears_is_said_once_and_the_loop_goes_on(
 def test_metrics_alone_notice_that_the_directory_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = txlab.record("mine", root=tmp_path)
     shutil.rmtree(run.path)
-    run._answered = -1e9  # half a second has passed
+    run._answered = -1e9  # as if half a second had passed
     run.log(1, loss=1.0)
     run.log(2, loss=1.0)
     run.close()

@@ -1,4 +1,4 @@
-"""A small GPT, run by the detached command: killed with SIGKILL and resumed, it equals one never killed."""
+"""A small GPT, run by the detached command: killed with SIGKILL and resumed, it equals one that was never killed."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ def equal(one: object, other: object) -> bool:
 
 def test_a_gpt_killed_and_resumed_equals_one_never_killed(tmp_path: Path) -> None:
     run, plain = made(tmp_path / "killed"), made(tmp_path / "plain")
-    # Both get the same change at step 0, by a request that lies there before they begin; the kill comes after it.
+    # Both get the same change at step 0, by a request sent before they start; the kill comes after it.
     for one in (run, plain):
         send(one, Request("set", "lr", 0.002, by="ann@box", id="change"))
     whole = start(plain)
@@ -109,7 +109,7 @@ def test_a_gpt_killed_and_resumed_equals_one_never_killed(tmp_path: Path) -> Non
 
 def test_a_detached_run_answers_sigterm_with_a_checkpoint_and_exit_status_130(tmp_path: Path) -> None:
     run = made(tmp_path / "terminated")
-    send(run, Request("step", count=12))  # then it waits, paused, so that the signal finds it alive
+    send(run, Request("step", count=12))  # then it pauses, so that it is alive when the signal arrives
     life = start(run)
     while last_step(run) < 12 or RunInfo.load(run).status != "paused":
         assert life.poll() is None

@@ -1,6 +1,6 @@
-"""kill −9 at any moment, and go on: the same metrics and the same weights, bit for bit, as a run never killed.
+"""kill −9 at any moment, then resume: the same metrics and weights, bit for bit, as in a run that was never killed.
 
-Each life is a process of its own (forked from one that has torch already, so that twenty take seconds).
+Each attempt is a process of its own (forked from one that has imported torch, so that twenty take seconds).
 """
 
 import os
@@ -57,7 +57,7 @@ def one_life(run: RunDirectory, request_at: dict[int, Request] | None = None) ->
 
 
 def wait_for_step(run: RunDirectory, pid: int, step: int) -> None:
-    """Until the process has recorded this step, or has ended."""
+    """Wait until the process has recorded this step, or has ended."""
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         rows, _ = read_rows(run.events)
         if rows and rows[-1]["step"] >= step:
@@ -76,13 +76,13 @@ def test_a_run_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> No
     killed = 0
     while killed < 20:
         pid = one_life(run)
-        # About every third life is killed before it has recorded anything, the others some steps on.
+        # About every third process is killed before it has recorded anything, the others a few steps later.
         time.sleep(moments.uniform(0.0, 0.05))
         if moments.random() < 0.7:
             reached = checkpoints.newest(run) or 0
             wait_for_step(run, pid, min(STEPS - 5, reached + moments.randrange(1, 16)))
         killed += os.WIFSIGNALED(kill(pid))
-        RunInfo.load(run)  # every reader can open what is left
+        RunInfo.load(run)  # every reader can open the remains
         assert state_of(run).status in ("created", "lost")
     assert os.waitstatus_to_exitcode(os.waitpid(one_life(run), 0)[1]) == 0
     plain = made(tmp_path / "plain")
@@ -136,8 +136,8 @@ def frame_of(run: RunDirectory, step: int) -> bytes:
 
 
 def test_a_persons_change_is_repeated_after_kills_at_the_same_step(tmp_path: Path) -> None:
-    """The change at 30 comes after checkpoint 28; two lives are killed before the next checkpoint, one of them before
-    it comes to 30 again."""
+    """The change at 30 comes after checkpoint 28; two processes are killed before the next checkpoint, one of them
+    before it reaches 30 again."""
     change = {30: Request("set", "lr", 0.2, by="ann@box", id="the-change")}
     run = made(tmp_path, wait_ms=5.0, steps=80)
     pid = one_life(run, change)
@@ -162,7 +162,7 @@ def test_a_persons_change_is_repeated_after_kills_at_the_same_step(tmp_path: Pat
 
 
 def _execute_with_change_at(run: RunDirectory, step: int) -> None:
-    """The never-killed run with the change at exactly that step: asked for in the pause that precedes it."""
+    """The never-killed run with the change at exactly that step, requested in the pause before it."""
     send(run, Request("step", count=step))
 
     def observe(row: dict[str, Any]) -> None:
@@ -228,7 +228,7 @@ def test_a_second_writer_is_refused_and_told_who_has_the_run(tmp_path: Path) -> 
 
 
 def test_the_detached_command_outlives_its_parent_and_its_session(tmp_path: Path) -> None:
-    """A parent starts the run in a session of its own and goes; the run must come to its end by itself."""
+    """A parent starts the run in a session of its own and exits; the run must finish by itself."""
     kind = Path(__file__).with_name("regression_kind.py")
     run = made(tmp_path, wait_ms=2.0, steps=100)
     script = f"""

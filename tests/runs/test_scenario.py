@@ -131,7 +131,7 @@ def test_of_several_mistakes_the_first_in_the_file_is_said(tmp_path: Path) -> No
     path = tmp_path / "wrong.toml"
     path.write_text(MINIMAL + "[train]\nsteps = 0\n[model]\nlayers = 0\n")
     assert "line 3: train.steps = 0" in sentence(path)
-    assert sentence(path, "model.layers=-1").startswith("--set: model.layers = -1")  # what was just typed comes first
+    assert sentence(path, "model.layers=-1").startswith("--set: model.layers = -1")  # the newest input comes first
 
 
 def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path, scenario_file: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_hostile_file_name_is_made_visible(tmp_path: Path) -> None:
 
 
 def test_what_is_no_regular_file_is_not_even_opened(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.toml")  # opening it would wait for a writer for ever
+    os.mkfifo(tmp_path / "pipe.toml")  # opening it would wait for ever for a writer
     assert "not a regular file" in sentence(tmp_path / "pipe.toml")
     assert "not a regular file" in sentence("/dev/zero")
 
@@ -334,7 +334,7 @@ MANY = {
 def test_a_file_of_very_many_mistakes_is_one_sentence_soon(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It took minutes: of all of them the words were found, and of each the line, line by line."""
+    """This once took minutes: every complaint was put into words, and its line was searched for line by line."""
     asked = []
     text = Complaint.text.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Complaint, "text", property(lambda self: asked.append(self) or text(self)))

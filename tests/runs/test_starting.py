@@ -1,4 +1,4 @@
-"""A run begins with another's weights: found when it is prepared, copied, and its own from then on (MATH T12)."""
+"""A run starts from another run's weights: found when it is prepared, copied, and its own from then on (MATH T12)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_started_run_resumes_bit_for_bit_after_the_old_one_is_gone(tiny_run: P
     assert execute(moved).status == "done"  # from 5
     assert equal(state(moved, 10), state(whole, 10))
     checkpoints.remove(moved, checkpoints.steps(moved))
-    assert execute(moved).status == "done"  # from the weights that it began with
+    assert execute(moved).status == "done"  # from its starting weights
     assert equal(state(moved, 10), state(whole, 10))
     notes = [row["text"] for row in read_rows(whole.events)[0] if row["event"] == "note"]
     assert notes == ["begins with the weights of old@12"]
@@ -169,7 +169,7 @@ def test_what_does_not_agree_is_said_in_one_sentence(
     with pytest.raises(LabError, match=sentence) as error:
         prepared(tmp_path, tiny_run, **said)
     assert "\n" not in str(error.value)
-    assert not (tmp_path / "runs").exists()  # nothing was begun
+    assert not (tmp_path / "runs").exists()  # nothing was started
 
 
 def test_what_agrees_may_be_said(tiny_run: Path, tmp_path: Path) -> None:

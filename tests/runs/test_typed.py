@@ -1,4 +1,4 @@
-"""A program that records is checked by a type checker: what `txlab.record` takes and gives is known to it."""
+"""A type checker checks a program that records: it knows the types that `txlab.record` accepts and returns."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ txlab.recorder  # wrong
 
 def test_a_program_that_records_is_checked_strictly(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
-    # Only what the program touches is analysed: the rest of txlab, and torch, would take a minute.
+    # Only the modules that the program uses are analysed: the rest of txlab, and torch, would take a minute.
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\nstrict = True\n"
         + "".join(f"[mypy-{name}.*]\nfollow_imports = skip\n" for name in ("torch", "txlab.engine", "pydantic"))
