@@ -1,6 +1,6 @@
 """How a program that records ends: by a signal, `sys.exit`, an exception, a fork, or normally.
 
-Notable: all open runs of this process share one set of hooks, installed only while at least one run is open. A handler
+All open runs of this process share one set of hooks, installed only while at least one run is open. A handler
 that the program installed itself is still called, and then decides what happens. Python runs handlers between bytecode
 instructions, so a process that hangs in a library only ends with SIGKILL. At interpreter exit Python no longer knows
 the status given to `sys.exit`, hence an exception class that notices when its status is read.

@@ -1,6 +1,6 @@
 """The live branch of a run's rows: what remains after applying every rewind, with its measurements as columns.
 
-Notable: this is only a fold over rows in file order. A rewind to step s drops the rows with a place after s; they
+This is a plain fold over rows in file order. A rewind to step s drops the rows with a place after s; they
 become a dead branch, which a screen can draw faintly. Rows that name the same metrics share one column of steps and
 one of times, so ten million values in two million rows take 112 MB instead of 240. Dropping rows creates new arrays:
 an array handed to a screen earlier never changes.

@@ -1,6 +1,6 @@
 """The loop of every run: requests, step, record, checkpoint; the same for all kinds of experiment.
 
-Notable: requests are handled only between steps. The checkpoint is the last action of a step, so that it holds
+Requests are handled only between steps. The checkpoint is the last action of a step, so that it holds
 everything the rows up to then report; changes that a person made after it are repeated at their steps on a restart,
 which keeps a killed run equal, bit for bit, to one that was never killed.
 """

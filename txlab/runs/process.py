@@ -1,6 +1,6 @@
 """From a scenario to a finished run: prepare the directory, execute it here, or start it as a process of its own.
 
-Notable: `execute` and the detached command share their code, so a run started from a screen equals one started from a
+`execute` and the detached command share their code, so a run started from a screen equals one started from a
 shell. Nothing here depends on the experiment; torch is imported when it is built, after the thread settings.
 """
 

@@ -1,6 +1,6 @@
 """Scenario files: found by name or path, changed by `--set`, validated, written back.
 
-Notable: any mistake in a file becomes one sentence (file, line, key, given, allowed, nearest) with its quotations
+Any mistake in a file becomes one sentence (file, line, key, given, allowed, nearest) with its quotations
 escaped, so that a hostile file can neither run code nor control the terminal. A relative path is relative to the folder
 of the file that contains it, or to the current folder if it comes from `--set`. A saved tokenizer is written back as
 the path of its file, so that a detached or resumed run finds it from anywhere.

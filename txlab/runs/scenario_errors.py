@@ -1,6 +1,6 @@
 """Why a table does not fit its schema, in plain sentences: key, given, allowed, nearest.
 
-Notable: the allowed values are read from the schema's own annotations and bounds, so a new setting needs no new text.
+The allowed values are read from the schema's own annotations and bounds, so a new setting needs no new text.
 Everything quoted is escaped and shortened: it may come from a hostile file. A file of 256 KiB has room for 20 000
 mistakes, of which one is shown, so the text of a complaint is made only on request (making all of them took minutes).
 """

@@ -1,6 +1,6 @@
 """Initial weights of a run: found, checked and copied when the run is prepared (MATH T12).
 
-Notable: weights and tokenizer are copied into the new run, so that it never needs the old one again and can be resumed
+Weights and tokenizer are copied into the new run, so that it never needs the old one again and can be resumed
 anywhere, even after the old one has been deleted. Its scenario.toml records which run and step they came from, and a
 digest of the weights, which is checked when they are read.
 """

@@ -62,7 +62,7 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def encode_header(entries: Mapping[str, Any]) -> bytes:
-    """The beginning of a file, padded so that the tensors begin aligned, as the format recommends."""
+    """Encode the header of a file, padded so that the tensors are aligned, as the format recommends."""
     said = orjson.dumps(entries)
     said += b" " * (-len(said) % 8)
     return len(said).to_bytes(8, "little") + said

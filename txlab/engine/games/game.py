@@ -1,6 +1,6 @@
 """The protocol of a two-player game, for everything that plays, searches, learns or rates (MATH G).
 
-Notable: a game is a *module* of plain functions; `tictactoe` is the first. Positions are tuples of small integers, so
+A game is a *module* of plain functions; `tictactoe` is the first. Positions are tuples of small integers, so
 they can be keys, and everything is from the view of the first player: +1 is the first player, −1 the second. A game
 with dice keeps the throw in its position, and a game too large to be compiled (see graph.py) is played through the same
 protocol of players, with positions only.
@@ -35,7 +35,7 @@ class Game(Protocol):
         """The initial position; the first player is to move."""
 
     def mover(self, position: Position) -> int:
-        """Who is to move: +1 the first player, −1 the second."""
+        """The player to move: +1 the first player, −1 the second."""
 
     def legal(self, position: Position) -> Sequence[int]:
         """The legal moves, in order; none if the game has ended."""

@@ -1,6 +1,6 @@
 """All positions of a small game, compiled to arrays: the mover, the moves, the outcome and the symmetries.
 
-Notable: this makes everything built on it fast and exact. Search, exact matches, learners and tournaments are loops
+This makes everything built on it fast and exact. Search, exact matches, learners and tournaments are loops
 over integers or a few array operations and never call the rules again. Positions are numbered by ply (moves made), so
 that a sweep from the last to the first meets every position after all its successors.
 """

@@ -1,6 +1,6 @@
 """Explaining the table of a self-play learner: the last update of a cell, term by term (MATH G1).
 
-Notable: the loops recorded the numbers when they made the update; nothing is recomputed here.
+The loops recorded the numbers when they made the update; nothing is recomputed here.
 """
 
 from __future__ import annotations
