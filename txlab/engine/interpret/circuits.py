@@ -172,8 +172,8 @@ def circuit(
     ov   W_OV = W_O W_V (D, D);   whole: W_U W_OV W_Eᵀ, the logits from attending to each token (V, V)
     qk   W_QK = W_Qᵀ W_K / √K;    whole: W_E W_QK W_Eᵀ, the score of each token for each (V, V)
 
-    MATH T3; Becker-Kahn §3.2–3.3; Elhage et al. 2021, "Summarizing OV/QK matrices". LabError if the tokens that enter
-    and leave do not share one vocabulary.
+    MATH T3; Becker-Kahn §3.2–3.3; Elhage et al. 2021, "Summarizing OV/QK matrices". LabError if no
+    circuit leads from token to token: BERT's head, an encoder, separate tables or vocabularies.
     """
     found = head_of(model, site, layer, head)
     gram = _between(model, found, kind, norms) if whole else None

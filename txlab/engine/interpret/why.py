@@ -164,7 +164,7 @@ def with_form(
     """Extend `why_pattern` by the same score as a bilinear form of the stream: xᵢᵀ W_QK yⱼ / √K. MATH T3.
 
     x is the head's input at `row`, y its input at `column`, of the same stream or, in cross-attention, the encoder's.
-    Unchanged if positions are rotary, which gives a form for each distance, or if an intervention acts here.
+    Unchanged if self-attention positions are rotary or relative (a form for each distance), or under interventions.
     """
     found = head_of(model, site, layer, head)
     if cache.interventions or (getattr(model.shape, "positions", "") in ("rotary", "relative") and site != "cross"):

@@ -95,7 +95,7 @@ def beam_search(
         own = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)  # (B, V)
         ruled = rules(forbid(own, never), reading.texts, step, tokens - step)
         V = own.shape[-1]
-        # Each hypothesis can end in this many ways; keep enough candidates to continue whatever ends.
+        # Each hypothesis has len(ends) candidates that end it; take enough to fill the beams with others.
         total = torch.tensor(alive, dtype=own.dtype, device=own.device)[:, None] + ruled
         best, where = total.flatten().topk(min(max(2, 1 + len(ends)) * beams, total.numel()))
         added = own.flatten()[where]

@@ -31,7 +31,7 @@ from txlab.errors import LabError
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a family's tensors: `block` and `once` map stored names → ours; `segments`: it has segments.
+    """The names of a family's tensors: `block` and `once` map stored names → ours; `segments`: whether it has segments.
 
     bias, decoder   the bias of a tied unembedding, and the map of an untied one (whose bias is its own, or `bias`)
     """
