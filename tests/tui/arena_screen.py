@@ -1,4 +1,4 @@
-"""The Arena as tests have it: opened, settled, and learning so many updates at once."""
+"""The Arena for tests: opened, settled, and trained for a given number of updates at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def opened(pilot: Pilot[None]) -> ArenaScreen:
 
 
 async def learn(pilot: Pilot[None], screen: ArenaScreen, updates: int) -> None:
-    """So many updates of each learner, at once."""
+    """Make this many updates of each learner at once."""
     done: list[int] = []
 
     def run(live: LiveMatch) -> None:
@@ -34,7 +34,7 @@ async def learn(pilot: Pilot[None], screen: ArenaScreen, updates: int) -> None:
 
 
 def quiet(screen: ArenaScreen) -> bool:
-    """Nothing is being done, and what there is is on the screen."""
+    """Whether nothing is being computed and everything is on the screen."""
     if not screen.session.idle or screen.picture is None:
         return False
     return screen.at is not None or screen.replaying or screen.frame is screen.picture.frame

@@ -25,7 +25,7 @@ def attention_frame(
     q, k = draw.normal(size=(2, layers, heads, count, width)) * (0.4 + min(step, 2000) / 1000)
     for layer in range(layers):
         for head in range(heads):
-            if (layer + head) % 3 == 0:  # a head that looks back by one
+            if (layer + head) % 3 == 0:  # a head that attends to the previous position
                 k[layer, head, :-1] = q[layer, head, 1:] * 1.5
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(width)
     scores = np.where(np.tril(np.ones((count, count), dtype=bool)), scores, -np.inf)

@@ -1,4 +1,4 @@
-"""What every test of the console leaves behind: nothing that goes on."""
+"""Clean-up after every test of the console: nothing may keep running."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from recorded import still_open
 
 @pytest.fixture(autouse=True)
 def nothing_is_recorded_on() -> Iterator[None]:
-    """A run that a test left open has a thread that beats every two seconds, to the end of all tests."""
+    """A run that a test left open would keep its heartbeat thread until the end of all tests."""
     yield
     while still_open:
         still_open.pop().close("stopped")

@@ -1,8 +1,8 @@
-"""Pictures of a running Textual app, so that a screen can be looked at and the README has images.
+"""Pictures of a running Textual app, for looking at screens and for the images of the README.
 
-The cells are taken from the compositor (what would be sent to the terminal) and rasterised with Pillow and DejaVu
-Sans Mono. Notable: box drawing, blocks, shades and braille are drawn geometrically, so that there are no seams between
-cells; reduced colour depths quantise every cell's colours as rich does when it writes to such a terminal.
+The cells are taken from the compositor (what would be sent to the terminal) and rasterised with Pillow and DejaVu Sans
+Mono. Box drawing, blocks, shades and braille are drawn geometrically, so that there are no seams between cells; reduced
+colour depths quantise every cell's colours as rich does when it writes to such a terminal.
 
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -31,7 +31,7 @@ RGB = tuple[int, int, int]
 
 SYSTEMS = {"256": ColorSystem.EIGHT_BIT, "16": ColorSystem.STANDARD}
 
-# xterm's own sixteen colours: what a person with a plain terminal sees.
+# xterm's own sixteen colours, as on a plain terminal.
 XTERM = TerminalTheme(
     (0, 0, 0),
     (229, 229, 229),
@@ -50,18 +50,18 @@ class Cell:
 
 
 def strips_of(app: App[object]) -> list[Strip]:
-    """The rows that the compositor would write now, the screens behind a modal one included."""
+    """The rows that the compositor would write now, including the screens behind a modal one."""
     update = app.screen._compositor.render_update(full=True, screen_stack=app._background_screens)
     return [strip if isinstance(strip, Strip) else Strip.join(strip) for strip in update.strips]
 
 
 def text_of(app: App[object]) -> str:
-    """The screen as plain text, one line a row: for assertions and for reading in a log."""
+    """The screen as plain text, one line per row, for assertions and logs."""
     return "\n".join(strip.text.rstrip() for strip in strips_of(app))
 
 
 def cells(strip: Strip) -> Iterator[Cell]:
-    """The graphemes of a row; combining characters stay with what they combine with."""
+    """The graphemes of a row; combining characters stay with their base characters."""
     for text, style, control in strip:
         if control:
             continue
@@ -78,7 +78,7 @@ def cells(strip: Strip) -> Iterator[Cell]:
 
 
 def rgb(colour: Color | None, colours: Colours, foreground: bool) -> RGB:
-    """A colour as the terminal of that depth would show it."""
+    """A colour as a terminal of that depth would show it."""
     default = XTERM.foreground_color if foreground else XTERM.background_color
     if colour is None or colour.is_default or colours == "none":
         return tuple(default)
@@ -88,7 +88,7 @@ def rgb(colour: Color | None, colours: Colours, foreground: bool) -> RGB:
 
 
 def ink(style: Style, colours: Colours) -> tuple[RGB, RGB]:
-    """Foreground and background of a cell, with reverse and dim applied."""
+    """The foreground and background of a cell, with reverse and dim applied."""
     front, back = rgb(style.color, colours, True), rgb(style.bgcolor, colours, False)
     if style.reverse:
         front, back = back, front
@@ -103,7 +103,7 @@ def mix(back: RGB, front: RGB, share: float) -> RGB:
 
 @cache
 def font_file(bold: bool, italic: bool) -> str:
-    """DejaVu Sans Mono of the system (it has the oblique styles), else the copy that travels with matplotlib."""
+    """The system's DejaVu Sans Mono (which has the oblique styles), or else the copy that comes with matplotlib."""
     name = "DejaVuSansMono" + {(0, 0): "", (1, 0): "-Bold", (0, 1): "-Oblique", (1, 1): "-BoldOblique"}[bold, italic]
     system = Path("/usr/share/fonts/truetype/dejavu") / f"{name}.ttf"
     if system.exists():
@@ -120,7 +120,7 @@ def font(size: int, bold: bool, italic: bool) -> ImageFont.FreeTypeFont:
 
 @cache
 def has_glyph(character: str) -> bool:
-    """Whether the font can draw it; what it cannot is drawn as a hollow frame of the right width."""
+    """Whether the font has the character; if not, it is drawn as a hollow frame of the right width."""
     missing = font(32, False, False).getmask("\U0010fffe")
     mask = font(32, False, False).getmask(character)
     return bytes(mask) != bytes(missing) or mask.size != missing.size
@@ -133,7 +133,7 @@ DASHES = {"DOUBLE": 2, "TRIPLE": 3, "QUADRUPLE": 4}
 
 @cache
 def box_arms(character: str) -> tuple[dict[str, int], int]:
-    """Which arms a box drawing character has, read from its Unicode name: ({'U': weight, …}, dashes).
+    """The arms of a box drawing character, from its Unicode name: ({'U': weight, …}, dashes).
 
     >>> box_arms("├")
     ({'U': 1, 'D': 1, 'R': 1}, 0)
@@ -206,7 +206,7 @@ SHADES = {"░": 0.25, "▒": 0.5, "▓": 0.75}
 
 
 def draw_block(draw: ImageDraw.ImageDraw, box: tuple[int, int, int, int], character: str, ink: tuple[RGB, RGB]) -> None:
-    """Block elements U+2580–259F to the exact pixel, so that neighbours meet."""
+    """Draw block elements U+2580–259F to the exact pixel, so that neighbours meet."""
     left, top, right, bottom = box
     front, back = ink
     width, height = right - left, bottom - top

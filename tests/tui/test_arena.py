@@ -1,4 +1,4 @@
-"""The Arena: two learners run, are looked into, turned and walked; their world is edited under their feet."""
+"""The Arena: two learners run, are inspected, rewound and stepped; their world is edited while they learn."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_each_step_is_seen_at_a_few_updates_a_second(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_learners_part_and_bend_round_a_wall(tmp_path: Path, size: tuple[int, int]) -> None:
-    """The walk of the issue: start, see them part, build a wall across the path, see the policy bend."""
+    """A typical session: start, see the learners diverge, build a wall across the path, see the policy change."""
     app = app_on(tmp_path)
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)
@@ -131,7 +131,7 @@ async def test_an_impossible_edit_is_refused_and_nothing_is_lost(tmp_path: Path)
         world = screen.world
         assert world is not None
         await pilot.press("m")
-        screen.cursor = (2, 11)  # the one way to the goal
+        screen.cursor = (2, 11)  # the only way to the goal
         await order(pilot, screen, "number_sign")
         assert screen.world is world
         assert screen.session.updates == 500
@@ -346,7 +346,7 @@ async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> No
 
 
 async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """Both find the thread that learns asleep; one used to hold the lock and wait for the event loop, which waited."""
+    """Both find the learning thread asleep; this used to deadlock between the lock and the event loop."""
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
@@ -354,7 +354,7 @@ async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_ea
         done = threading.Event()
         other = threading.Thread(target=screen.session.order, args=(lambda _: done.set(),), daemon=True)
         other.start()
-        time.sleep(0.05)  # the event loop does nothing meanwhile, and then has an order of its own
+        time.sleep(0.05)  # the event loop is blocked meanwhile
         screen.session.pause()
         await settle(pilot, done.is_set)
         assert done.is_set()

@@ -1,4 +1,4 @@
-"""A monkey at the keys of the Arena: running, editing, turning, walking, worlds and dialogs in any order."""
+"""Random keys in the Arena: running, editing, rewinding, stepping, worlds and dialogs in any order."""
 
 from __future__ import annotations
 

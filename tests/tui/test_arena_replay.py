@@ -1,4 +1,4 @@
-"""Recorded runs of decisions in the Arena: frames on the time line, worlds from their tables, and the way back."""
+"""Recorded reinforcement learning runs in the Arena: frames on the time line, worlds from tables, and the way back."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) ->
 
 
 async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
-    """l makes its world and its learners live; what only a live match can do says so until then."""
+    """The key l makes the world and its learners live; until then, keys that need a live match say so."""
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await shown(pilot, app, root / "controlled")
@@ -113,7 +113,7 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         assert screen.session.updates == 0
         await order(pilot, screen, "full_stop")
         assert screen.session.updates == 1
-        await pilot.press("tab", "tab", "u")  # the third of three has rules, too
+        await pilot.press("tab", "tab", "u")  # the third of three also has rules
         assert len(app.screen_stack) == 2
         await pilot.press("escape")
         await order(pilot, screen, "a")
@@ -177,9 +177,9 @@ def test_a_walk_that_does_not_arrive_says_so_and_earns_nothing() -> None:
     assert fate_of([5, 6, 0, 1, 2] + [0, 1, 2] * 40, cliff) == CIRCLES
     chance = np.random.default_rng(1)
     assert fate_of(chance.integers(0, 30, 1001).tolist(), cliff) == LOST
-    assert fate_of([0, 4] * 50 + [0], lake) == ""  # cut off by the world's own limit: that is what it earns
+    assert fate_of([0, 4] * 50 + [0], lake) == ""  # cut off by the world's own limit, which is its normal return
     assert fate_of([0, 4, 0], lake) == LOST
-    assert fate_of([0, 1] * 500, world_named("gridworld").process) == ""  # nothing there is an end
+    assert fate_of([0, 1] * 500, world_named("gridworld").process) == ""  # it has no terminal state
 
 
 def test_where_chance_decides_the_greedy_return_is_an_expected_one() -> None:
@@ -190,7 +190,7 @@ def test_where_chance_decides_the_greedy_return_is_an_expected_one() -> None:
     assert expected is not None
     again = np.random.default_rng(2)
     earned = []
-    for _ in range(2000):  # independently: lived
+    for _ in range(2000):  # independently: by simulation
         state, total = int(again.choice(world.process.size, p=world.process.start)), 0.0
         for _ in range(200):
             action = int(again.choice(world.process.choices, p=agent.greedy()[state]))
@@ -217,7 +217,7 @@ def test_learners_of_a_run_are_those_that_the_arena_has() -> None:
     assert [each.rule for each in settings] == ["value-iteration", "td-lambda", "td-lambda", "sarsa"]
     assert [each.gamma for each in settings[:2]] == [0.9, 1.0]
     assert (settings[1].traces, settings[1].alpha, settings[1].lam) == ("true-online", 0.25, 0.8)
-    assert settings[2].alpha == Settings().alpha  # 7 is no step size
+    assert settings[2].alpha == Settings().alpha  # 7 is not a step size
     assert settings[3].epsilon == 0.02
     assert "policy iteration" in said
     assert "true on-line" not in said

@@ -1,4 +1,4 @@
-"""With --ascii every screen, dialog and formula is written in ASCII, and what is told by colour is told by a sign."""
+"""With --ascii every screen, dialog and formula is written in ASCII, and signs replace colours that carry meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Screen 4: what was recorded is what is seen, at every step, in every terminal."""
+"""Screen 4 shows what was recorded, at every step, in every terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def app_on(run: Path | None, root: Path, ascii: bool = False) -> TxlabApp:
 
 
 async def opened(pilot: Pilot, step: int | None = None) -> AttentionScreen:  # type: ignore[type-arg]
-    """The Attention screen, when it has drawn (the frame of `step`)."""
+    """The Attention screen, once it has drawn (the frame of `step`)."""
     await pilot.pause()
     await pilot.press("4")
     for _ in range(200):

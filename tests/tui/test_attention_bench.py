@@ -1,4 +1,4 @@
-"""Screen 4 on a model: what is typed is read, and what is switched changes what an independent computation says."""
+"""Screen 4 on a model: typed text is read, and switches have the effect that an independent computation finds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def idle(screen: AttentionScreen) -> bool:
 
 
 def tasks_of(screen: AttentionScreen) -> tuple[LatestTask, ...]:
-    """All that the screen may be waiting for."""
+    """Everything that the screen may be waiting for."""
     model, patterns = screen.model, screen.patterns
     asking = screen.side.asking
     return model.working, model.opening_second, patterns.reading, patterns.forming, patterns.reading_second, asking
@@ -75,7 +75,7 @@ async def on_bench(pilot: Pilot, text: str = TEXT) -> AttentionScreen:  # type: 
 
 @pytest.fixture
 def loud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run's model with weights ten times as large: after twelve steps a head hardly says anything yet."""
+    """The run's model with weights ten times as large: after twelve steps a head has hardly any effect."""
     from txlab.runs import models
 
     quietly = models.open_model
@@ -173,7 +173,7 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
         cut = np.where(np.arange(len(row)) == 2, 0, row)
         assert np.allclose(heatmap.values[5], cut / cut.sum(), atol=1e-5)
         assert "×" in text_of(app)
-        heatmap.move_to(3, 9)  # what the mask forbids may be allowed
+        heatmap.move_to(3, 9)  # a masked weight may be allowed
         await pilot.press("m")
         await until(pilot, lambda: len(screen.model.live.edits) == 2 and idle(screen))  # type: ignore[union-attr]
         await pilot.pause()
@@ -199,7 +199,7 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
         ):
             assert said in text, said
         assert "embed.weight[3,1] = 2.5" in text
-        assert told(app, "the edit acts in both")  # the table is the unembedding too
+        assert told(app, "the edit acts in both")  # the table is also the unembedding
         await pilot.press("delete")
         await until(pilot, lambda: len(screen.model.live.edits) == 5 and idle(screen))  # type: ignore[union-attr]
         assert "embed.weight[" not in text_of(app)
@@ -318,7 +318,7 @@ async def test_hostile_texts_are_read_and_shown_as_text(tiny_run: Path, ascii: b
         assert not ascii or text.isascii(), {c for c in text if not c.isascii()}
         await typed(pilot, "t", "much too long a text for a context of sixteen")
         await until(pilot, lambda: idle(screen) and told(app, "reads at most 16"))
-        assert screen.patterns.pattern.rows[0] == "["  # what was there stays
+        assert screen.patterns.pattern.rows[0] == "["  # the previous content stays
 
 
 async def test_a_folder_of_others_is_opened_by_its_name(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ async def typed_into(pilot: Pilot, text: str) -> None:  # type: ignore[type-arg]
     await until(pilot, lambda: pilot.app.screen is not asking)
 
 
-# The recorded frames of a translator
+# The recorded frames of a translation model
 
 
 def translator_frame() -> Frame:
@@ -442,7 +442,7 @@ def test_a_window_and_its_blanks_are_cut_from_the_whole() -> None:
 async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_it_cannot_be(
     known: str, tmp_path: Path
 ) -> None:
-    """The kind of attention is that of the frames, whatever was looked at before."""
+    """The kind of attention is that of the frames, whatever was shown before."""
     run = make_frames(tmp_path, status="running")
     app, gate = app_on(run, tmp_path), threading.Event()
 
@@ -461,7 +461,7 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
         for step in (10, 20):
             writer.write(attention_frame(step))
         await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 20)
-        await pilot.press("l")  # keys work on what is seen
+        await pilot.press("l")  # keys act on what is shown
         gate.set()
         await until(pilot, lambda: idle(screen) and told(app, "no such model"))
         await pilot.pause()
@@ -473,7 +473,7 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
         assert list(line.steps) == [10, 20]
 
 
-# Lanes, and when torch comes
+# Latest tasks, and when torch is imported
 
 
 async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
@@ -537,7 +537,7 @@ async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Pa
 
 
 async def test_each_head_of_a_llama_is_shown_with_its_own_pattern(tmp_path: Path) -> None:
-    """Heads that share keys and values still look differently."""
+    """Heads that share keys and values still attend differently."""
     import torch
 
     from txlab.engine.transformer.gpt import GPT, GPTShape

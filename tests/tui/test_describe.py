@@ -1,4 +1,4 @@
-"""Every scenario that ships can be read in the catalogue, whatever kind it is of."""
+"""Every built-in scenario is described in the catalogue, whatever its kind."""
 
 import pytest
 

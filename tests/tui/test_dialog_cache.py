@@ -1,4 +1,4 @@
-"""Dialogs that are made once come as if they were new; nothing painted needs the search for ANSI colours."""
+"""Cached dialogs open as if they were new; nothing painted needs the search for ANSI colours."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_why_never_shows_the_answer_of_a_question_before(app: TxlabApp) ->
 
 
 async def test_why_closed_and_asked_again_at_once_is_answered(app: TxlabApp) -> None:
-    """Textual tells a screen that it has gone by a message, which may come when it is already back."""
+    """Textual tells a screen by a message that it was removed; the message may arrive after it has returned."""
     gate = threading.Event()
 
     def slow() -> str:

@@ -1,4 +1,4 @@
-"""The console on runs from somebody else: it answers, and says what is wrong."""
+"""The console on untrusted runs: it stays responsive and says what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Lab: the catalogue, the runs, and what one may do to them."""
+"""The Lab: the catalogue, the runs, and the actions on them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_delete_asks_and_removes_only_that_run(root: Path) -> None:
         await pilot.press("tab")
         lab(app).query_one("#runs", Rows).select(str(gone))
         await pilot.press("d")
-        await settle(pilot, lambda: "y enter delete" in text_of(app))  # both keys that do it are named
+        await settle(pilot, lambda: "y enter delete" in text_of(app))  # both keys for it are named
         await pilot.press("n")
         assert gone.exists()
         await pilot.press("d", "y")

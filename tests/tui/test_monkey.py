@@ -1,8 +1,8 @@
-"""Five thousand random keys and clicks over every screen at changing sizes: nothing may raise, nothing may get stuck.
+"""Five thousand random keys and clicks over every screen at changing sizes: nothing may raise or get stuck.
 
-What would reach outside is tied up: starting processes does nothing, deleting stays inside a temporary folder, pictures
-are written into it. A failure names its seed; the walk is the same every time. Twenty thousand events of the walk with
-the mouse (moves, drags, releases, the wheel), on a live run and at sizes from 8 × 3 to 300 × 100, take ten minutes:
+Side effects are contained: starting processes does nothing, deleting stays inside a temporary folder, pictures are
+written into it. A failure names its seed; the events are the same every time. Twenty thousand events with the mouse
+(moves, drags, releases, the wheel), on a live run and at sizes from 8 × 3 to 300 × 100, take ten minutes:
 
     TXLAB_MONKEY=20000 python -m pytest tests/tui/test_monkey.py -k mouse
 """
@@ -27,7 +27,7 @@ from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.screens.play.lesson_dialog import Lesson
 
 EVENTS = 5000
-BATCH = 50  # events between two rests, so that they pile up as they do under a person's hands
+BATCH = 50  # events between two pauses, so that they queue up as with a person's typing
 SIZES = [(120, 40), (80, 24), (99, 30), (59, 19), (40, 12), (20, 5), (200, 60), (30, 50), (160, 10)]
 NAMED = [
     "up", "down", "left", "right", "pageup", "pagedown", "home",
@@ -53,7 +53,7 @@ LETTERS = "abcdefghijklmnoprstuvwxyzLZFHMX0123456"
 
 
 class Caged(TxlabApp):
-    """Does everything but leave."""
+    """The app, except that it never exits."""
 
     def exit(self, *arguments: object, **named: object) -> None:
         pass
@@ -115,7 +115,7 @@ async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, m
 
 
 class Mouse:
-    """A mouse in somebody's hand: it moves, drags, clicks, turns its wheel, and lets go of buttons it never pressed."""
+    """A mouse: it moves, drags, clicks, turns its wheel, and releases buttons that were never pressed."""
 
     def __init__(self, choice: random.Random, app: TxlabApp) -> None:
         self.choice, self.app = choice, app
@@ -144,7 +144,7 @@ class Mouse:
 async def test_random_mouse_and_keys_at_any_size_on_a_live_run_break_nothing(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through the driver, as a terminal's events come; resizes come between a press and its release."""
+    """Events go through the driver, as a terminal's do; resizes come between a press and its release."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("txlab.runs.process.start_detached", lambda *_, **__: 1)
     root = tmp_path / "runs"
@@ -242,7 +242,7 @@ PLAY_KEYS = [
 async def test_random_keys_at_the_board_break_nothing(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Games, lessons, tournaments and dialogs in any order: every lane comes to rest in the end."""
+    """Games, lessons, tournaments and dialogs in any order: every task finishes in the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("txlab.runs.process.start_detached", lambda *_, **__: 1)
     monkeypatch.setattr("txlab.tui.screens.play.game.ANSWER", 0.01)

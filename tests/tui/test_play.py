@@ -1,4 +1,4 @@
-"""Tic-tac-toe on the bench: whole games by keys and mouse, what the agent sees, learning and tournaments beside it."""
+"""Tic-tac-toe: whole games by keys and mouse, what the agent sees, learning and tournaments in the background."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = [(80, 24), (120, 40)]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Agents answer soon (a timer that is late before it is begun is skipped, so not at once)."""
+    """Agents answer soon (not at once: a timer that is late before it starts is skipped)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("txlab.tui.screens.play.game.ANSWER", 0.02)
 
@@ -39,7 +39,7 @@ def notices(screen: PlayScreen) -> str:
 
 
 def games_of(screen: PlayScreen) -> int:
-    """That the learner has played, as the screen shows."""
+    """Whether the learner has played, according to the screen."""
     course = screen.lessons.course
     return course.snapshot.games if course is not None else -1
 
@@ -78,7 +78,7 @@ async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -
     solution = solved(tictactoe)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        while not screen.game.ended:  # always what is worst for X
+        while not screen.game.ended:  # always the worst move for X
             graph = solution.graph
             worst = min(graph.moves(graph.numbered(screen.game.position)), key=lambda m: int(solution.value[m[1]]))
             await put(pilot, worst[0])
@@ -117,7 +117,7 @@ async def test_undo_takes_back_a_move_and_its_answer_and_a_taken_square_is_refus
         assert screen.game.tally == {1: 1}
         await pilot.press("u")
         assert screen.game.moves == [0, 3, 1, 4]
-        assert sum(screen.game.tally.values()) == 0  # a game that is taken back is no game
+        assert sum(screen.game.tally.values()) == 0  # a game that is taken back does not count
 
 
 async def test_a_hint_is_a_best_move_and_says_what_it_leads_to(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_the_other_side_begins_and_a_click_moves(tmp_path: Path) -> None:
         await pilot.click("#board", offset=place)
         await answered(pilot)
         assert screen.game.moves[1] == free
-        await pilot.click("#board", offset=(left + wide, top + high))  # a wall is no square
+        await pilot.click("#board", offset=(left + wide, top + high))  # a border is not a square
         assert len(screen.game.moves) == 3
 
 
@@ -240,7 +240,7 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         await pilot.press("question_mark")  # nobody plays behind a dialog
         await pilot.pause()
         before = list(screen.game.moves)
-        await pilot.pause(0.4)  # longer than an ended game is looked at
+        await pilot.pause(0.4)  # longer than a finished game stays on the board
         assert screen.game.moves == before
         await pilot.press("escape")
         await settle(pilot, lambda: screen.game.moves != before)
@@ -280,7 +280,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert "TD(0)" in text_of(app).split("squares")[0]  # it sits at the board already
         labels = [series.label for series in screen.query_one("#curves", Chart).series]
         assert labels[:3] == ["won", "drawn", "lost"]
-        await type_on(pilot, "enter")  # one plays meanwhile
+        await type_on(pilot, "enter")  # the person plays meanwhile
         await answered(pilot)
         assert len(screen.game.moves) == 2
         await type_on(pilot, "l", "x")
@@ -318,7 +318,7 @@ async def test_leaving_ends_what_learns_at_once(tmp_path: Path) -> None:
     for _ in range(100):
         games = course.training.games
         threading.Event().wait(0.1)
-        if course.training.games == games:  # the slice that it was in has ended, and no other one begins
+        if course.training.games == games:  # the current slice has ended, and no other one begins
             break
     assert course.training.games == games < 10_000_000
 

@@ -1,4 +1,4 @@
-"""After the first paint everything is made ready that the next keys may ask for, and it shows nothing of that."""
+"""After the first paint everything that the next keys may need is prepared, invisibly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
 
 
 async def test_the_cursor_is_seen_to_move_after_all_was_made_ready(tmp_path: Path) -> None:
-    """Making ready matches styles again, which makes lists forget their lines without any being painted."""
+    """Preparing matches styles again, which clears the cached lines of lists without painting any."""
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: {room.name for room in SCREENS} <= set(app._screen_stacks))

@@ -1,4 +1,4 @@
-"""The console in a real terminal: what it writes, how it leaves, and what it leaves behind."""
+"""The console in a real terminal: what it writes, how it exits, and the state in which it leaves the terminal."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from recorded import HOSTILE, append_rows, make_run
 PROGRAM = (
     "import sys; from pathlib import Path; from txlab.tui.app import launch; sys.exit(launch(root=Path(sys.argv[1])))"
 )
-PATIENCE = 40.0  # seconds; only a console that never does what is waited for takes so long
+PATIENCE = 40.0  # seconds; only a console that hangs takes this long
 
 
 class Terminal:
-    """A child in a pty of 120 × 40; `raw` is all that it wrote, `screen` what one sees."""
+    """A child in a pty of 120 × 40; `raw` is everything that it wrote, `screen` what is visible."""
 
     def __init__(self, root: Path, columns: int = 120, rows: int = 40) -> None:
         self.pid, self.fd = pty.fork()
@@ -43,7 +43,7 @@ class Terminal:
         self.status: int | None = None
 
     def read(self, seconds: float = 0.1) -> bool:
-        """Take what it wrote; False when it has gone."""
+        """Read its output; False when it has exited."""
         if select.select([self.fd], [], [], seconds)[0]:
             try:
                 data = os.read(self.fd, 65536)
@@ -66,7 +66,7 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def wait(self) -> int:
-        """Its exit status; what it still writes is taken meanwhile."""
+        """Wait for its exit status, reading its output meanwhile."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             self.read(0.05)

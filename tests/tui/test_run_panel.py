@@ -1,4 +1,4 @@
-"""A live run is looked at as often as is wished, unless that costs the machine too much."""
+"""A live run is polled as often as configured, unless that costs the machine too much."""
 
 from __future__ import annotations
 

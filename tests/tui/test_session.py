@@ -1,4 +1,4 @@
-"""A session steps any experiment in a thread: it runs, pauses, paces, obeys between updates, records, and ends."""
+"""A session steps any experiment in a thread: it runs, pauses, keeps a pace, takes commands, records, and ends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Counter:
 
 
 class Bench(Screen[None]):
-    """A screen that remembers what its session has shown it."""
+    """A screen that remembers what its session has shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ async def test_no_picture_comes_while_one_is_drawn() -> None:
         screen.session.run()
         await until(pilot, lambda: screen.session.updates > 100)
         before = len(screen.session.recording.steps)
-        time.sleep(0.5)  # the event loop draws nothing meanwhile
+        time.sleep(0.5)  # the event loop is blocked meanwhile
         assert len(screen.session.recording.steps) <= before + 1
         assert not screen.session.taken
         screen.session.pause()

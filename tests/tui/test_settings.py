@@ -1,4 +1,4 @@
-"""The configuration file: what it changes, and that a wrong one is one sentence and no obstacle."""
+"""The configuration file: what it changes, and that mistakes in it give one sentence and prevent nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Esc is known for one soon, arrows stay arrows, also on a line that tears them apart."""
+"""Esc is recognized soon, and arrow keys stay arrow keys even if a slow line splits their sequences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from txlab.tui.textual_internals import POLL, QUICK, KeyDriver, Keys, quick_driv
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that advances only when told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
@@ -105,7 +105,7 @@ def test_escdelay_is_obeyed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_private_names_of_textual_stand_in_one_file() -> None:
-    """What Textual may change without a word is in one place, with its reason and what is done without it."""
+    """Everything that Textual may change without notice is in one place, with its reason and its fallback."""
     names: set[str] = set()
     for file in Path(textual.__file__).parent.rglob("*.py"):
         source = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The themes: what is told apart in truecolor is told apart in 256 and in 16 colours, and can be read."""
+"""The themes: colours that differ in truecolor also differ in 256 and in 16 colours, and text is legible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Screen 2: what is typed, pasted or opened is what its tokens say; nothing long is done where keys are waited for."""
+"""Screen 2: the tokens are those of the text typed, pasted or opened; nothing slow runs on the event loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOSTILE = (
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own for what is saved."""
+    """A separate folder for saved files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TXLAB_TOKENIZERS", str(tmp_path / "shelf"))
 

@@ -1,4 +1,4 @@
-"""Tokens on the screen: every byte is seen, letters of all lanes stand below each other, and no line is too long."""
+"""Tokens on the screen: every byte is shown, the letters of all tokenizers are aligned, and no line is too long."""
 
 from __future__ import annotations
 

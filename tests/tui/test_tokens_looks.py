@@ -1,4 +1,4 @@
-"""Tokens in every terminal: told apart without colour, by colours in each depth, at every size, in ASCII."""
+"""Tokens in every terminal: distinguishable without colour, in every colour depth, at every size, in ASCII."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from txlab.tui.screens.tokens.encoded_text import TokenizerChoice
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own for what is saved."""
+    """A separate folder for saved files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TXLAB_TOKENIZERS", str(tmp_path / "shelf"))
 

@@ -1,4 +1,4 @@
-"""The training view: what it shows is what a recount of every pair finds; what is saved is what a scenario uses."""
+"""The training view: it shows what a recount of every pair finds, and a scenario uses what it saves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXT = "the cat that chased the mice sat on the mat, and the cat was tired of th
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own for what is saved."""
+    """A separate folder for saved files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TXLAB_TOKENIZERS", str(tmp_path / "shelf"))
 

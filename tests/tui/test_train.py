@@ -1,4 +1,4 @@
-"""Train: what is shown of a run, that everything follows the time line, and that requests are asked and answered."""
+"""Train: the view of a run, everything follows the time line, and requests are confirmed and answered."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_samples_of_two_steps_stand_beside_each_other(root: Path) -> None:
 
 
 async def test_samples_longer_than_their_place_are_laid_out_as_wide_as_short_ones(root: Path) -> None:
-    """What a run that has ended wrote is laid out once, before its scroll bar is there: the place is always kept."""
+    """The output of a finished run is laid out once, before its scroll bar appears: space for it is always reserved."""
     widths = {}
     for text in ("a cat", "many cats\n" * 60):
         app = app_on(root, make_run(root, text=text))

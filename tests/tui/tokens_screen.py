@@ -1,4 +1,4 @@
-"""The Tokens screen as tests have it: opened, quiet, and shown a text."""
+"""The Tokens screen for tests: opened, idle, and showing a text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
 
 
 def quiet(screen: TokensScreen) -> bool:
-    """Nothing is being worked at, and what was wanted is on the screen."""
+    """Whether nothing is being computed and the result is on the screen."""
     text = screen.text
     busy = text.encoding or not screen.training.quiet or text.source is not None
     return not busy and text.document is not None and text.choices == text.shown and bool(text.lanes)
@@ -34,7 +34,7 @@ def document_of(screen: TokensScreen) -> bytes | None:
 
 
 async def opened(pilot: Pilot[None]) -> tuple[TokensScreen, TokensView]:
-    """The Tokens screen, when it has learnt its first encoding and shows the sample."""
+    """The Tokens screen, once it has learnt its first encoding and shows the sample."""
     await pilot.pause()
     await pilot.press("2")
     screen = pilot.app.screen

@@ -1,4 +1,4 @@
-"""A minimal app for widgets: the themes of the house, and the depth of colours and ASCII mode as a test wants them."""
+"""A minimal app for widgets: txlab's themes, with the colour depth and ASCII mode that a test sets."""
 
 from __future__ import annotations
 

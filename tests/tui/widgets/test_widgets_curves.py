@@ -174,7 +174,7 @@ async def test_the_time_line_follows_the_mouse_and_the_run(host: Callable) -> No
         await pilot.click(TimeLine, offset=(1 + round(0.42 * (cells - 1)), 0))
         assert line.step == 400
         assert "frame 5 of 11" in text_of(app)
-        line.set_frames(np.arange(0, 1101, 100), 2000, 1100)  # the run goes on: one stays where one looks
+        line.set_frames(np.arange(0, 1101, 100), 2000, 1100)  # the run continues: the view stays where it is
         assert line.step == 400
         line.set_frames(np.arange(0, 301, 100), 2000, 300)  # and was rewound: the frame before it is shown
         assert (line.step, line.live) == (300, False)

@@ -106,5 +106,5 @@ async def test_a_theme_may_be_changed_while_a_widget_is_seen(host: Callable, the
         background = app.screen.styles.background
         for widget in widgets:
             if hasattr(widget, "surface") and background.ansi is None:
-                assert widget.surface == widget.rich_style  # what is kept is what Textual would say now
+                assert widget.surface == widget.rich_style  # the cached style is the one that Textual would give now
         text_of(app)

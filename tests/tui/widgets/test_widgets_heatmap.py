@@ -1,4 +1,4 @@
-"""Heatmap and thumbnails: what is drawn is what was given, the cursor is always seen, little is drawn again."""
+"""Heatmap and thumbnails: they draw the given values, the cursor is always visible, little is redrawn."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_a_size_that_came_and_went_between_two_paints_leaves_nothing_behin
         large = heatmap.size
         with monkeypatch.context() as patch:
             patch.setattr(Heatmap, "size", Size(20, 4))
-            heatmap.move_to(10, 10)  # the part that is seen follows the cursor, and no line is drawn
+            heatmap.move_to(10, 10)  # the visible part follows the cursor, and no line is drawn
         assert heatmap.size == large
         drawn = [heatmap.render_line(y).text for y in range(large.height)]
         assert all(any(f"·w{row} " in line[:8] for line in drawn) for row in range(12))
@@ -268,7 +268,7 @@ async def test_a_window_into_a_large_matrix_is_asked_for_before_its_edge_is_seen
             assert heatmap.window.holds((top, top + shape.rows), (left, left + shape.columns))
         seen = shape.rows * shape.columns
         assert max(asked) <= 9 * max(seen, 33 * 33)
-        assert len(asked) < 20  # not with every step
+        assert len(asked) < 20  # not at every step
 
 
 async def test_differences_are_read_by_their_sign(host: Callable) -> None:

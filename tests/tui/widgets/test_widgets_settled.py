@@ -1,4 +1,4 @@
-"""The screen beneath all screens of the console."""
+"""The base class of all screens of the console."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mouse(kind: type[events.MouseEvent], x: int, y: int) -> events.MouseEvent:
 
 @pytest.mark.parametrize("start", [0, 1], ids=["on the one that goes", "on the one that stays"])
 async def test_the_mouse_over_a_widget_that_has_just_gone_ends_nothing(start: int) -> None:
-    """Between its removal and the next layout a widget is still found under the mouse."""
+    """Between its removal and the next layout, a widget is still found under the mouse."""
     app = Host()
     async with app.run_test(size=(40, 10)) as pilot:
         await pilot.pause()
