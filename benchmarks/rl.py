@@ -1,6 +1,6 @@
 """Reinforcement learning: target and measured speeds: python benchmarks/rl.py
 
-    the inspectable learner, as in the arena, beside a plain Gymnasium and NumPy loop on the cliff             20 ×
+    the glass box (a learner inspected as in the arena) beside a plain Gymnasium and NumPy loop, cliff         20 ×
     many agents at once, a table each, on the cliff                                     5 M steps per CPU second
     tic-tac-toe by self-play beside an object-per-move loop that learns the same      3 ×; many seeds at once 10 ×
     the figure of the 19-state walk, λ × α × 300 runs of four methods                under two minutes on two cores

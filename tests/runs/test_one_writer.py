@@ -134,7 +134,7 @@ class TestClocks:
         ("age", "written", "status"),
         [
             (3, 3, "running"),
-            (-16, 3, "running"),  # that host's clock is ahead: the file system's counts
+            (-16, 3, "running"),  # that host's clock is ahead: the file system's clock decides
             (-16, 31, "lost"),
             (-3600, -3600, "lost"),  # ours was set back: nothing is known
             (-4, -4, "running"),

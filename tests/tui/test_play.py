@@ -237,7 +237,7 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         assert "X .9678, drawn .0322, O .0000" in text_of(app)
         await settle(pilot, lambda: sum(screen.game.tally.values()) >= 2, 400)
         assert screen.game.tally.get(-1, 0) == 0  # the perfect player does not lose
-        await pilot.press("question_mark")  # nobody plays behind a dialog
+        await pilot.press("question_mark")  # no move is made behind a dialog
         await pilot.pause()
         before = list(screen.game.moves)
         await pilot.pause(0.4)  # longer than a finished game stays on the board
@@ -277,7 +277,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert threading.main_thread() not in threads
         assert screen.tab == "learning"
         assert "of 9 999 999 games" in text_of(app)
-        assert "TD(0)" in text_of(app).split("squares")[0]  # it sits at the board already
+        assert "TD(0)" in text_of(app).split("squares")[0]  # the agent is already playing
         labels = [series.label for series in screen.query_one("#curves", Chart).series]
         assert labels[:3] == ["won", "drawn", "lost"]
         await type_on(pilot, "enter")  # the person plays meanwhile
@@ -349,7 +349,7 @@ async def test_a_tournament_rates_everybody_at_hand(
         await pilot.press("x")
         assert "cancelled" in notices(screen)
         await settle(pilot, lambda: not screen.ratings.contest, 400)
-        assert screen.ratings.rows is rows  # those before it stay
+        assert screen.ratings.rows is rows  # the earlier ratings stay
 
 
 async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:

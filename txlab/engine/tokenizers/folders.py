@@ -148,7 +148,7 @@ def about(folder: Path, name: str = ABOUT) -> Mapping[str, Any]:
 
 
 def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int]) -> list[AddedToken]:
-    """All added tokens of a tokenizer: its own `tokens`, and those that the folder names besides."""
+    """A tokenizer's own added `tokens` and those that its folder names; `vocab`: the vocabulary without these."""
     found = {token.content: token for token in tokens}
     config = dict(about(folder))
     if "added_tokens_decoder" in config:
