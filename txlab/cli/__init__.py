@@ -1,8 +1,8 @@
 """The shell commands, one group per module; heavy packages are imported inside the commands.
 
 Notable: `txlab --help` and every usage error are answered without torch, textual, numpy or pydantic (0.1 s instead of
-2). Every error for
-the user ends here: one line on stderr, and 2 (wrong input), 1 (the run failed) or 130 (interrupted) as the exit status.
+2). Every error for the user ends here: one line on stderr, and exit status 2 (wrong input), 1 (the run failed) or 130
+(interrupted).
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""`txlab attend`: who looks at whom in a text, in any head of any model; also under interventions (MATH T1–T4).
+"""`txlab attend`: which token attends to which in a text, in any head of any model, with interventions (MATH T1–T4).
 
-Notable: without a head it answers with a table of all heads and what they seem to do; with one, with its pattern, as
-large as the terminal lets it be. The numbers are those of the Attention screen: both read the same ActivationCache.
+Without a head it prints a table of all heads and what they seem to do; with one, its pattern, as large as the terminal
+allows. The numbers are those of the Attention screen: both read the same ActivationCache.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from txlab.engine.interpret.effects import Effect
 
 SPAN = re.compile(r"(-?\d{1,9})?(?::(-?\d{1,9})?)?")
-WORTH_A_NOTE = 0.3  # a head with a lower score is not described by it, as on the screen
-STRONGEST = 5  # pairs that are named under a pattern
-MOVED = 8  # tokens that an intervention moved most
+WORTH_A_NOTE = 0.3  # a lower score is not used to describe a head, as on the screen
+STRONGEST = 5  # pairs listed below a pattern
+MOVED = 8  # tokens whose probability changed most by an intervention
 LIKE = {
     "previous": "the token before",
     "induction": "what followed this token before",
@@ -133,8 +133,8 @@ def attend(
 
 @dataclass
 class PatternView:
-    """One pattern: of one head, the average of a layer's heads (or of all: None), or the rollout up to a layer; and
-    the window of it that is asked for, `weights` (t, s), NaN where the mask forbids."""
+    """One pattern: of one head, the average of a layer's heads (or of all: None), or the rollout up to a layer; and the
+    requested window of it, `weights` (t, s), NaN where masked."""
 
     name: str
     layer: int | None = None
@@ -155,7 +155,7 @@ class PatternView:
     def form(
         self, reading: Reading, cache: ActivationCache, rows: str | None, columns: str | None, without_first: bool
     ) -> None:
-        """Compute the window. LabError for ranges outside the text, or a head that is not there."""
+        """Compute the window. Raises LabError for ranges outside the text or a head that does not exist."""
         import numpy as np
 
         from txlab.engine.interpret.activation_cache import rollout
@@ -178,11 +178,11 @@ class PatternView:
         self.weights = alpha.cpu().numpy().astype(np.float64)
         allowed = site.mask.allowed(len(reading.queries), len(reading.keys))
         if allowed is not None:
-            # An edge that was allowed by hand has a weight, or the mask would not forbid it.
+            # A masked edge with a weight was allowed by an intervention, so it is kept.
             self.weights[~allowed[self.rows, self.columns].numpy() & (self.weights == 0)] = np.nan
 
     def scores(self, reading: Reading, cache: ActivationCache) -> dict[str, float]:
-        """Of the head that is shown; none of an average or a rollout."""
+        """Return the scores of the head shown; empty for an average or a rollout."""
         if self.name != "head" or self.layer is None:
             return {}
         scores = cache.scores_of_layer(reading.site.name, self.layer)
@@ -197,7 +197,7 @@ class PatternView:
 
 
 def view_named(average: bool, roll: bool, layer: int | None, head: int | None) -> PatternView | None:
-    """The pattern that is asked for; None = the table of all heads."""
+    """Return the requested pattern; None = the table of all heads."""
     if average and roll:
         raise LabError("--average and --rollout are two pictures; give one of them")
     if (average or roll) and head is not None:
@@ -212,7 +212,7 @@ def view_named(average: bool, roll: bool, layer: int | None, head: int | None) -
 
 
 def span(option: str, words: str | None, length: int, first: int) -> slice:
-    """ "3:10", ":10", "-5:" or "7" as a slice of 0 … length − 1; LabError where nothing is in it."""
+    """ "3:10", ":10", "-5:" or "7" as a slice of 0 … length − 1; LabError if it is empty."""
     if words is None:
         if first >= length:
             raise LabError("without the first token nothing is left to look at")
@@ -236,7 +236,7 @@ def span(option: str, words: str | None, length: int, first: int) -> slice:
 
 
 def head_scores(reading: Reading, cache: ActivationCache) -> list[dict[str, Any]]:
-    """Each head with its scores; NaN where the text does not define one."""
+    """Return each head with its scores; NaN where the text does not define one."""
     site = reading.site
     scores = cache.scores(site.name)
     return [
@@ -252,7 +252,7 @@ def head_scores(reading: Reading, cache: ActivationCache) -> list[dict[str, Any]
 
 
 def print_heads(reading: Reading, cache: ActivationCache) -> None:
-    """All heads: their scores, and what a high one means."""
+    """Print the scores of all heads, and what a high score means."""
     from txlab.cli.terminal import Column, shown, table
     from txlab.drawing.formatting import share
 
@@ -293,12 +293,12 @@ def draw_heads_of(reading: Reading, cache: ActivationCache, out: Path) -> Path:
 
 
 def titled(reading: Reading, what: str) -> str:
-    """Of a picture: the model, what is seen of it, and the first interventions."""
+    """Return the title of a picture: the model, what is shown, and the first interventions."""
     return "  ".join([f"{reading.model.title}  {what}", *(wish.says for wish in reading.given[:2])])
 
 
 def print_target(reading: Reading) -> None:
-    """The target that a translator wrote itself, where none was given."""
+    """Print the target that an encoder–decoder generated itself, if none was given."""
     from txlab.cli.terminal import shown
 
     if reading.written:
@@ -309,7 +309,7 @@ def print_target(reading: Reading) -> None:
 
 
 def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -> None:
-    """The pattern as large as the terminal lets it be, what it means, and the strongest pairs in words."""
+    """Print the pattern as large as the terminal allows, what it means, and the strongest pairs in words."""
     import numpy as np
 
     from txlab.cli.models import token_label
@@ -363,7 +363,7 @@ def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -
 
 
 def pattern_json(reading: Reading, cache: ActivationCache, view: PatternView) -> dict[str, Any]:
-    """The window that was asked for; weights that the mask forbids are 0. Layer and head count from 1."""
+    """Return the requested window; masked weights are 0. Layers and heads are counted from 1."""
     import numpy as np
 
     rows, columns = view.rows, view.columns
@@ -382,11 +382,11 @@ def pattern_json(reading: Reading, cache: ActivationCache, view: PatternView) ->
     return answer | {"scores": scores} if scores else answer
 
 
-# What interventions change.
+# Effects of interventions.
 
 
 def effect_of(reading: Reading, cache: ActivationCache, place: int) -> Effect:
-    """On what is predicted at a place, beside a pass without them."""
+    """Return the effect of the interventions on the prediction at a position, relative to a pass without them."""
     from txlab.engine.interpret.effects import compared
     from txlab.engine.interpret.interventions import remarks
     from txlab.engine.interpret.sites import run
@@ -396,7 +396,7 @@ def effect_of(reading: Reading, cache: ActivationCache, place: int) -> Effect:
 
 
 def effect_json(reading: Reading, found: Effect, place: int) -> dict[str, Any]:
-    """KL in nats, and the tokens that moved most."""
+    """Return KL in nats, and the tokens whose probability changed most."""
     labels = reading.model.target_labels([moved.token for moved in found.moved])
     return {
         "position": place,
@@ -410,7 +410,7 @@ def effect_json(reading: Reading, found: Effect, place: int) -> dict[str, Any]:
 
 
 def print_effect(reading: Reading, found: Effect, place: int) -> None:
-    """What was done, how far the distribution moved, and which tokens it moved."""
+    """Print the interventions, how far the distribution moved, and which tokens changed most."""
     from txlab.cli.models import bar, shares, token_label
     from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, table
     from txlab.drawing.text import formula

@@ -1,4 +1,4 @@
-"""`txlab scenarios`: what can be run, what it shows, and about how long it takes."""
+"""`txlab scenarios`: the scenarios, what each shows, and about how long it takes."""
 
 from __future__ import annotations
 

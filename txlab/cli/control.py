@@ -1,7 +1,6 @@
-"""`txlab stop` and `txlab control`: ask something of a run that goes on somewhere, and wait for its answer.
+"""`txlab stop` and `txlab control`: send a request to a running run, and wait for its answer.
 
-Notable: the answer is the control row that the run writes into its log, so what is printed here is what everybody else
-will read there.
+The answer is the control row that the run writes into its log, so what is printed here is also what the log says.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LOOK_EVERY = 0.1
 
 
 class Asked(StrEnum):
-    """What a run can be asked for."""
+    """The requests that a run accepts."""
 
     pause = "pause"
     resume = "resume"
@@ -80,7 +79,7 @@ def control(
 
 
 def request_of(request: Asked, argument: str | None) -> Request:
-    """The Request that the words of the command line mean; raises LabError."""
+    """Parse the command line into a Request. Raises LabError."""
     from txlab.runs.control import Request
 
     if request is Asked.step:
@@ -102,7 +101,7 @@ def request_of(request: Asked, argument: str | None) -> Request:
 
 
 def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[str, Any]:
-    """Send, wait, print. Raises LabError if the run does not go on or refuses, RunFailed if it does not answer."""
+    """Send, wait, print. Raises LabError if the run has ended or refuses, RunFailed if it does not answer."""
     from txlab.cli.progress import answer
     from txlab.cli.terminal import shown
     from txlab.runs.control import send
@@ -125,7 +124,7 @@ def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[s
 
 
 def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float) -> dict[str, Any]:
-    """The control row of that id, written after `offset`."""
+    """Return the control row with that id, written after `offset`."""
     from txlab.runs.directory import state_of
     from txlab.runs.events import read_rows
 
@@ -144,7 +143,7 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
 
 
 def end_of(path: Path) -> int:
-    """The offset after the last whole row: where what comes next will begin."""
+    """Return the offset after the last complete row, where the next one will begin."""
     try:
         with os.fdopen(open_regular(path, follow=False), "rb") as file:
             size = file.seek(0, 2)

@@ -2,8 +2,8 @@
 
 The model itself is exported by models.py.
 
-Notable: a run that still grows is drawn as far as it is; a long one from a sample of its rows unless it is exported or
-made into a picture, where every row counts.
+A running run is drawn as far as it has got; a long one from a sample of its rows, except for exports and pictures,
+which use every row.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def export(
 
 
 def form_and_place(format: str | None, form: Format | None, out: Path | None) -> tuple[Format, Path | None]:
-    """What is written and where: `FORMAT --out PATH`, or `--form FORMAT PATH`."""
+    """Return the format and the path: `FORMAT --out PATH`, or `--form FORMAT PATH`."""
     if form is not None and format is not None:
         if out is not None:
             raise LabError(f"give one place, not both {format!r} and --out {str(out)!r}")
@@ -132,7 +132,7 @@ def form_and_place(format: str | None, form: Format | None, out: Path | None) ->
 
 
 def export_metrics(name: str, format: Format, out: Path | None, wide: bool, images: bool, metric: str | None) -> None:
-    """Metrics of a run as CSV or as event files of TensorBoard."""
+    """Export metrics of a run as CSV or as TensorBoard event files."""
     from txlab.cli.terminal import shown
     from txlab.runs.export import write_csv, write_tensorboard
     from txlab.runs.finding import find_run
@@ -149,10 +149,10 @@ def export_metrics(name: str, format: Format, out: Path | None, wide: bool, imag
     elif out is not None:
         print(shown(str(write_csv(directory, out, wide=wide, names=names))))
     else:
-        with tempfile.TemporaryDirectory() as aside:  # whole before its first byte is printed
+        with tempfile.TemporaryDirectory() as aside:  # complete before its first byte is printed
             whole = write_csv(directory, Path(aside) / "metrics.csv", wide=wide, names=names)
             with whole.open(encoding="utf-8", newline="") as file:
-                if sys.stdout.isatty():  # a program gets the names as they are, a terminal must not be spoken to by one
+                if sys.stdout.isatty():  # a program gets raw names, a terminal escaped ones
                     sys.stdout.writelines(shown(line.rstrip("\r\n")) + "\n" for line in file)
                 else:
                     shutil.copyfileobj(file, sys.stdout)
@@ -166,7 +166,7 @@ def save_picture(
     smoothing: float,
     steps: tuple[float | None, float | None],
 ) -> None:
-    """The curves as a PNG or SVG; dead branches are drawn faintly behind them."""
+    """Save the curves as a PNG or SVG; dead branches are drawn faintly behind them."""
     from txlab.cli.terminal import shown
     from txlab.drawing.picture import draw_curves, strokes_of
     from txlab.experiments.kind import kind_of_run
@@ -192,14 +192,14 @@ def save_picture(
 
 
 def between(stroke: Stroke, first: float | None, last: float | None) -> Stroke:
-    """The part of a curve between two steps."""
+    """Return the part of a curve between two steps."""
     low = None if first is None else int(stroke.steps.searchsorted(first, "left"))
     high = None if last is None else int(stroke.steps.searchsorted(last, "right"))
     return replace(stroke, steps=stroke.steps[low:high], values=stroke.values[low:high])
 
 
 def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
-    """Readers of these runs; `whole` reads all rows of long ones as well."""
+    """Return readers of these runs; `whole` reads every row, even of long runs."""
     from txlab.runs.finding import find_run
     from txlab.runs.reader import RunReader
 
@@ -212,7 +212,7 @@ def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
 
 
 def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
-    """The metrics that were asked for; else those that the runs are about. LabError where nothing is recorded yet."""
+    """Return the requested metrics, by default the runs' primary ones. Raises LabError if nothing is recorded yet."""
     if metric is not None:
         return [m.strip() for m in metric.split(",") if m.strip()]
     found = list(dict.fromkeys(name for reader in readers for name in foremost(reader)))
@@ -222,7 +222,7 @@ def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
 
 
 def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
-    """One curve for each metric of each run that has it; LabError where none has one of them."""
+    """Return one curve for each metric of each run that has it; raise LabError if no run has one of them."""
     from txlab.drawing.curve import Curve
     from txlab.runs.primary_metric import is_validation
 
@@ -242,7 +242,7 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
 
 
 def foremost(reader: RunReader) -> list[str]:
-    """The metrics that a run is about, as far as they share one scale; [] where nothing has been recorded."""
+    """Return the primary metrics of a run that share one scale; [] if nothing has been recorded."""
     from txlab.experiments.kind import kind_of_run
     from txlab.runs.primary_metric import primary_metrics, validation_of
 
@@ -259,7 +259,7 @@ def foremost(reader: RunReader) -> list[str]:
 
 
 def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | None:
-    """Of curves that nobody chose: returns are shown without the first of them, which lie far below."""
+    """Return the window for metrics chosen by default: returns without the first ones, which are far below."""
     from txlab.drawing.curve import window_of, without_the_beginning
 
     returns = metrics[0].partition("/")[0] == "return"
@@ -267,7 +267,7 @@ def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | N
 
 
 def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
-    """What a run is about as lines of text, for the end of `txlab run`; [] if there is nothing to draw."""
+    """Draw the primary metrics of a run as text, for the end of `txlab run`; [] if there is nothing to draw."""
     from txlab.cli.terminal import ascii_only, columns
     from txlab.drawing.curve import text_chart
 

@@ -1,7 +1,7 @@
-"""`txlab doctor`: what this machine and this terminal can do, and what to do about what they cannot.
+"""`txlab doctor`: the capabilities of this machine and terminal, and how to fix what is missing.
 
-Notable: it changes nothing, asks the terminal nothing (an answer that does not come would hang it), and imports torch
-last, with the time that takes, because that is the slowest thing txlab ever does at its start.
+Notable: it changes nothing, does not query the terminal (waiting for a missing answer would hang), and imports torch
+last and reports the time, because that is the slowest part of starting txlab.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 3
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: how good it is, what was looked at, what was found, and what to do (if anything)."""
+    """One line of the report: its severity, what was checked, what was found, and what to do (if anything)."""
 
     verdict: Literal["good", "note", "bad"]
     name: str
@@ -61,7 +61,7 @@ def doctor(
 
 
 def indented(text: str, margin: int) -> str:
-    """The text broken at spaces to fit the terminal, its further lines indented by the margin; a pipe gets one line."""
+    """Wrap a text at spaces to fit the terminal, with continuation lines indented by `margin`; a pipe gets one line."""
     if not sys.stdout.isatty():
         return text
     lines = textwrap.wrap(text, max(20, columns() - margin - 1), break_long_words=False, break_on_hyphens=False)
@@ -69,7 +69,7 @@ def indented(text: str, margin: int) -> str:
 
 
 def examine(torch: bool = True) -> Iterator[Finding]:
-    """All findings, the quick ones first."""
+    """Yield all findings, the quick ones first."""
     yield python()
     yield from packages()
     yield processors()
@@ -98,7 +98,7 @@ def packages() -> Iterator[Finding]:
 
 
 def processors() -> Finding:
-    """Cores that this process may use, and how busy they are."""
+    """Check the cores that this process may use, and their load."""
     from txlab.engine.cores import cores
 
     here = cores()
@@ -126,7 +126,7 @@ def memory() -> Finding:
 
 
 def disk() -> Finding:
-    """Room where runs are written, and whether one may write there."""
+    """Check the free space where runs are written, and whether the folder is writable."""
     from txlab.runs.finding import default_root, first_existing
 
     root = default_root().absolute()
@@ -143,7 +143,7 @@ def disk() -> Finding:
 
 
 def openmp() -> Finding:
-    """Threads that spin while they wait cost a busy machine most of its time; a run sets this before torch is there."""
+    """Check OpenMP's wait policy: spinning threads slow down a busy machine; a run sets it before importing torch."""
     spin, threads = os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_NUM_THREADS")
     text = f"GOMP_SPINCOUNT {spin or 'is set to 10000 by each run'}, OMP_NUM_THREADS {threads or 'unset'}"
     if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active" or (spin or "0").lower() == "infinity":
@@ -154,7 +154,7 @@ def openmp() -> Finding:
 
 
 def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
-    """Name, size, colours, Unicode, clipboard."""
+    """Check the terminal's name, size, colours, Unicode and clipboard."""
     from txlab.cli.terminal import ascii_only
 
     term = environment.get("TERM", "")
@@ -190,7 +190,7 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
 
 
 def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
-    """The depth of colour that programs will believe in."""
+    """Check the colour depth that programs will detect."""
     term, colorterm = environment.get("TERM", ""), environment.get("COLORTERM", "")
     said = f"TERM={term or '–'} COLORTERM={colorterm or '–'}"
     if environment.get("NO_COLOR"):
@@ -214,7 +214,7 @@ def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
 
 
 def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
-    """tmux and screen: what they swallow, and the lines of configuration that mend it."""
+    """Check what tmux and screen filter out, with the lines of configuration that fix it."""
     if environment.get("TMUX"):
         options = {
             name: tmux_option(name) for name in ("escape-time", "default-terminal", "focus-events", "set-clipboard")
@@ -246,7 +246,7 @@ def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Find
 
 
 def tmux_option(name: str) -> str:
-    """The value of a tmux option, or "" where tmux does not say."""
+    """Return the value of a tmux option, or "" if tmux does not report it."""
     import subprocess
 
     for scope in ("-sv", "-gv"):
@@ -266,7 +266,7 @@ def tmux_option(name: str) -> str:
 
 
 def devices() -> Iterator[Finding]:
-    """What torch sees, and how long it took to import."""
+    """Check the devices that torch finds, and how long it took to import."""
     begun = time.perf_counter()
     try:
         import torch

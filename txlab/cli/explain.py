@@ -1,8 +1,7 @@
-"""`txlab explain`: why a number that a model made is what it is, with the numbers that made it (MATH T1–T9, H5).
+"""`txlab explain`: why a number computed by a model is what it is, with the numbers behind it (MATH T1–T9, H5).
 
-Notable: the answers are those of the console's `w`, computed by the same functions. Without anything that is asked for
-by name, it is the likeliest next token. `--lens` and `--direct` answer with a table first, of which each line can be
-asked about in turn.
+The answers are those of the console's `w`, computed by the same functions. By default, the most likely next token is
+explained. `--lens` and `--direct` print a table first, each line of which can be explained in turn.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
     from txlab.engine.interpret.direct import DirectEffects, LogitTerm
     from txlab.engine.interpret.effects import Lens
 
-CANDIDATES = 3  # tokens a line of the lens
+CANDIDATES = 3  # tokens per line of the lens
 PARTS = 16  # lines of direct effects
-EXACT = "#"  # before a number: the token of that id
+EXACT = "#"  # before a number: the token with that id
 
 
 def explain(
@@ -170,7 +169,7 @@ def explain(
 
 
 def only_one(**asked: bool) -> str:
-    """The one question that was asked, or ""."""
+    """Return the one question that was asked, or ""."""
     given = [name for name, yes in asked.items() if yes]
     if len(given) > 1:
         raise LabError(f"--{given[0]} and --{given[1]} are two questions; ask one of them")
@@ -178,7 +177,7 @@ def only_one(**asked: bool) -> str:
 
 
 def weights_only(text: bool, wishes: Wishes, unasked: dict[str, Any]) -> None:
-    """LabError for what a question about the weights alone cannot be asked with."""
+    """Raise LabError for options that do not apply to a question about the weights alone."""
     if text:
         raise LabError("--circuits reads the weights and no text; leave the text out")
     if wishes != Wishes():
@@ -188,7 +187,7 @@ def weights_only(text: bool, wishes: Wishes, unasked: dict[str, Any]) -> None:
             raise LabError(f"--circuits reads the weights, where {option} means nothing; leave it out")
 
 
-# The answers
+# Answers.
 
 
 def why_of_pattern(
@@ -239,7 +238,7 @@ def why_of_part(
 def part_of(
     reading: Reading, effects: DirectEffects, where: tuple[int | None, int | None], part: str | None
 ) -> LogitTerm:
-    """The term that is meant by a head, or by its name."""
+    """Return the term given by a head or by its name."""
     if part is not None:
         by_name = {one.name: one for one in effects.parts}
         if part not in by_name:
@@ -292,7 +291,7 @@ def a_head(where: tuple[int | None, int | None], what: str) -> tuple[int, int]:
 
 
 def inside(option: str, place: int, length: int) -> int:
-    """A position, from the end if negative; LabError outside the text."""
+    """Return a position, counted from the end if negative; raise LabError outside the text."""
     if not -length <= place < length:
         raise LabError(f"{option} {place} is outside; allowed: 0 to {length - 1}, or from the end -1")
     return place % length
@@ -312,7 +311,7 @@ def lens_of(reading: Reading, position: int | None, k: int = CANDIDATES) -> Lens
 
 
 def direct_of(reading: Reading, position: int | None, following: str | None, against: str | None) -> DirectEffects:
-    """Direct effects on the logit of a token, by default the likeliest."""
+    """Return the direct effects on the logit of a token, by default the most likely one."""
     from txlab.engine.interpret.direct import direct_effects
 
     model, place = reading.model.model, reading.place(position)
@@ -333,7 +332,7 @@ def reading_vocabulary(reading: Reading) -> int:
 
 
 def token_of(reading: Reading, option: str, given: str | None) -> int | None:
-    """The one token that a text is, or that "#12" numbers, or that a special name is. LabError if it is several."""
+    """Return the token of a text, an id ("#12") or a special token's name. Raises LabError if it is several tokens."""
     if given is None:
         return None
     model, size = reading.model, reading_vocabulary(reading)
@@ -354,7 +353,7 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
     return ids[0]
 
 
-# What is printed
+# Output.
 
 
 def print_explanation(explanation: Explanation) -> None:
@@ -374,7 +373,7 @@ def print_explanation(explanation: Explanation) -> None:
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as it is; numbers that are not finite are null."""
+    """Return the explanation for JSON; non-finite numbers are null."""
     return dataclasses.asdict(explanation)
 
 

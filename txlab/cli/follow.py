@@ -1,6 +1,6 @@
 """`txlab attach`: the console on one run; without a terminal, its progress as lines until it ends.
 
-Notable: following reads the log like everybody else does, so leaving it (ctrl-c) does nothing to the run.
+Following only reads the log, so leaving (ctrl-c) does not affect the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typer
 from txlab.errors import RunFailed
 
 LOOK_EVERY = 0.25
-BEGINS_WITHIN = 60.0  # seconds that a run may take from its directory to its first sign of life, on a slow disk
+BEGINS_WITHIN = 60.0  # seconds from the creation of a run's directory to its first heartbeat, on a slow disk
 
 
 def attach(
@@ -35,7 +35,7 @@ def attach(
 
 
 def follow(directory: Path, json: bool) -> int:
-    """Say what happens until the run ends; 0, or 130 if it was interrupted. Raises RunFailed: it failed, or is lost."""
+    """Report progress until the run ends; return 0, or 130 if interrupted. Raises RunFailed if it failed or is lost."""
     from txlab.cli.control import end_of
     from txlab.cli.progress import JsonRows, PlainLines
     from txlab.cli.terminal import shown
@@ -45,11 +45,11 @@ def follow(directory: Path, json: bool) -> int:
     events = directory / "events.jsonl"
     observer = JsonRows(directory) if json else PlainLines(directory)
     observer.learn()
-    # Lines begin a little before now, so that the first one comes at once; JSON is the whole log.
+    # Plain lines begin with the end of the log, so that the first one comes at once; JSON is the whole log.
     offset = 0 if json else max(0, end_of(events) - 4096)
     begun = time.monotonic()
     while True:
-        # Before the rows: what is written until it has ended is then read as well.
+        # Before reading rows, so that everything written before the end is read as well.
         state = state_of(directory, info_of(RunDirectory(directory)))
         for row, behind in each_row(events, offset):  # one at a time: the whole log may not fit into memory
             observer(row)

@@ -1,7 +1,7 @@
 """`txlab generate`: a continuation, a translation, or the tokens behind a mask (MATH T8–T10).
 
-Notable: the same seed writes the same text. In a terminal it is written as it is made; what a token leaves unfinished
-(half of a character) waits for the next one.
+The same seed gives the same text. In a terminal it is written as it is generated; an incomplete character waits for the
+next token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from txlab.runs.models import OpenModel
 
 TOKENS = 100
-TEMPERATURE = 0.8  # of a continuation; a translation is greedy unless asked otherwise
+TEMPERATURE = 0.8  # of a continuation; a translation is greedy by default
 SHOWN = 5  # candidates for a mask
 UNFINISHED = "\ufffd"
 
@@ -134,10 +134,10 @@ def generate(
 
 @dataclass(frozen=True)
 class Manner:
-    """How a model writes this time: as asked for, else as its folder says, else by our defaults.
+    """The decoding settings: those given, else those of the model's folder, else our defaults.
 
-    beams      0 = no search
-    applied, ignored   the settings of the folder's `file` that count this time, and those that do not
+    beams      0 = no beam search
+    applied, ignored   the settings of the folder's `file` that apply here, and those that do not
     """
 
     tokens: int
@@ -150,14 +150,14 @@ class Manner:
     ignored: Mapping[str, Any] = field(default_factory=dict)
 
     def said(self) -> dict[str, Any]:
-        """For JSON: what came from a file, and the repetition penalty if there is one."""
+        """Return for JSON what came from a file, and the repetition penalty if there is one."""
         repetition = {} if self.rules.repetition == 1 else {"repetition_penalty": self.rules.repetition}
         if not (self.applied or self.ignored):
             return repetition
         return repetition | {"from_file": {"file": self.file, "applied": self.applied, "ignored": self.ignored}}
 
     def told(self) -> str:
-        """What came from a file, in one line; "" if nothing did."""
+        """Describe what came from a file, in one line; "" if nothing did."""
         parts = [
             f"{verb} " + ", ".join(f"{key} = {json_.dumps(value)[:40]}" for key, value in keys.items())
             for verb, keys in (("applied", self.applied), ("ignored", self.ignored))
@@ -166,13 +166,13 @@ class Manner:
         return f"{self.file}: {'; '.join(parts)}" if parts else ""
 
 
-# Which keys of a generation_config.json count in each way of writing only.
+# Keys of a generation_config.json that apply to only one way of decoding.
 DRAWING = {"temperature", "top_k", "top_p"}
 SEARCHING = {"num_beams", "length_penalty", "early_stopping", "renormalize_logits"}
 
 
 def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
-    """How the model writes after a prompt (or source) of `before` tokens; `asked` by the keys of the file."""
+    """Return the decoding settings after a prompt (or source) of `before` tokens; `asked` uses the file's keys."""
     from txlab.engine.transformer.weights.generation_configs import UNSAID
 
     folder, target = model.generation or UNSAID, model.kind == "encoder-decoder"
@@ -181,7 +181,7 @@ def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
     beams = asked.get("num_beams", 0)
     if "num_beams" not in asked and not draws and "temperature" not in asked and said.get("num_beams", 1) > 1:
         beams = said["num_beams"]
-    of_folder = said if said.get("do_sample") else {}  # what it says of drawing
+    of_folder = said if said.get("do_sample") else {}  # its sampling settings
     usual = 0.0 if target or (said.get("do_sample") is False and not draws) else TEMPERATURE
     temperature = asked.get("temperature", of_folder.get("temperature", usual))
     repetition = asked.get("repetition_penalty", folder.rules.repetition)
@@ -211,7 +211,7 @@ def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
 
 
 def drawn(model: OpenModel, ids: Sequence[int], how: Manner, seed: int) -> Iterator[int]:
-    """The ids that the model writes, one by one."""
+    """Yield the ids that the model generates."""
     import torch
 
     from txlab.engine.transformer.generation import generate as go_on
@@ -230,7 +230,7 @@ def target_of(
     generator: torch.Generator | None = None,
     how: Manner | None = None,
 ) -> list[int]:
-    """What an encoder–decoder writes for a source, its end included; greedy unless told otherwise."""
+    """Return an encoder–decoder's output for a source, including the end token; greedy by default."""
     from txlab.engine.transformer.generation import generate_target
 
     inner: Any = model.model
@@ -244,14 +244,14 @@ def target_of(
 
 
 def start_of(model: OpenModel) -> int:
-    """The token that a target begins with."""
+    """Return the token that a target begins with."""
     if model.special.begin is None:
         raise LabError(f"{model.title} does not say which token a target begins with")
     return model.special.begin
 
 
 def prompt_ids(model: OpenModel, prompt: str) -> tuple[int, ...]:
-    """The prompt as the model reads it; LabError if nothing is left of it, or too much for a source."""
+    """Encode the prompt for the model; raise LabError if it is empty, or too long for a source."""
     ids = model.ids(prompt)
     if not ids:
         raise LabError("the prompt has no token to go on from; give a text")
@@ -261,7 +261,7 @@ def prompt_ids(model: OpenModel, prompt: str) -> tuple[int, ...]:
 
 
 def stopping(model: OpenModel, ids: Iterable[int]) -> Iterator[int]:
-    """Up to the token that ends a text, without it."""
+    """Yield ids up to, but without, the token that ends a text."""
     for token in ids:
         if token in model.special.stops:
             return
@@ -269,7 +269,7 @@ def stopping(model: OpenModel, ids: Iterable[int]) -> Iterator[int]:
 
 
 def stream(model: OpenModel, prompt: str, ids: Iterable[int]) -> None:
-    """Prompt and continuation, each piece as soon as it is whole; the prompt is quieter where there are colours."""
+    """Write the prompt and the continuation, each piece once it is complete; the prompt is dimmed if colours exist."""
     from txlab.cli.models import write_text
     from txlab.cli.terminal import colours
 
@@ -284,25 +284,25 @@ def stream(model: OpenModel, prompt: str, ids: Iterable[int]) -> None:
 
 
 def before(model: OpenModel, prompt: str) -> tuple[int, ...]:
-    """The tokens that a continuation is joined to: some tokenizers write a space, or not, by what stands before."""
+    """Return the tokens before a continuation: some tokenizers decode a space depending on them."""
     return () if model.kind == "encoder-decoder" else model.ids(prompt)
 
 
 def continued(model: OpenModel, first: Sequence[int], ids: Sequence[int]) -> str:
-    """The text of `ids` where it follows `first`."""
+    """Decode `ids` as the continuation of `first`."""
     whole, start = model.decode([*first, *ids]), model.decode(first)
     return whole[len(start) :] if whole.startswith(start) else model.decode(ids)
 
 
 def pieces(model: OpenModel, first: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
-    """The text of a growing row of tokens behind `first`, as far as it can no longer change."""
+    """Yield the text of a growing sequence of tokens after `first`, as far as it can no longer change."""
     so_far: list[int] = []
     told = 0
     for token in ids:
         so_far.append(token)
         text = continued(model, first, so_far)
         whole = len(text.rstrip(UNFINISHED))
-        if len(text) - whole > 3:  # four bytes without a character will not become one
+        if len(text) - whole > 3:  # four bytes that are not a character never become one
             whole = len(text)
         if whole > told:
             yield text[told:whole]
@@ -313,7 +313,7 @@ def pieces(model: OpenModel, first: Sequence[int], ids: Iterable[int]) -> Iterat
 
 
 def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) -> None:
-    """The likeliest whole texts, best first, with their log-probabilities; only the first unless `every` is wanted."""
+    """Print the most likely texts, best first, with their log-probabilities; only the first unless `every`."""
     from txlab.cli.models import about, print_json, write_text
     from txlab.cli.terminal import coloured, numeral
     from txlab.engine.transformer.beam import beam_search
@@ -345,7 +345,7 @@ def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) 
 
 
 def fill(model: OpenModel, text: str, json: bool) -> None:
-    """What BERT puts where [MASK] stands: the likeliest tokens of each, and the text with the first of them."""
+    """Print BERT's most likely tokens for each [MASK], and the text filled with the first of them."""
     from txlab.cli.models import about, bar, print_json, print_model, shares, token_label, write_text
     from txlab.cli.terminal import Column, table
 
@@ -381,7 +381,7 @@ def fill(model: OpenModel, text: str, json: bool) -> None:
 
 
 def masks(model: OpenModel, ids: Sequence[int]) -> list[tuple[int, list[tuple[int, float]]]]:
-    """Each masked place with its likeliest tokens and their probabilities. LabError without a mask, or too long."""
+    """Return each masked position with its most likely tokens and probabilities. LabError: no mask, or too long."""
     import torch
 
     special = model.special

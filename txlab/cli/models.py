@@ -1,7 +1,7 @@
-"""What the commands that read with a model share: which model, which text, and how its answers are written.
+"""Shared by the commands that run a model on a text: opening the model, reading the text, and writing the output.
 
-Notable: heads and layers are counted from 1, as on the screen (head 2.3 is the third of layer 2), positions from 0, as
-ids are. Text goes in as UTF-8, and comes out escaped wherever it goes to a terminal.
+Heads and layers are counted from 1, as on the screen (head 2.3 is the third of layer 2), positions and ids from 0. Text
+is read as UTF-8, and escaped wherever it is written to a terminal.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object")]
 
 
 def opened(name: str, special: bool = False) -> OpenModel:
-    """The model that a person named; LabError for one that reads no texts.
+    """Open a model by name; raise LabError for one that does not read text.
 
-    `special`: in what is typed, the texts of special tokens become these tokens.
+    `special`: in the input, the texts of special tokens become these tokens.
     """
     from txlab.runs.models import open_model
     from txlab.runs.process import set_thread_environment
@@ -61,7 +61,7 @@ def opened(name: str, special: bool = False) -> OpenModel:
 
 
 def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
-    """The argument, a file, or standard input, which must be UTF-8; None if nothing, where nothing is needed."""
+    """Return the argument, a file or standard input, which must be UTF-8; None if nothing is given nor needed."""
     from txlab.cli.tokenize import given_bytes
 
     data = given_bytes(text, file, needed)
@@ -75,7 +75,7 @@ def given_text(text: str | None, file: Path | None, needed: bool = True) -> str 
 
 
 def about(model: OpenModel) -> dict[str, Any]:
-    """Which model answered, for JSON; with a note where there is something that one should know of it."""
+    """Describe the model for JSON, with a note if it needs one."""
     found = {"name": model.name, "step": model.step, "kind": model.kind, "origin": str(model.origin)}
     return found | ({"note": model.note} if model.note else {})
 
@@ -89,7 +89,7 @@ def sizes(model: OpenModel) -> str:
 
 
 def print_model(model: OpenModel) -> None:
-    """Who answered, in one quiet line at the end."""
+    """Print the model in one quiet line at the end."""
     from txlab.cli.terminal import coloured, shown
 
     print(coloured(shown(f"{model.title}: {sizes(model)}"), 90))
@@ -98,12 +98,12 @@ def print_model(model: OpenModel) -> None:
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """One JSON object; what is not finite is null, for JSON has no other way to say it."""
+    """Print one JSON object; non-finite numbers are null, since JSON has none."""
     print(json_.dumps(finite(answer), allow_nan=False))
 
 
 def finite(value: Any) -> Any:
-    """A nested answer with None for NaN and ±∞.
+    """Return a nested answer with None for NaN and ±∞.
 
     >>> finite({"a": [1.5, float("nan")]})
     {'a': [1.5, None]}
@@ -118,7 +118,7 @@ def finite(value: Any) -> Any:
 
 
 def token_label(text: str, cells: int = 0) -> str:
-    """A token for the terminal: nothing unescaped, spaces marked, cut to so many cells (0 = whole)."""
+    """Format a token for the terminal: escaped, spaces marked, cut to `cells` cells (0 = whole)."""
     from txlab.cli.terminal import ascii_only
     from txlab.drawing.text import cut, label, width
 
@@ -129,7 +129,7 @@ def token_label(text: str, cells: int = 0) -> str:
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar as long as a share of 1."""
+    """Draw a bar of share · `cells` cells."""
     from txlab.cli.terminal import ascii_only
     from txlab.drawing.spark import bar
 
@@ -137,7 +137,7 @@ def bar(share: float, cells: int) -> str:
 
 
 def write_text(text: str) -> None:
-    """A text to be read, as it is for a pipe, and escaped line by line for a terminal; no line end is added."""
+    """Write a text, raw to a pipe and escaped line by line to a terminal; no line end is added."""
     from txlab.cli.terminal import ascii_only
     from txlab.drawing.text import visible_lines
 
@@ -148,18 +148,18 @@ def write_text(text: str) -> None:
 
 
 def shares(values: Sequence[float]) -> list[str]:
-    """Probabilities with their points in one column."""
+    """Format probabilities with aligned decimal points."""
     from txlab.cli.terminal import numeral
     from txlab.drawing.formatting import aligned
 
     return aligned([numeral(value) for value in values])
 
 
-# A model as a folder of another form: `txlab export RUN --form huggingface FOLDER`.
+# Exporting a model as a folder in another format: `txlab export RUN --form huggingface FOLDER`.
 
 
 def export_model(name: str, folder: Path) -> None:
-    """Write config.json, model.safetensors and the tokenizer; LabError names what that form cannot say."""
+    """Write config.json, model.safetensors and the tokenizer; raise LabError for what that format cannot express."""
     from txlab.cli.terminal import shown
     from txlab.engine.transformer.weights import save_model
 
@@ -175,7 +175,7 @@ def export_model(name: str, folder: Path) -> None:
 
 
 def has_form(tokenizer: Any) -> bool:
-    """Whether there is a file for it; the symbols of a generated task follow from the task alone."""
+    """Whether a tokenizer has a file format; the symbols of a generated task follow from the task alone."""
     from txlab.engine.tokenizers.huggingface import ForeignTokenizer
     from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
     from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
@@ -187,7 +187,7 @@ def has_form(tokenizer: Any) -> bool:
 
 
 def roles(model: OpenModel) -> dict[str, int]:
-    """Special tokens in the words of the folder's form."""
+    """Return the special tokens by their names in the folder's format."""
     special = model.special
     named = {"end": special.end, "pad": special.pad, "mask": special.mask}
     named["start" if model.kind == "encoder-decoder" else "begin"] = special.begin

@@ -1,4 +1,4 @@
-"""`txlab play tictactoe`: a game against the perfect player, a random one, one that learns first, or the one of a run;
+"""`txlab play tictactoe`: a game against the perfect player, a random one, one that learns first, or a run's player;
 and ratings of all of them (`--tournament`)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 GAMES = ("tictactoe",)
 OPPONENTS = ("perfect", "random", "td")
-LEARNT = 100_000  # games of `--against td`: as many as the figures of `txlab verify` are of, about a second
+LEARNT = 100_000  # games of `--against td`: as many as in the figures of `txlab verify`, about a second
 
 
 def play(
@@ -54,7 +54,7 @@ def play(
 
 
 def opponent_of(name: str, games: int, seed: int) -> tuple[Player, Why | None]:
-    """Who plays, and who can say why a value of theirs is what it is. LabError for a name that is nothing."""
+    """Return the opponent and the function that explains its values, if any. Raises LabError for an unknown name."""
     from txlab.engine.games import tictactoe
     from txlab.engine.games.players import perfect_player, random_player
 

@@ -1,8 +1,8 @@
-"""One game at the shell: who plays, what is typed, and how it is said: drawn at a terminal, plain on a pipe, or JSON.
+"""One game at the shell: the players, the input, and the output: drawn at a terminal, plain text on a pipe, or JSON.
 
-Notable: the same loop reads a person's keys at a terminal and another program's lines on a pipe; only how it is said
-differs. On a pipe the answers are on standard output and what was typed wrong on standard error, so that a program may
-read one and a person the other. What is typed wrong is asked again; the end of the input is no error.
+The same loop reads a person's input at a terminal and another program's lines on a pipe; only the output differs. On a
+pipe, answers go to standard output and input errors to standard error, so that a program may read one and a person the
+other. After invalid input the question is repeated; the end of the input is not an error.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from txlab.engine.games.tournament import tournament
 from txlab.errors import LabError
 
 CELL = (7, 3)
-AGES = (0, 100, 1_000, 10_000, 100_000)  # games of the learners that are rated
-BETWEEN_TWO = 1_000  # games of every two of them
+AGES = (0, 100, 1_000, 10_000, 100_000)  # training games of the learners that are rated
+BETWEEN_TWO = 1_000  # games between each pair
 KEYS = {"q": "quit", "h": "hint", "u": "undo", "v": "values", "w": "why", "n": "new"}
 KEYS |= {word: word for word in KEYS.values()}
 
@@ -54,7 +54,7 @@ Why = Callable[[Sequence[int], int], Explanation | None]
 
 
 class ShellGame:
-    """One game, and who sits at it. `you` is +1 for X, −1 for O."""
+    """One game and its players. `you` is +1 for X, −1 for O."""
 
     def __init__(
         self, opponent: Player, why: Why | None, second: bool, chance: random.Random, values: bool, said: OnPipe
@@ -65,7 +65,7 @@ class ShellGame:
         self.solution: Solution = solved(tictactoe)
 
     def sit(self) -> None:
-        """Play until the game has ended, or the input has."""
+        """Play until the game or the input ends."""
         self.said.begins(self.opponent.name, self.you)
         while True:
             position = position_of(self.moves)
@@ -85,7 +85,7 @@ class ShellGame:
         self.said.moved(self.moves, who)
 
     def answer(self) -> bool:
-        """Ask until there is something to do; False where there is no more input, or enough of it."""
+        """Ask until the board changes; return False when the input ends or the player quits."""
         while True:
             line = self.said.asks()
             if line is None:
@@ -101,7 +101,7 @@ class ShellGame:
                 return False
 
     def take(self, line: str) -> bool:
-        """Do what was typed; whether the board is another one now. EOFError where it was to leave."""
+        """Execute the input; return whether the board changed. Raises EOFError to quit."""
         word, _, rest = line.partition(" ")
         doing = KEYS.get(word)
         free = tictactoe.legal(position_of(self.moves))
@@ -131,7 +131,7 @@ class ShellGame:
         return True
 
     def explained(self, square: int | None) -> Explanation:
-        """Why the value of a free square, or without one of the position, is what it is."""
+        """Explain the value of a free square or, without one, of the position."""
         if square is not None and self.why is not None:
             found = self.why(self.moves, square)
             if found is not None:
@@ -140,7 +140,7 @@ class ShellGame:
 
 
 def square_of(text: str, free: Sequence[int]) -> int:
-    """The square that was typed, from 0. LabError says which are free."""
+    """Return the square that was typed, from 0. Raises LabError naming the free squares."""
     allowed = " ".join(str(square + 1) for square in free)
     if not (text.isascii() and text.isdigit()):
         quoted = text if len(text) <= 20 else f"{text[:20]}…"
@@ -153,30 +153,30 @@ def square_of(text: str, free: Sequence[int]) -> int:
 
 
 def read_line(prompt: str) -> str | None:
-    """A line of the input without its end; None where there is no more. A person is asked with `prompt`."""
+    """Read a line of input without its line end; None at the end. At a terminal, `prompt` is shown."""
     if sys.stdin is None or sys.stdin.closed:
         return None
     if prompt:
         sys.stdout.write(prompt)
         sys.stdout.flush()
-    data: bytes = sys.stdin.buffer.readline()  # bytes: what is no text is a wrong move, and the next line is read
+    data: bytes = sys.stdin.buffer.readline()  # bytes: invalid UTF-8 is a wrong move, not an error
     return data.decode(errors="replace").rstrip("\r\n") if data else None
 
 
 def said_for(as_json: bool) -> OnPipe:
-    """The way that suits who listens."""
+    """Return the kind of output that suits standard output."""
     return InJson() if as_json else AtTerminal() if is_terminal() else OnPipe()
 
 
 def hint_words(moves: Sequence[int], solution: Solution) -> tuple[list[int], str]:
-    """(squares of best play from 1, what they do)."""
+    """Return (squares of best play, from 1; a description of their outcome)."""
     position = position_of(moves)
     squares = hints(solution, position)
     return [square + 1 for square in squares], note_of(solution, position, squares[0])
 
 
 class OnPipe:
-    """Plain lines."""
+    """Output as plain lines."""
 
     PROMPT = ""
 
@@ -222,7 +222,7 @@ class OnPipe:
 
 
 class InJson(OnPipe):
-    """One object a line; what is wrong is an object too."""
+    """Output as one JSON object per line, errors included."""
 
     def tell(self, event: str, **values: Any) -> None:
         print(json.dumps({"event": event, **values}), flush=True)
@@ -261,7 +261,7 @@ class InJson(OnPipe):
 
 
 class AtTerminal(OnPipe):
-    """The board drawn anew for each move."""
+    """Output with the board redrawn for each move."""
 
     PROMPT = "1-9, h hint, u undo, v values, w why, n new, q quit > "
 
@@ -277,7 +277,7 @@ class AtTerminal(OnPipe):
         print()
 
     def painted(self, piece: BoardPiece, squares: Sequence[Square]) -> str:
-        """A piece in this terminal's colours; what they say is said without them too."""
+        """Return a piece in this terminal's colours, which convey nothing that the text does not."""
         square = squares[piece.square] if piece.square >= 0 else None
         if square is None or piece.kind == "order" or (piece.kind == "number" and square.merit is None):
             return coloured(piece.text, 90)
@@ -292,7 +292,7 @@ class AtTerminal(OnPipe):
             self.say(f"{who} takes {moves[-1] + 1}, {tictactoe.MOVES[moves[-1]]}")
 
     def back(self, moves: Sequence[int]) -> None:
-        pass  # the board is drawn anew
+        pass  # the board is redrawn
 
     def wrong(self, sentence: str) -> None:
         self.say(sentence)
@@ -304,21 +304,21 @@ class AtTerminal(OnPipe):
 
 
 def learnt(games: int, seed: int) -> tuple[Player, Why]:
-    """TD(0) after so many games against itself, and why it values a move as it does."""
+    """Train TD(0) by self-play for `games` games; return it and a function that explains its values."""
     learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
     learner.run(games)
     return learner.player(), lambda moves, square: explain_learner(learner, position_of(moves), square)
 
 
 def print_ratings(games: int, seed: int, as_json: bool) -> None:
-    """TD(0) at its ages up to so many games, the perfect and the random player: their ratings, best first."""
+    """Print the ratings of TD(0) after up to `games` games, the perfect and the random player, best first."""
     learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
     players = [perfect_player(tictactoe), random_player(tictactoe)]
     for age in sorted({*(age for age in AGES if age < games), games}):
         learner.run(age - learner.games)
         players.append(learner.player(f"TD(0), {spaced(age)} games"))
     standings = tournament(players, BETWEEN_TWO, seed)
-    assert standings is not None  # nobody stops it
+    assert standings is not None  # it is never stopped early
     rows = standings.rows()
     if as_json:
         print_json({"games_between_two": BETWEEN_TWO, "players": [asdict(row) for row in rows]})

@@ -1,7 +1,7 @@
 """`txlab run` and `txlab resume`: compute here, or start a detached process that does.
 
-Notable: everything that can be wrong with the input is found before the run directory is made. ctrl-c is the run's own
-affair (it finishes the step and writes a checkpoint); what comes back is its status, and that becomes the exit status.
+All input is validated before the run directory is created. The run itself handles ctrl-c (it finishes the step and
+writes a checkpoint); its status becomes the exit status.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ def run(
         start(directory, detach, json)
     except RunFailed:
         raise
-    except LabError as error:  # found only when the experiment was built: standard input that is too short
+    except LabError as error:  # found only while building the experiment: standard input that is too short
         take_back(directory, before)
         raise LabError(str(error).replace(repr(str(kept_input(directory))), "-")) from None
 
 
 def load_like(name: str, overrides: list[str], seed: int | None, device: str | None) -> LoadedScenario:
-    """The scenario of a run as it was decided there, changed by the command line; says on stderr what that is.
+    """Load the resolved scenario of a run, changed by the command line, and describe it on stderr.
 
-    Raises LabError for a run that another program recorded, and for a scenario that is gone or cannot be read any more.
+    Raises LabError for a run recorded by another program, and for a scenario that is missing or no longer readable.
     """
     import socket
 
@@ -158,7 +158,7 @@ def resume(
 
 
 def checkpoint_before(directory: Path, step: int) -> int:
-    """The step of the last sound checkpoint at or before `step`."""
+    """Return the step of the last valid checkpoint at or before `step`."""
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
 
@@ -171,7 +171,7 @@ def checkpoint_before(directory: Path, step: int) -> int:
 
 
 def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = None) -> None:
-    """Execute a prepared run in this process, or in one of its own; ends by raising typer.Exit where that is not 0."""
+    """Execute a prepared run in this process or a detached one; raises typer.Exit if the exit status is not 0."""
     from txlab.runs import process
 
     if detach:
@@ -186,10 +186,10 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
         info = process.execute(directory, observer=observer, rewind_to=rewind_to)
     finally:
         observer.close()
-    if info.status == "interrupted":  # all is written; an impatient second ctrl-c shall not spoil the exit status
+    if info.status == "interrupted":  # all is written; a second ctrl-c must not change the exit status
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not json:
-        with contextlib.suppress(BrokenPipeError):  # nobody reads it, and the status still tells
+        with contextlib.suppress(BrokenPipeError):  # the output is closed; the exit status still tells
             report(directory, info)
     if info.status == "failed":
         raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
@@ -197,15 +197,15 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
 
 
 def wait_until_taken(directory: Path, pid: int) -> None:
-    """Wait (about half a second) until the new process has written its name into run.json.
+    """Wait (about half a second) until the new process has written its pid into run.json.
 
-    What comes next, `txlab stop` in a script perhaps, then finds it at work. Raises RunFailed if it ends before.
+    A following command, such as `txlab stop` in a script, then finds it running. Raises RunFailed if it ends before.
     """
     from txlab.runs.directory import RunInfo, process_is_alive
 
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        alive = process_is_alive(pid)  # first: it may write and end in between
+        alive = process_is_alive(pid)  # checked first: it may write and end in between
         if RunInfo.load(directory).pid == pid:
             return
         if not alive:
@@ -226,7 +226,7 @@ def tell_started(directory: Path, pid: int, json: bool) -> None:
 
 
 def report(directory: Path, info: RunInfo) -> None:
-    """What is left on the screen of a run that ended: the curve, the last sample, the result, and where it all is."""
+    """Print the summary of a run that ended: the curve, the last sample, the result, and the run directory."""
     from txlab.cli.curves import loss_chart
     from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
     from txlab.drawing.formatting import duration
@@ -259,7 +259,7 @@ def report(directory: Path, info: RunInfo) -> None:
 
 
 def standard_input(loaded: LoadedScenario) -> bytes | None:
-    """The text of `data.text = "-"`, read to its end and checked; None if the scenario does not ask for it."""
+    """Read and check the text of `data.text = "-"`; None if the scenario does not use standard input."""
     data = getattr(loaded.scenario, "data", None)
     if getattr(data, "text", None) != "-" or getattr(data, "source", "text") != "text":
         return None
@@ -276,7 +276,7 @@ def standard_input(loaded: LoadedScenario) -> bytes | None:
 
 
 def check_device(loaded: LoadedScenario) -> None:
-    """Find out whether a device that was asked for is here before anything is made."""
+    """Check that a requested device is available before anything is created."""
     device = loaded.scenario.compute.device
     if device not in ("auto", "cpu"):
         from txlab.runs.process import set_thread_environment
@@ -288,11 +288,11 @@ def check_device(loaded: LoadedScenario) -> None:
 
 
 def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
-    """Find what is wrong with a text, a map or a tokenizer of the person's own before anything is made.
+    """Check the user's text, map or tokenizer before anything is created.
 
-    Nobody waits for what a detached process finds, so there the text is also cut into tokens as the run will do, but
-    for byte pairs that have still to be learnt, which takes long: bytes are at least as many as they, so a text too
-    short for bytes is too short for them.
+    Nobody sees the errors of a detached process, so for it the text is also tokenized as the run will do. Byte pairs
+    that are yet to be learnt would take long: for them the bytes are counted instead, since a text too short in bytes
+    is too short in byte pairs.
     """
     from txlab.experiments.tokenizer_store import KINDS, tokenizer_named
     from txlab.runs.scenario import NAMED_TEXTS
@@ -325,28 +325,28 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
 
 
 def take_back(directory: Path, before: Path) -> None:
-    """Remove a run directory that this command has just made, if nothing was computed in it, and the folders that were
-    made for it below `before`."""
+    """Remove a run directory that this command has just created, if nothing was computed in it, and the folders created
+    for it below `before`."""
     from txlab.runs.events import read_rows
 
     rows, _ = read_rows(directory / "events.jsonl")
     if any(row["event"] == "metrics" for row in rows):
         return
-    shutil.rmtree(directory, ignore_errors=True)  # made by this command; links in it are not followed
+    shutil.rmtree(directory, ignore_errors=True)  # created by this command; links in it are not followed
     for folder in directory.parents:
         if folder == before.resolve() or not folder.is_relative_to(before.resolve()):
             return
-        with contextlib.suppress(OSError):  # another run has come into it
+        with contextlib.suppress(OSError):  # another run was created in it
             folder.rmdir()
 
 
 def kept_input(directory: Path) -> Path:
-    """Where a run keeps the text that came through standard input."""
+    """Return the path of a run's copy of standard input."""
     return directory / "inputs" / "stdin.txt"
 
 
 def keep_standard_input(directory: Path, text: bytes) -> None:
-    """Store the text in the run, so that resuming it reads the same, and make its scenario name that file."""
+    """Store the text in the run, so that resuming reads the same text, and make its scenario refer to that file."""
     from txlab.files import atomic_write
     from txlab.runs.directory import RunDirectory
     from txlab.runs.scenario import dump_scenario, load_scenario
@@ -361,7 +361,7 @@ def keep_standard_input(directory: Path, text: bytes) -> None:
 
 
 def warn_if_too_slow(loaded: LoadedScenario) -> None:
-    """Say so, and go on, where a scenario that wants a GPU will get none."""
+    """Warn, and go on, if a scenario that needs a GPU will not have one."""
     about, device = loaded.scenario.about, loaded.scenario.compute.device
     if about.device == "gpu" and (device == "cpu" or (device == "auto" and not Path("/dev/nvidiactl").exists())):
         print(f"txlab: {loaded.name} is meant for a GPU; on a CPU a step may take minutes", file=sys.stderr)
