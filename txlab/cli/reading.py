@@ -99,7 +99,7 @@ class Reading:
         return self.model.target_labels(ids) if target else self.model.labels(ids)
 
     def place(self, position: int | None) -> int:
-        """Return a position in the predicting sequence, negative from its end; None = the last, or BERT's first mask."""
+        """Return a position in the predicting text, negative from its end; None = the last, or BERT's first mask."""
         length = len(self.text.predicting)
         if position is None:
             mask, ids = self.model.special.mask, self.text.predicting
