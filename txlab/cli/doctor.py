@@ -143,7 +143,7 @@ def disk() -> Finding:
 
 
 def openmp() -> Finding:
-    """Check OpenMP's wait policy: spinning threads slow down a busy machine; a run sets it before importing torch."""
+    """Check OpenMP's spinning: threads that spin slow a busy machine; a run sets the count before importing torch."""
     spin, threads = os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_NUM_THREADS")
     text = f"GOMP_SPINCOUNT {spin or 'is set to 10000 by each run'}, OMP_NUM_THREADS {threads or 'unset'}"
     if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active" or (spin or "0").lower() == "infinity":
