@@ -1,7 +1,7 @@
-"""The experiment "bandits": agents that choose among arms, many runs of each at once; a step is one play of every run
+"""The experiment "bandits": agents that choose among arms, in many runs at once; a step is one play of every run
 (MATH M5; S&B 2018, chapter 2).
 
-Notable: all agents play the same testbeds under the same chance, so that they differ by their choices alone.
+All agents play the same testbeds with the same random draws, so that only their choices differ.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class BanditScenario(Scenario):
 
 
 class BanditExperiment(TabularExperiment):
-    """See protocol.Experiment; `table[i][j]`: agent i with power j, None where the setting cannot be (ε above 1)."""
+    """See protocol.Experiment; `table[i][j]`: agent i with power j, None for an impossible setting (ε above 1)."""
 
     fixed = "while agents are compared"
 
@@ -152,9 +152,9 @@ class BanditExperiment(TabularExperiment):
         return self.scenario.testbed.steps
 
     def step(self) -> Mapping[str, float]:
-        """One play of every run. Of each agent (in a sweep: with the value that has earned most so far):
+        """Play once in every run. For each agent (in a sweep: with the value that has earned most so far):
 
-        reward/NAME    mean over the runs of the reward
+        reward/NAME    mean reward over the runs
         optimal/NAME   share of the runs that played an arm of the highest value
         """
         bed, chance = self.scenario.testbed, generator(self.scenario.seed, "bandit plays", self.step_count)
@@ -185,13 +185,13 @@ class BanditExperiment(TabularExperiment):
         return found
 
     def best(self) -> list[int]:
-        """Of each agent, the power with the most earned so far."""
+        """For each agent, the power that has earned most so far."""
         known = np.array([[group is not None for group in row] for row in self.table])
         return [int(place) for place in np.where(known, self.earned.mean(axis=-1), -np.inf).argmax(axis=1)]
 
     def frame(self) -> Frame:
         """Of the first run: arms/true (k), arms/learnt and arms/plays (agents, k). In a sweep: sweep/score (agents,
-        powers) the mean reward of a play so far over the runs, and sweep/error its standard error."""
+        powers), the mean reward per play over the runs so far, and sweep/error, its standard error."""
         shown = [row[j] or row[0] for row, j in zip(self.table, self.best(), strict=True)]
         tensors = {"arms/true": self.true[0]}
         tensors["arms/learnt"] = np.array([group.q[0] for group in shown if group])
@@ -264,7 +264,7 @@ class BanditsKind(TabularKind):
     def explain_metric(
         self, scenario: BanditScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Why a mean reward, or a share of optimal plays, is what it is, and what bounds it."""
+        """Explain a mean reward or a share of optimal plays, and its bounds."""
         family, _, label = name.partition("/")
         agent = next((each for each in scenario.agents if each.name == label), None)
         if agent is None or family not in ("reward", "optimal") or name not in values:

@@ -1,10 +1,9 @@
-"""The experiment "control": learners that steer, many seeds and many settings of each at once (MATH M5–M7).
+"""The experiment "control": control learners, each with many seeds and many settings at once (MATH M5–M7).
 
-Notable: a step is one episode of every run, and runs do not wait for one another at every episode. They go on together
-for `together` episodes, and then all stand at the same one: on the cliff 500 episodes take 3.2 s in place of 5.4
-(scenarios/cliff.toml, one core). A metric is of its episode all the same; a frame is of the last episode that all have
-ended, which it names. Every setting has the same seeds, so that settings are compared under the same chance. No torch,
-unless the scenario asks for a GPU.
+Notable: a step is one episode of every run, but runs do not wait for each other after every episode. They synchronise
+every `together` episodes: on the cliff 500 episodes take 3.2 s instead of 5.4 (scenarios/cliff.toml, one core). Metrics
+are still per episode; a frame is of the last episode that all runs have finished, which it names. Every setting has the
+same random seeds, so that settings are compared under the same draws. torch is only needed for a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from txlab.experiments.tabular.world import WorldSection, limited, world_of
 
 
 def steers(rule: str) -> str:
-    """A rule that chooses actions: one of txlab's, or of an installed distribution."""
+    """Validate a rule that chooses actions: one of txlab's, or of an installed distribution."""
     try:
         found = rule_named(rule)
     except LabError as error:
@@ -86,7 +85,7 @@ class LearnerSection(Section):
 
     @model_serializer(mode="wrap")
     def said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what was not said: TOML has no None."""
+        """Leave out the keys that were not given: TOML has no None."""
         return {key: value for key, value in serialize(self).items() if value is not None and value != []}
 
     @property
@@ -94,7 +93,7 @@ class LearnerSection(Section):
         return self.label or self.rule
 
     def settings(self, **changes: float) -> Settings:
-        """What the engine is told; `changes` are those of one point of a sweep."""
+        """The engine's settings; `changes` are those of one point of a sweep."""
         told = {key: value for key, value in self if key not in ("label", "preferences")}
         return Settings(**(told | changes))
 
@@ -118,7 +117,7 @@ class ControlSection(Section):
     )
 
     def axes(self) -> list[tuple[str, list[float]]]:
-        """What is swept, by name."""
+        """(name, values) of each swept setting."""
         return [(name, getattr(self, name)) for name in ("alpha", "epsilon", "lam", "n") if getattr(self, name)]
 
     @model_validator(mode="after")
@@ -176,7 +175,7 @@ def listed(values: Sequence[float]) -> str:
 
 
 def told(learner: LearnerSection, swept: Sequence[str]) -> str:
-    """A learner in one line, without what is swept."""
+    """A learner in one line, without its swept settings."""
     shown = [name for name in rule_named(learner.rule).numbers(learner.policy) if name not in swept]
     title = rule_named(learner.rule).title
     said = [f"{LETTERS[name]} = {getattr(learner, name):g}" for name in shown]
@@ -189,7 +188,7 @@ MOST_BYTES = 8 << 30
 class ControlExperiment(TabularExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
-    An agent has the number ((learner · points) + point) · runs + run; `points` are those of the sweep, 1 without one.
+    An agent's number is ((learner · points) + point) · runs + run; `points` are those of the sweep, 1 without a sweep.
     """
 
     fixed = "while many runs are compared; the arena is for that"
@@ -197,7 +196,7 @@ class ControlExperiment(TabularExperiment):
     def __init__(self, scenario: ControlScenario) -> None:
         self.scenario = scenario
         world = world_of(scenario.world, by_stepping=True)
-        self.world = limited(world)  # or a run whose agent goes in circles would never go on
+        self.world = limited(world)  # or an agent that goes in circles would never finish
         self.process = self.world.process
         self.walk = world.process.limit or self.process.size * self.process.choices  # longest greedy episode
         control = scenario.control
@@ -211,7 +210,7 @@ class ControlExperiment(TabularExperiment):
         self.settings: list[list[Settings]] = [
             [each.settings(**point) for point in self.points] for each in scenario.learners
         ]
-        kept = min(control.score, control.episodes) + control.together  # episodes of which return and length are kept
+        kept = min(control.score, control.episodes) + control.together  # episodes whose return and length are kept
         bytes_needed = 16 * scenario.agents() * (self.process.size * self.process.choices + kept)
         if bytes_needed > MOST_BYTES:
             raise LabError(
@@ -226,13 +225,13 @@ class ControlExperiment(TabularExperiment):
         self.sweep = sweep_in(self.world, each_agent, seeds, scenario.compute.device, offset)
         self.shape = (len(self.labels), len(self.points), self.runs)
         self.step_count = 0
-        self.learnt = 0  # episodes that every run has ended
-        # What runs earned and took: of the last `score` episodes that have been reported, and of those learnt ahead.
+        self.learnt = 0  # episodes that every run has finished
+        # Returns and lengths of the runs, in the last `score` reported episodes and in those learnt ahead.
         self.returns = np.zeros((*self.shape, 0))
         self.lengths = np.zeros((*self.shape, 0))
 
     def offset(self, agents: int) -> np.ndarray | None:
-        """(agents, S, A): the preferences that learners have at first, where a scenario gives them."""
+        """(agents, S, A): the initial preferences of the learners, if the scenario gives them."""
         if not any(each.preferences for each in self.scenario.learners):
             return None
         found = np.zeros((len(self.labels), self.process.size, self.process.choices))
@@ -250,15 +249,14 @@ class ControlExperiment(TabularExperiment):
     def steps(self) -> int:
         return self.scenario.control.episodes
 
-    # Learning
-
+    # Training
     def step(self) -> Mapping[str, float]:
-        """The next episode of every run. Of each learner (in a sweep: in the setting that is best so far):
+        """Report the next episode of every run. For each learner (in a sweep: in its best setting so far):
 
-        return/LABEL        mean over the runs of what the episode earned, under the policy that explores
+        return/LABEL        mean return of the episode over the runs, under the exploring policy
         return_low, return_high/LABEL   one standard error of that mean below and above it
         length/LABEL        mean number of steps
-        left/LABEL          bias: share of runs that went left, which are the episodes of two steps
+        left/LABEL          bias: share of runs that went left, i.e. whose episode took two steps
         """
         control = self.scenario.control
         if self.step_count == self.learnt:
@@ -289,24 +287,24 @@ class ControlExperiment(TabularExperiment):
         return window
 
     def best(self) -> list[int]:
-        """Of each learner, the point of the sweep with the highest score so far."""
+        """For each learner, the point of the sweep with the highest score so far."""
         if len(self.points) == 1:
             return [0] * len(self.labels)
         return [int(np.argmax(row)) for row in self.window().mean(axis=-1)]
 
     def members(self, learner: int, point: int) -> np.ndarray:
-        """(runs) the numbers of the agents of one learner in one setting."""
+        """(runs): the numbers of the agents of one learner in one setting."""
         first = (learner * len(self.points) + point) * self.runs
         return np.arange(first, first + self.runs)
 
     # Frames and facts
 
     def evaluate(self) -> Mapping[str, float]:
-        """greedy/LABEL: mean over the runs of what one episode earns when each acts greedily and learns nothing.
+        """greedy/LABEL: mean return over the runs of one greedy episode, without learning.
 
-        Ties are broken by chance. A walk that does not end is cut off where the world does that, or after as many steps
-        as there are pairs.
-        A learner of preferences has none: its policy is to choose by chance.
+        Ties are broken at random. A walk that does not end is cut off at the world's limit, or after as many steps as
+        there are state-action pairs.
+        A learner of preferences has no such metric: its policy is stochastic.
         """
         found = {}
         for i, label in enumerate(self.labels):
@@ -320,9 +318,9 @@ class ControlExperiment(TabularExperiment):
         return self.best() if self.step_count else [0] * len(self.labels)
 
     def frame(self) -> Frame:
-        """One side a learner, in its best setting: i/q the mean over the runs of their tables, i/v its maxima, i/policy
-        the mean of their policies, i/path where the likeliest action of that one leads. Of learners of preferences
-        i/preferences in place of i/q, and i/v is what visits have been followed by.
+        """One side per learner, in its best setting: i/q the mean table over the runs, i/v its maxima, i/policy the
+        mean policy, i/path where its likeliest actions lead.Learners of preferences have i/preferences instead of
+        i/q, and i/v is the mean return that followed visits.
 
         In a sweep: sweep/score (learners, …axes) the mean over the runs of a score, and sweep/error its standard error.
         """
@@ -376,7 +374,7 @@ class ControlExperiment(TabularExperiment):
         }
 
     def told_by(self) -> str:
-        """The metric that says most: how long an episode took, where all that end earn the same and no more."""
+        """The most telling metric: the length of an episode, if all terminal rewards are the same and the only ones."""
         if self.world.name == "bias":
             return "left"
         done, reward = self.process.done, self.process.reward
@@ -422,7 +420,7 @@ class ControlKind(TabularKind):
     def explain_metric(
         self, scenario: ControlScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """What a mean over the runs is made of, its error, and what it does not say."""
+        """Explain a mean over the runs: what it is computed from, its error, and what it does not show."""
         family, _, label = name.partition("/")
         learner = next((each for each in scenario.learners if each.name == label), None)
         if learner is None or name not in values or not isfinite(values[name]):
@@ -486,7 +484,7 @@ def of_return(
 
 
 def about(scenario: ControlScenario, learner: LearnerSection) -> list[Operand]:
-    """The numbers of a learner that are not swept."""
+    """The settings of a learner that are not swept."""
     swept = [name for name, _ in scenario.control.axes()]
     title = rule_named(learner.rule).title
     return [

@@ -1,9 +1,9 @@
-"""The experiment "planning": dynamic programming in a world that is known, sweep by sweep (MATH M1, M2).
+"""The experiment "planning": dynamic programming in a known world, sweep by sweep (MATH M1, M2).
 
-Notable: a step is one sweep, or one improvement of the policy, so that the time line of policy iteration shows values
-settling and then the arrows turning. `steps` is a bound that falls to where the run is as soon as there is nothing left
-to do. Nothing is random; what is computed next depends on the values, the policy and three numbers, all of which a
-checkpoint holds. The change of a sweep bounds the error that is left, which no curve of it shows by itself.
+A step is one sweep, or one improvement of the policy, so that the timeline of policy iteration shows the values settle
+and then the arrows turn. `steps` is an upper bound that falls to the current step as soon as there is nothing left to
+do. Nothing is random: the next step depends on the values, the policy and three numbers, all of them in a checkpoint.
+The change in a sweep bounds the remaining error, which its curve does not show by itself.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ BOUNDS = {"gamma": (0.0, 1.0), "epsilon": (0.0, 1.0), "tolerance": (0.0, 1e6)}
 class PlanningExperiment(TabularExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
-    v, policy   the values (S), and the policy (S, A) that is evaluated; value iteration has none
-    judged      policy iteration: the values of this policy have settled, so an improvement is next
+    v, policy   the values (S), and the policy (S, A) being evaluated; value iteration has none
+    judged      policy iteration: the values of this policy have settled, and an improvement is next
     """
 
     def __init__(self, scenario: PlanningScenario) -> None:
@@ -136,12 +136,12 @@ class PlanningExperiment(TabularExperiment):
         return self.step_count if self.finished else max(self.scenario.plan.sweeps, self.step_count)
 
     def check(self, gamma: float, epsilon: float) -> None:
-        """LabError where γ = 1 and the values that are looked for are infinite."""
+        """Raise LabError if γ = 1 and the values would be infinite."""
         if self.searches or self.improves or self.scenario.plan.policy == "optimal":
             check_values_exist(self.process, gamma, None, epsilon)
 
     def first_policy(self, name: str) -> np.ndarray:
-        """The policy that plan.policy names, a share ε of it left to chance."""
+        """The policy named by plan.policy, with a share ε of random actions."""
         process, epsilon = self.process, self.numbers["epsilon"]
         if name == "even":
             return even(process)
@@ -159,15 +159,15 @@ class PlanningExperiment(TabularExperiment):
     # Planning
 
     def step(self) -> Mapping[str, float]:
-        """One sweep, or one improvement.
+        """Make one sweep, or one improvement.
 
         delta         the largest change of a value in this sweep
-        residual      the largest |V − T V| that is left, T being the backup of the policy, or of the best choice
+        residual      the largest remaining |V − T V|, T being the backup of the policy, or of the best choice
         value_start   Σ P(an episode begins in s) V(s)
-        changed       in how many states this step changed the policy: of policy iteration its own (improvements only),
-                      else the one that is greedy to the values
+        changed       number of states in which this step changed the policy: that of policy iteration (improvements
+                      only), else the one that is greedy with respect to the values
         improvements  of the policy so far (policy iteration)
-        gamma         γ, where it was turned and is no longer the world's
+        gamma         γ, if it was changed from the world's
         """
         found = self.improve() if self.judged else self.sweep()
         self.step_count += 1
@@ -201,7 +201,7 @@ class PlanningExperiment(TabularExperiment):
         assert self.policy is not None
         better = self.greedy(self.v)
         changes = changed(better, self.policy)
-        # A policy that stays is the best one only if its values have settled; else its evaluation goes on.
+        # An unchanged policy is optimal only if its values have settled; otherwise its evaluation goes on.
         newer = sweep(self.process, self.v, self.gamma, self.policy)
         self.finished = not changes and float(np.abs(newer - self.v).max(initial=0.0)) <= self.numbers["tolerance"]
         self.policy = self.greedy(self.v) if self.finished else better
@@ -210,7 +210,7 @@ class PlanningExperiment(TabularExperiment):
         return {"changed": float(changes)}
 
     def greedy(self, v: np.ndarray) -> np.ndarray:
-        """The policy that is greedy to V; at the end of a search the best one, whose ties are exact."""
+        """The policy that is greedy with respect to V; at the end of a search the best one, whose ties are exact."""
         epsilon = self.numbers["epsilon"]
         if self.finished and (self.searches or self.improves):
             return best_policy(self.process, v, self.gamma, epsilon)
@@ -219,8 +219,8 @@ class PlanningExperiment(TabularExperiment):
     # Frames and facts
 
     def frame(self) -> Frame:
-        """0/v as it is, 0/q = backup(v), 0/policy the one that is evaluated, or else the one greedy to v, 0/path where
-        the greedy one leads from the start; 0/greedy is that one where another is evaluated."""
+        """0/v, 0/q = backup(v), 0/policy the one being evaluated, else the one greedy with respect to v, 0/path where
+        the greedy one leads from the start; 0/greedy is the greedy one if another is evaluated."""
         plan = self.scenario.plan
         q = backup(self.process, self.v, self.gamma)
         best = self.greedy(self.v)
@@ -236,7 +236,7 @@ class PlanningExperiment(TabularExperiment):
         )
         tensors: dict[str, np.ndarray] = {
             "0/q": q.astype(np.float32),
-            "0/v": self.v.copy(),  # float64: asked why, it says exactly what is left over
+            "0/v": self.v.copy(),  # float64, so that an explanation gives the exact residual
             "0/policy": policy.astype(np.float32),
             "0/path": likely_path(self.process, best),
         }
@@ -255,12 +255,12 @@ class PlanningExperiment(TabularExperiment):
     # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
-        # The policy that is evaluated stays what it was, so ε is turned only where policies are looked for.
+        # A policy being evaluated is fixed, so ε can be changed only where a policy is searched for.
         names = ["gamma", "tolerance", *(["epsilon"] if self.searches or self.improves else [])]
         return {name: Adjustable(name, self.numbers[name], *BOUNDS[name]) for name in names}
 
     def change(self, name: str, value: float) -> None:
-        """Go on from the values there are with another γ, ε or tolerance. LabError where values would be infinite."""
+        """Go on from the current values with another γ, ε or tolerance. LabError if values would be infinite."""
         wanted = self.numbers | {name: value}
         self.check(wanted["gamma"], wanted["epsilon"])
         if self.policy is not None:
@@ -308,7 +308,7 @@ class PlanningKind(TabularKind):
     def explain_metric(
         self, scenario: PlanningScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Of delta, residual, value_start and changed."""
+        """Explain delta, residual, value_start and changed."""
         if name not in values:
             return None
         value = values[name]
@@ -353,7 +353,7 @@ def explain_change(scenario: PlanningScenario, step: int, values: Mapping[str, f
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ"
         bound = gamma / (1 - gamma) * delta
         steps.append(Step("error ≤", f"{gamma:g} / (1 − {gamma:g}) · {delta:.4g}", bound, nothing))
-    elif gamma < 1 and residual is not None:  # a sweep that left states out is no contraction: what it left counts
+    elif gamma < 1 and residual is not None:  # a sweep that skipped states is not a contraction: use its residual
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ residual / (1 − γ)"
         steps.append(Step("error ≤", f"{residual:.4g} / (1 − {gamma:g})", residual / (1 - gamma), nothing))
     return Explanation(

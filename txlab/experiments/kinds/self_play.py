@@ -1,9 +1,9 @@
 """The experiment "self-play": a table that learns a game by playing both sides of it (MATH G1).
 
-Notable: a step is a block of games, and an evaluation plays none: the chances of the greedy player against a random and
-a perfect one follow from the table and the graph of the game (engine/games/perfect_play.py), so its curves have no
-noise but that of learning. A frame keeps the table and not the updates that filled it: the last update of a cell is
-known to a learner that is alive, and that one is asked for it (engine/games/self_play_why.py).
+A step is a block of games. Notable: an evaluation plays none; the chances of the greedy player against a random and a
+perfect one follow from the table and the graph of the game (engine/games/perfect_play.py), so the curves have no noise
+except that of learning. A frame stores the table but not the updates that filled it; a running learner knows the last
+update of each cell (engine/games/self_play_why.py).
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class LearnSection(Section):
 
     @model_validator(mode="after")
     def a_step_is_over_soon(self) -> Self:
-        """Between two steps a run can be stopped and looked at; a million games take a second or ten."""
+        """Limit a step's games, since a run can stop only between steps; a million games take one to ten seconds."""
         if self.seeds * self.games_per_step > MOST_GAMES_A_STEP:
             most, given = grouped(MOST_GAMES_A_STEP), grouped(self.seeds * self.games_per_step)
             raise ValueError(f"seeds × games_per_step are {given} games a step; allowed: at most {most}")
         return self
 
     def settings(self) -> SelfPlaySettings:
-        """As the engine takes them."""
+        """The engine's settings."""
         names = ("rule", "alpha", "epsilon", "decay", "floor", "lam", "initial", "exploring")
         return SelfPlaySettings(**{name: getattr(self, name) for name in names})
 
@@ -148,7 +148,7 @@ class SelfPlayExperiment(TabularExperiment):
     # Learning
 
     def step(self) -> Mapping[str, float]:
-        """A block of games against itself.
+        """Play a block of games against itself.
 
         epsilon                             ε of the last of them
         self_won, self_drawn, self_lost     shares of these games, the first player's view
@@ -164,12 +164,12 @@ class SelfPlayExperiment(TabularExperiment):
     # Frames and facts
 
     def evaluate(self) -> Mapping[str, float]:
-        """What the greedy player of the table would do, exactly; of several learners the mean.
+        """The exact chances of the table's greedy player; with several learners, their mean.
 
         won_first, drawn_first, lost_first, won_second, …   against a player that moves at random
-        lost_to_perfect_first, lost_to_perfect_second       against the perfect one (who never loses: the rest is drawn)
+        lost_to_perfect_first, lost_to_perfect_second       against the perfect player (never loses: the rest is drawn)
         unbeaten                                            share of the learners that cannot lose from either seat
-        won_first_low, won_first_high, …                    of several: one standard error of the mean to either side
+        won_first_low, won_first_high, …                    with several: one standard error below and above the mean
         """
         found: dict[str, list[float]] = {}
         unbeaten = []
@@ -191,15 +191,15 @@ class SelfPlayExperiment(TabularExperiment):
         return values
 
     def player(self, row: int = 0) -> MaskPlayer:
-        """The greedy player of one table as it is now."""
+        """The greedy player of one table, as of now."""
         return named_player(self.graph, self.population.settings, self.population.values(row), self.population.games)
 
     def frame(self) -> Frame:
-        """The table of the first learner, and what it sees in some positions.
+        """The table of the first learner, and its values in some positions.
 
         values     (cells) float64: V of every position, or Q of every move, of the graph; the first player's view
-        openings   (moves) float32: what it sees of each first move            tokens "openings": what they are called
-        shown      (positions, moves) float32, NaN where no move: what it sees there, the view of who is to move; tokens
+        openings   (moves) float32: the value of each first move            tokens "openings": the names of the moves
+        shown      (positions, moves) float32, NaN where no move: their values for the player to move; tokens
         """
         population, settings = self.population, self.population.settings
         player = self.player()
@@ -223,7 +223,7 @@ class SelfPlayExperiment(TabularExperiment):
         )
 
     def seen(self, player: MaskPlayer, position: Position) -> np.ndarray:
-        """(moves) float32: the values of the moves there, NaN where there is none."""
+        """(moves) float32: the values of the moves in a position, NaN where there is none."""
         found = np.full(len(self.game.MOVES), np.nan, dtype=np.float32)
         for move, value in player.values(position).items():
             found[move] = value
@@ -276,7 +276,7 @@ class SelfPlayExperiment(TabularExperiment):
 
 
 def settings_of(kept: Mapping[str, Any]) -> SelfPlaySettings:
-    """What a frame's facts, or a state, say of the learner."""
+    """The learner's settings in a frame's facts, or in a state."""
     return SelfPlaySettings(**kept["settings"])
 
 
@@ -285,7 +285,7 @@ def named_player(graph: GameGraph, settings: SelfPlaySettings, table: np.ndarray
 
 
 def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
-    """Who plays by a frame, or by a state. LabError where what is kept has no table of a game that is known here."""
+    """The player of a frame, or of a state. LabError if it has no table of a known game."""
     told = kept.facts if isinstance(kept, Frame) else kept
     if "settings" not in told or told.get("game") not in GAMES:
         raise LabError(f"this is no record of self-play at a game that is known here: {', '.join(GAMES)}")
@@ -314,7 +314,7 @@ class SelfPlayKind(TabularKind):
     def explain_metric(
         self, scenario: SelfPlayScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """What a share of games is a sum of, beside perfect play; and which ε a step had."""
+        """Explain a share of games, beside perfect play; and the ε of a step."""
         if name not in values:
             return None
         if name == "epsilon":
@@ -327,9 +327,9 @@ class SelfPlayKind(TabularKind):
         return None
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """Why a move in a frame has the value it has; index is (move,) of "openings", (position, move) of "shown".
+        """Explain the value of a move in a frame; index is (move,) for "openings", (position, move) for "shown".
 
-        LabError for another tensor, or where there is no such move.
+        LabError for another tensor, or if there is no such move.
         """
         if tensor not in ("openings", "shown") or tensor not in frame.tensors:
             raise LabError(f"{tensor} has no explanation; allowed: openings, shown")
@@ -365,7 +365,7 @@ class SelfPlayKind(TabularKind):
 
 @cache
 def bounds(name: str) -> tuple[tuple[Chances, Chances], tuple[Chances, Chances]]:
-    """Against a player that moves at random, from either seat: (the perfect player, the best response to it)."""
+    """Chances against a random player, from either seat: (the perfect player, the best response to it)."""
     game = GAMES[name]
     graph, random = compiled(game), random_player(game).policy()
     first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]

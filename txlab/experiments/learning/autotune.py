@@ -236,7 +236,7 @@ def _finalists(best: Setting, seconds: Seconds, by_crew: Seconds) -> list[Settin
 def _with_compiler(
     trial: Trial[Any], best: Setting, finalists: Sequence[Setting], expected: float, say: Callable[[str], None]
 ) -> tuple[Setting, str, dict[Setting, float]]:
-    """(The fastest setting once finalists were tried with torch's compiler, a sentence about it, the timings of it).
+    """(The fastest setting once finalists were also tried compiled, a sentence about it, the other compiled timings).
 
     One finalist is tried for every LONG seconds that the run is expected to take; `say` gets a line before the wait.
     """

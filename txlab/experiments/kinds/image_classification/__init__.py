@@ -1,8 +1,7 @@
-"""The kind "image-classification": a vision transformer that learns to name generated shapes (MATH T14), and what its
-scenarios may say.
+"""The kind "image-classification": a vision transformer that learns to name generated shapes (MATH T14), and the schema
+of its scenarios.
 
-Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
-MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class ImageScenario(Scenario):
     look: ProbeImage = Field(default_factory=ProbeImage)
 
     def shape(self) -> VisionShape:
-        """The model's shape: as many classes as there are shapes to be named."""
+        """The model's shape: one class per shape to be named."""
         from txlab.engine.transformer.vision import VisionShape
 
         return VisionShape(image=self.data.image, classes=len(self.data.shapes), **self.model.model_dump())

@@ -1,7 +1,7 @@
 """A vision transformer learning to name shapes (MATH T14).
 
-Notable: there is no data set. The images of update n are a function of (seed, n), those of validation of (seed), so
-every update sees new ones, nothing can be learnt by heart, and a checkpoint holds no data and no random state.
+There is no data set. The images of update n are a function of (seed, n), those of validation of (seed), so every update
+sees new ones, nothing can be memorised, and a checkpoint holds no data and no random state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def summed_loss(
 
 
 class ImageExperiment(GradientExperiment[VisionTransformer]):
-    """See GradientExperiment; while training it also measures "accuracy", the share of the batch named rightly."""
+    """See GradientExperiment; training also measures "accuracy", the share of the batch classified correctly."""
 
     scenario: ImageScenario
 
@@ -64,7 +64,7 @@ class ImageExperiment(GradientExperiment[VisionTransformer]):
 
     @torch.no_grad()
     def evaluate(self) -> Mapping[str, float | Tensor]:
-        """{"val_loss", "val_accuracy"} on images that no update is ever drawn from; without dropout."""
+        """{"val_loss", "val_accuracy"} on images that training never uses; without dropout."""
         total, right, seen = 0.0, 0, 0
         with self.quiet():
             for images in self._validation:
@@ -89,10 +89,10 @@ class ImageExperiment(GradientExperiment[VisionTransformer]):
 
     @torch.no_grad()
     def frame(self) -> Frame:
-        """Patterns, queries and keys of one image in every head, the image, and what each position says it is.
+        """Patterns, queries and keys of one image in every head, the image, and the class that each position votes for.
 
-        next/probability (T, classes): softmax of the head read at each position. Pooled by the mean, the logits of the
-        image are the mean of the patches' own, so this is their vote; pooled by a class token, its row is the answer.
+        next/probability (T, classes): softmax of the head applied at each position. Pooled by the mean, the logits of
+        the image are the mean of the patches', so these are votes; pooled by a class token, its row is the answer.
         """
         pixels, classes = self.tensors(self._probe)
         hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.leave")
@@ -152,7 +152,7 @@ experiment_of = ImageExperiment
 
 
 def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:
-    """A step of this scenario, made smaller where it would take too long; making its images is timed with it."""
+    """A trial step of this scenario, made smaller if it would take too long, including making its images."""
     train = scenario.train
     shape, batch, part, scale = fitting(
         scenario.shape(), train.batch // train.accumulate, train.steps * train.accumulate

@@ -1,9 +1,9 @@
-"""Images of shapes, made from nothing but a seed (MATH T14).
+"""Images of shapes, generated from a seed (MATH T14).
 
-Notable: a shape is a function of the place: how far a point lies outside of it (below zero: inside), with the radius of
-the shape as the unit. So turning, moving and scaling act on the coordinates, edges are smooth over one pixel at
-every size, and a hundred images are a few operations of NumPy. The colours of shape and ground are drawn alike, so that
-neither brightness nor colour tells a class; only the form does.
+A shape is a signed distance function: how far a point lies outside (below zero: inside), in units of the shape's
+radius. So rotating, moving and scaling act on the coordinates, edges are smooth over one pixel at every size, and a
+hundred images take a few NumPy operations. The colours of shape and background are drawn in the same way for every
+class, so that neither brightness nor colour gives the class away.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import torch
 
 Numbers = NDArray[Any]  # float32
-CONTRAST = 0.3  # colours of shape and ground lie at least so far apart, as a mean over the channels
+CONTRAST = 0.3  # least distance between the colours of shape and background, as a mean over the channels
 
 
 @dataclass(frozen=True)
 class Images:
-    """pixels (B, 3, Y, X) float32, about 0 to 1 and beyond it by the noise · classes (B) int64"""
+    """pixels (B, 3, Y, X) float32, 0 to 1 plus noise · classes (B) int64"""
 
     pixels: Numbers
     classes: NDArray[np.int64]
@@ -42,13 +42,13 @@ def _square(u: Numbers, v: Numbers) -> Numbers:
 
 
 def _triangle(u: Numbers, v: Numbers) -> Numbers:
-    """Three half-planes, each .5 from the middle; the corners lie on the unit circle."""
+    """Three half-planes, each .5 from the centre; the corners lie on the unit circle."""
     slope = np.float32(np.sqrt(0.75))
     return np.maximum(np.maximum(slope * u + 0.5 * v, -slope * u + 0.5 * v), -v) - 0.5
 
 
 def _cross(u: Numbers, v: Numbers) -> Numbers:
-    """Two bars, of which a point may lie in either."""
+    """The union of two bars."""
     a, b = np.abs(u), np.abs(v)
     return np.minimum(np.maximum(a - 0.95, b - 0.3), np.maximum(a - 0.3, b - 0.95))
 
@@ -58,7 +58,7 @@ def _ring(u: Numbers, v: Numbers) -> Numbers:
 
 
 def _crescent(u: Numbers, v: Numbers) -> Numbers:
-    """A disc of which another one, half over it, has covered a part."""
+    """A disc partly covered by another one."""
     outside: Numbers = np.maximum(np.hypot(u, v) - 0.9, 0.7 - np.hypot(u - 0.35, v - 0.35))
     return outside
 
@@ -74,13 +74,13 @@ OUTSIDE: dict[Name, Callable[[Numbers, Numbers], Numbers]] = {
 
 
 def draw(data: ShapeImages, count: int, seed: int, purpose: str, step: int) -> Images:
-    """`count` images, a pure function of the arguments: the same ones whenever and wherever they are asked for."""
+    """`count` images, a pure function of the arguments."""
     random = generator(seed, purpose, step)
     side = data.image
     classes = random.integers(len(data.shapes), size=count)
     radius = random.uniform(data.smallest, data.largest, count) * side  # pixels
     angle = random.uniform(0, 2 * np.pi, count)
-    # The whole shape is inside the image, wherever it is put: its corners lie within its radius.
+    # The whole shape always lies inside the image, because its corners lie within its radius.
     middle = radius[:, None] + random.uniform(0, 1, (count, 2)) * (side - 2 * radius[:, None])  # x, y
     cosine, sine = (np.cos(angle) / radius)[:, None, None], (np.sin(angle) / radius)[:, None, None]
     grid = np.arange(side) + 0.5
@@ -91,7 +91,7 @@ def draw(data: ShapeImages, count: int, seed: int, purpose: str, step: int) -> I
     for number, name in enumerate(data.shapes):
         of_it = classes == number
         outside[of_it] = OUTSIDE[name](u[of_it], v[of_it])
-    # One pixel wide, the edge goes from 1 to 0: a point half a pixel outside has none of the shape's colour.
+    # The edge falls from 1 to 0 over one pixel: a point half a pixel outside has none of the shape's colour.
     covered = np.clip(0.5 - outside * radius[:, None, None].astype(np.float32), 0, 1)[:, None]  # (B, 1, Y, X)
     ground, ink = colours(random, count)
     pixels = ground[..., None, None] + (ink - ground)[..., None, None] * covered
@@ -100,7 +100,7 @@ def draw(data: ShapeImages, count: int, seed: int, purpose: str, step: int) -> I
 
 
 def as_tensors(images: Images, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pixels as the model reads them, from −1 (black) to 1 (white), and classes, on the device."""
+    """Pixels scaled for the model, from −1 (black) to 1 (white), and classes, on the device."""
     import torch
 
     pixels = torch.from_numpy(images.pixels).to(device) * 2 - 1  # (B, 3, Y, X)
@@ -108,7 +108,7 @@ def as_tensors(images: Images, device: torch.device) -> tuple[torch.Tensor, torc
 
 
 def colours(random: np.random.Generator, count: int) -> tuple[Numbers, Numbers]:
-    """Colours of the ground, from the darker half, and of the shape, from the lighter one: (B, 3) each.
+    """Colours of the background, from the darker half, and of the shape, from the lighter half: (B, 3) each.
 
     In each channel they lie at least CONTRAST apart.
     """

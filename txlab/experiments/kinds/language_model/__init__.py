@@ -1,8 +1,7 @@
-"""The kind "language-model": a decoder-only transformer that learns to guess the next token (MATH T9), and what its
-scenarios may say.
+"""The kind "language-model": a decoder-only transformer that learns to predict the next token (MATH T9), and the schema
+of its scenarios.
 
-Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
-MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Decoder(learning.TransformerSection):
         return tuple((j, i) for walk in walks for j, i in itertools.pairwise(walk))
 
     def shape(self, vocabulary: int) -> GPTShape:
-        """The decoder's shape, once the tokenizer has said how many tokens there are."""
+        """The decoder's shape for a vocabulary, which the tokenizer determines."""
         from txlab.engine.transformer.gpt import GPTShape
 
         section = self.model_dump(exclude={"embedding", "graph"})

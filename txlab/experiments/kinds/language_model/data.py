@@ -1,10 +1,10 @@
-"""What a language model learns from: a corpus, a mixture of several, or a generated task (MATH K1–K3, T12).
+"""The data of a language model: a corpus, a mixture of several, or a generated task (MATH K1–K3, T12).
 
-Notable: training windows are drawn at random places, with replacement, so there is no epoch to remember; validation
-windows are fixed, evenly spread, and do not overlap where the text is long enough. `bytes_per_token` is that of
-exactly the tokens that validation scores, so bits per byte is what those bytes cost and can be set beside gzip. Of a
-mixture, the text that a sequence comes from is drawn for whole blocks of steps at once, so that what every text has had
-after n steps is counted without drawing n batches; its validation loss is Σ wᵢ Lᵢ over texts, each Lᵢ beside it.
+Training windows start at random positions, with replacement, so there is no epoch to save; validation windows are
+fixed, evenly spaced, and do not overlap if the text is long enough. `bytes_per_token` is that of exactly the tokens
+that validation scores, so bits per byte can be compared with gzip. In a mixture, the text that a sequence comes from is
+drawn for whole blocks of steps at once, so that the use of each text after n steps is counted without drawing n
+batches; the validation loss is Σ wᵢ Lᵢ over texts, with each Lᵢ recorded too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BLOCK = 1024  # steps whose texts are drawn together
 
 
 def build_data(scenario: LanguageModelScenario) -> TextData:
-    """The data of a scenario; the same for the same scenario and corpus. LabError names what is wrong with it."""
+    """The data of a scenario, a function of the scenario and corpus. LabError names what is wrong with it."""
     if scenario.data.source == "induction":
         return InductionData(scenario)
     if scenario.data.source == "few-shot":
@@ -57,7 +57,7 @@ def build_data(scenario: LanguageModelScenario) -> TextData:
 
 
 def training_text(data: TextOrTask) -> str:
-    """The text that a tokenizer of [data] is learnt from: the training share, of a mixture those of all parts."""
+    """The text that a tokenizer of [data] is learnt from: the training share, or those of all parts of a mixture."""
     if data.mixture:
         return joined(read_parts(data))
     return load_corpus(data.text).split(data.validation).train
@@ -70,7 +70,7 @@ class CorpusData(TextData):
         started = time.perf_counter()
         self.seed = scenario.seed
         self.batch, self.context = scenario.train.batch, scenario.model.context
-        # What does not fit into memory as one batch to learn from does not fit as one to be tested on either.
+        # A batch that does not fit into memory for training does not fit for validation either.
         self.at_once = scenario.train.batch // scenario.train.accumulate
         self.fingerprint = corpus.fingerprint
         split = corpus.split(scenario.data.validation)
@@ -92,7 +92,7 @@ class CorpusData(TextData):
         self.seconds = time.perf_counter() - started
 
     def windows(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n, T + 1): the tokens from each start on."""
+        """(n, T + 1): the tokens from each start onwards."""
         return windows(tokens, starts, self.context + 1)
 
     def train_batch(self, step: int) -> Batch:
@@ -117,7 +117,7 @@ class CorpusData(TextData):
 
 @dataclass(frozen=True)
 class ReadPart:
-    """A text of the mixture; `share` is its weight over the sum of all."""
+    """A text of the mixture; `share` is its weight over the sum of all weights."""
 
     name: str
     share: float
@@ -126,7 +126,7 @@ class ReadPart:
 
 
 def read_parts(data: TextOrTask) -> list[ReadPart]:
-    """The texts of data.mixture. LabError names one that cannot be read."""
+    """Read the texts of data.mixture. LabError names one that cannot be read."""
     total = sum(part.weight for part in data.mixture)
     names = part_names([part.text for part in data.mixture])
     corpora = []
@@ -141,7 +141,7 @@ def read_parts(data: TextOrTask) -> list[ReadPart]:
 
 
 def part_names(texts: Sequence[str]) -> list[str]:
-    """A short name a text, for metrics, none twice.
+    """A short, unique name per text, for metrics.
 
     >>> part_names(["python-docs", "/home/ann/notes.txt", "/home/bob/notes.txt"])
     ['python-docs', 'notes', 'notes-2']
@@ -159,7 +159,7 @@ def part_names(texts: Sequence[str]) -> list[str]:
 
 
 def joined(parts: Sequence[ReadPart]) -> str:
-    """What a tokenizer is learnt from."""
+    """The text that a tokenizer is learnt from."""
     return BETWEEN.join(part.split.train for part in parts)
 
 
@@ -190,7 +190,7 @@ class MixtureData(TextData):
             bytes_a_token(self.tokenizer, windows(text.validation, starts, self.context + 1)[:, 1:])
             for text, starts in zip(self.texts, self.starts, strict=True)
         ]
-        self.bytes_per_token = float(self.shares @ np.array(per_token))  # of the mixture, as the validation loss is
+        self.bytes_per_token = float(self.shares @ np.array(per_token))  # weighted, like the validation loss
         first = max(parts, key=lambda part: part.share)
         self.probe = probe_of(scenario.look, self.tokenizer, first.split.validation, self.context)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
@@ -215,7 +215,7 @@ class MixtureData(TextData):
         return as_batch(rows)
 
     def validation_batches(self) -> list[Batch]:
-        """As many batches of each text; weighted so that the mean over all is Σ wᵢ Lᵢ."""
+        """Equally many batches of each text, weighted so that the mean over all is Σ wᵢ Lᵢ."""
         found = []
         for name, share, text, starts in zip(self.names, self.shares, self.texts, self.starts, strict=True):
             rows = windows(text.validation, starts, self.context + 1)
@@ -225,7 +225,7 @@ class MixtureData(TextData):
         return found
 
     def sequences_drawn(self, updates: int) -> NDArray[np.int64]:
-        """How many sequences each text has given in the first `updates` steps."""
+        """The number of sequences drawn from each text in the first `updates` steps."""
         counts = np.zeros(len(self.texts), np.int64)
         for block in range(-(-updates // BLOCK)):
             upto = self.sources(block)[: updates - block * BLOCK]
@@ -233,7 +233,7 @@ class MixtureData(TextData):
         return counts
 
     def progress(self, updates: int) -> Mapping[str, float]:
-        """epochs/<name>: tokens drawn from a text over tokens there are in its training share."""
+        """epochs/<name>: tokens drawn from a text, divided by the tokens in its training share."""
         drawn = self.sequences_drawn(updates) * self.context
         return {
             f"epochs/{name}": float(tokens) / len(text.train)

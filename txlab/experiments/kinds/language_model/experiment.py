@@ -1,6 +1,6 @@
-"""A decoder-only transformer learning to guess the next token (MATH T9); opened again, and started from (T12).
+"""A decoder-only transformer that learns to predict the next token (MATH T9); loading and starting from it (T12).
 
-Notable: a batch is a function of (seed, n), and a sample's choices of (seed, step), so there is nothing random to save.
+A batch is a function of (seed, n), and a sample of (seed, step), so there is nothing random to save.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def experiment_of(scenario: LanguageModelScenario) -> LanguageModelExperiment:
 
 
 class LanguageModelExperiment(TextExperiment[GPT]):
-    """Learns and measures as TextExperiment says; a person may also turn the temperature of its samples."""
+    """See TextExperiment; the temperature of its samples is adjustable too."""
 
     scenario: LanguageModelScenario
 
@@ -48,8 +48,8 @@ class LanguageModelExperiment(TextExperiment[GPT]):
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """The same numbers for the same weights, without dropout.
 
-        val_loss           mean cross-entropy over the fixed validation batches, in nats a token
-        val_bits_per_byte  val_loss / ln 2 / bytes a token, where tokens are made of bytes
+        val_loss           mean cross-entropy over the fixed validation batches, in nats per token
+        val_bits_per_byte  val_loss / ln 2 / bytes per token, if tokens are made of bytes
         val_loss/<text>, epochs/<text>   of each text of a mixture
         accuracy_<k>       of the few-shot task, after k examples
         """
@@ -63,7 +63,7 @@ class LanguageModelExperiment(TextExperiment[GPT]):
         return self.text_frame(self.model.mask)
 
     def samples(self) -> Sequence[Sample]:
-        """One continuation a prompt, drawn with a generator that depends on (seed, step) alone."""
+        """One continuation per prompt, drawn with a generator that depends on (seed, step) alone."""
         sampling = self.scenario.sampling
         generator = torch.Generator().manual_seed(derived_seed(self.scenario.seed, "sample", self.step_count))
         found = []
@@ -83,7 +83,7 @@ class LanguageModelExperiment(TextExperiment[GPT]):
 
 
 def trial_of(scenario: LanguageModelScenario) -> Trial[GPT]:
-    """A step of this scenario, made smaller where it would take too long."""
+    """A trial step of this scenario, made smaller if it would take too long."""
     data = scenario.data
     vocabulary = expected_tokens(data.tokenizer, data.vocabulary) if data.source == "text" else data.vocabulary
     return trial_on_ids(scenario.model.shape(min(vocabulary, MOST)), GPT, scenario.train)
@@ -106,7 +106,7 @@ def open_model(scenario: LanguageModelScenario, state: State) -> LoadedModel:
 
 
 def adopt(scenario: LanguageModelScenario, opened: LoadedModel) -> LanguageModelScenario:
-    """The scenario as it runs when it starts from this model; LabError where they do not agree."""
+    """The scenario as it runs when started from this model. LabError if they do not agree."""
     source = scenario.data.source
     filled = adopted(scenario, opened, "gpt")
     if source != "text" and fingerprint(task_tokenizer(filled.data)) != fingerprint(opened.tokenizer):

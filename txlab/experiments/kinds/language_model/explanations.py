@@ -1,4 +1,4 @@
-"""Answers to "why this number?" for what a mixture, the few-shot task and masked text record (MATH T10, T12, T13)."""
+"""Answers to "why this number?" for metrics of mixtures, the few-shot task and masked text (MATH T10, T12, T13)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txlab.engine.explain import Explanation, Operand, Step
 def explain_metric(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """What only learning from texts records; None for any other metric."""
+    """Explain a metric that only training on texts records; None for any other."""
     if name == "val_loss" and scenario.data.mixture:
         return explain_mixture_loss(values[name], values, facts)
     if name.startswith("epochs/"):
@@ -25,7 +25,7 @@ def explain_metric(
 def explain_epochs(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """Tokens drawn over tokens there, from epochs and the size of the text; beside what the weight leads to expect."""
+    """Epochs as tokens drawn over tokens in the text, beside the number expected from the weight."""
     part = part_of(facts, name)
     if part is None:
         return None
@@ -60,7 +60,7 @@ def explain_epochs(
 def explain_part_loss(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """What the loss of one text adds to the loss of the mixture."""
+    """What the loss of one text contributes to the loss of the mixture."""
     parts = facts.get("corpus", {}).get("parts", [])
     named = [(part, values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values]
     if part_of(facts, name) is None or len(named) < len(parts):
@@ -116,7 +116,7 @@ def part_of(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 def explain_few_shot(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """The accuracy after k examples beside the best that is possible."""
+    """The accuracy after k examples, beside the best possible."""
     corpus = facts.get("corpus", {})
     n, m = corpus.get("letters"), corpus.get("answers")
     if not n or not m:

@@ -2,11 +2,11 @@
 
     x₁y₁x₂y₂…x_k y_k q → f(q),   f: one of mⁿ maps from n letters to m capitals, drawn anew for each sequence
 
-Notable: nothing about f is in the weights, so whatever is answered better than one time in m was learnt from the
-examples before the question. Every answer is the question after the examples before it, so one sequence measures all
-numbers of examples at once. An eighth of all maps, chosen by a hash of the map, is never trained on, and validation
-asks for these alone. The best that is possible is known: a question that came before has the answer it had, any other
-has all answers alike, so after k examples  P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m).
+Notable: nothing about f is in the weights, so any accuracy above 1/m was learnt from the examples before the question.
+Every pair is a question after the examples before it, so one sequence measures all numbers of examples at once. An
+eighth of all maps, chosen by a hash of the map, is never trained on, and validation uses only these. The best possible
+accuracy is known: a letter that occurred before has the same answer, for any other all answers are equally likely, so
+after k examples  P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m).
 
 Measured (2 layers, 4 heads, width 64): with 4 letters, 8 capitals and 8 examples the step from "an answer that was
 given" to "the answer that was given to this letter" comes after some 400 updates; with 8 letters and 16 examples it had
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 SMALLEST_VOCABULARY = 6  # two letters, four capitals
 LARGEST_VOCABULARY = 39  # thirteen letters, 26 capitals
 SMALLEST_CONTEXT = 3  # one example and a question
-HELD_OUT = 8  # one map in so many is for validation
-# Odd multipliers of a hash, one a letter, from 2⁶⁴/φ: fixed for ever.
+HELD_OUT = 8  # one map in eight is for validation
+# Odd multipliers of a hash, one per letter, from 2⁶⁴/φ; they must never change.
 MULTIPLIERS = (np.arange(1, 27, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
 
 
 @dataclass(frozen=True)
 class FewShotTokenizer(SymbolTokenizer):
-    """n = V / 3 letters that are asked about, and capitals that answer, m = V − n.
+    """n = V / 3 letters as questions, and m = V − n capitals as answers.
 
     >>> FewShotTokenizer(9).signs
     'abcABCDEF'
@@ -60,7 +60,7 @@ class FewShotTokenizer(SymbolTokenizer):
 
 
 def best_possible(examples: int, letters: int, answers: int) -> float:
-    """P(right) of one who knows how the tasks are drawn.
+    """P(right) of a predictor that knows how the tasks are drawn.
 
     >>> best_possible(0, 4, 8), round(best_possible(8, 4, 8), 3)
     (0.125, 0.912)
@@ -80,7 +80,7 @@ def held_out(maps: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 class FewShotData(TextData):
-    """Sequences made as they are needed; every batch is a pure function of (seed, step)."""
+    """Sequences generated on demand; every batch is a pure function of (seed, step)."""
 
     def __init__(self, scenario: LanguageModelScenario) -> None:
         self.seed, self.vocabulary = scenario.seed, scenario.data.vocabulary
@@ -99,7 +99,7 @@ class FewShotData(TextData):
             )
         self.letters = self.vocabulary // 3
         self.answers = self.vocabulary - self.letters
-        self.pairs = (self.context + 1) // 2  # "aXbYcZ" is 2 · 3 tokens, the last of which is no input
+        self.pairs = (self.context + 1) // 2  # "aXbYcZ" is 2 · 3 tokens, the last of which is not an input
         self.counted = [k for k in (0, *(1 << n for n in range(16))) if k < self.pairs]
         self.tokenizer = FewShotTokenizer(self.vocabulary)
         self.fingerprint = f"few-shot/1/{self.vocabulary}/{self.context}"
@@ -111,7 +111,7 @@ class FewShotData(TextData):
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
 
     def maps(self, random: np.random.Generator, count: int, unseen: bool) -> NDArray[np.int64]:
-        """(count, n) maps, all of them held out or none."""
+        """(count, n) maps, either all held out or none."""
         maps = random.integers(0, self.answers, size=(count, self.letters))
         while (wrong := np.flatnonzero(held_out(maps) != unseen)).size:
             maps[wrong] = random.integers(0, self.answers, size=(wrong.size, self.letters))
@@ -123,7 +123,7 @@ class FewShotData(TextData):
         """(count, T + 1) symbols, and which of the T targets are answers."""
         maps = self.maps(random, count, unseen)
         asked = random.integers(0, self.letters, size=(count, self.pairs))  # with replacement, as in best_possible
-        # An even context ends with one letter more, of which nobody asks.
+        # An even context ends with one more letter, which is not scored.
         rows = np.zeros((count, max(self.context + 1, 2 * self.pairs)), np.int64)
         rows[:, 0 : 2 * self.pairs : 2] = asked
         rows[:, 1 : 2 * self.pairs : 2] = self.letters + np.take_along_axis(maps, asked, axis=1)
@@ -146,7 +146,7 @@ class FewShotData(TextData):
         return found
 
     def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        """accuracy_k: share of right answers after k examples, k = 0, 1, 2, 4, 8 …, on maps that were never trained."""
+        """accuracy_k: share of right answers after k examples, k = 0, 1, 2, 4, 8 …, on maps never trained on."""
         right = logits.argmax(-1) == targets  # (B, T)
         return {f"accuracy_{k}": (float(right[:, 2 * k].sum()), len(right)) for k in self.counted}
 

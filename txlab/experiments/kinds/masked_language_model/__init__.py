@@ -1,8 +1,7 @@
-"""The kind "masked-language-model": an encoder that learns to guess hidden tokens from both sides (MATH T10), and what
-its scenarios may say.
+"""The kind "masked-language-model": an encoder that learns to predict masked tokens from both sides (MATH T10), and the
+schema of its scenarios.
 
-Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
-MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Encoder(learning.TransformerSection):
     tied: bool = Field(True, description="W_U = W_Eᵀ")
 
     def shape(self, vocabulary: int) -> BertShape:
-        """The encoder's shape, of one kind of text; `vocabulary` with [CLS], [SEP] and [MASK]."""
+        """The encoder's shape, with one segment type; `vocabulary` includes [CLS], [SEP] and [MASK]."""
         from txlab.engine.transformer.bert import BertShape
 
         return BertShape(vocabulary=vocabulary, segments=1, **self.model_dump())

@@ -1,9 +1,9 @@
-"""A text with hidden tokens, as batches: windows and what is hidden in them are functions of (seed, step) (MATH T10).
+"""Batches of a text with masked tokens: windows and masks are functions of (seed, step) (MATH T10).
 
-Notable: what is hidden changes every time a window is drawn (the first BERT masked its text once and for all); for
-validation it is fixed, so that two evaluations of the same weights are the same number. [CLS], [SEP] and [MASK] come
-after the tokenizer's own V, so that any tokenizer will do. Byte pairs keep the space before a word in the word's own
-token, so a space before [MASK] belongs to what the mask hides.
+The mask changes every time a window is drawn (the original BERT masked its text once); for validation it is fixed, so
+that two evaluations of the same weights give the same number. [CLS], [SEP] and [MASK] come after the tokenizer's own V,
+so that any tokenizer works. Byte pairs keep the space before a word in the word's own token, so a space before [MASK]
+belongs to what the mask hides.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def special_of(tokenizer: Tokenizer) -> Special:
 
 
 def encoded(tokenizer: Tokenizer, text: str, most: int | None = None) -> list[int]:
-    """[CLS] text [SEP] as ids, "[MASK]" in the text as that token; of the text at most `most` tokens.
+    """[CLS] text [SEP] as ids, with "[MASK]" in the text as that token and at most `most` tokens of text.
 
     >>> from txlab.engine.tokenizers.elementary import ByteTokenizer
     >>> encoded(ByteTokenizer(), "a[MASK]c")
@@ -93,7 +93,7 @@ class MaskedData(TextData):
 
     vocabulary  V + 3: the tokenizer's, and [CLS], [SEP], [MASK]
 
-    There are no bytes per token: the loss is that of some tokens, seen from both sides, and no code length of the text.
+    There are no bytes per token: the loss of some tokens, seen from both sides, is not a code length of the text.
     """
 
     def __init__(self, scenario: MaskedLanguageModelScenario) -> None:
@@ -123,7 +123,7 @@ class MaskedData(TextData):
         self.seconds = time.perf_counter() - started
 
     def gaps(self, prompt: str) -> list[int]:
-        """A text with [MASK] as ids. LabError for one without, or too long."""
+        """A text with [MASK] as ids. LabError if it has none, or is too long."""
         ids = encoded(self.tokenizer, prompt)
         if self.special.mask not in ids:
             raise LabError(f"sampling.prompts has {prompt!r}, in which no {MASK} is to be filled")
@@ -135,7 +135,7 @@ class MaskedData(TextData):
         return ids
 
     def hidden(self, rows: NDArray[np.int64], purpose: str, number: int) -> Batch:
-        """(n, T − 2) tokens → inputs and targets (n, T), what is hidden drawn for (seed, purpose, number)."""
+        """(n, T − 2) tokens → inputs and targets (n, T), with a mask drawn for (seed, purpose, number)."""
         begin, end, mask = self.tokenizer.vocabulary + np.arange(3)
         ids = np.pad(rows, ((0, 0), (1, 1)), constant_values=begin)
         ids[:, -1] = end
@@ -165,7 +165,7 @@ class MaskedData(TextData):
         ]
 
     def tally(self, targets: Tensor, logits: Tensor) -> Tally:
-        """masked_accuracy: share of the tokens to be guessed that are the likeliest."""
+        """masked_accuracy: share of the scored tokens that are the likeliest."""
         asked = targets != NOT_SCORED
         right = (logits.argmax(-1) == targets) & asked
         return {"masked_accuracy": (float(right.sum()), int(asked.sum()))}

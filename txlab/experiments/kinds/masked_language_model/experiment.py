@@ -1,7 +1,7 @@
-"""An encoder learning to guess hidden tokens (MATH T10; Devlin et al. 2019); opened again, and started from (T12).
+"""An encoder that learns to predict masked tokens (MATH T10; Devlin et al. 2019); loading and starting from it (T12).
 
-Notable: it learns and is measured on scored tokens just as a decoder is. Nothing is drawn when gaps are filled.
-A frame is made by running the model once more on one text, in float32.
+It is trained and measured on scored tokens just like a decoder. Gaps are filled without sampling. A frame is made by
+running the model once more on one text, in float32.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def experiment_of(scenario: MaskedLanguageModelScenario) -> MaskedLanguageModelE
 
 
 class MaskedLanguageModelExperiment(TextExperiment[Bert]):
-    """Learns and measures as TextExperiment says; it writes nothing, but fills gaps."""
+    """See TextExperiment; its samples are texts with filled gaps."""
 
     data: MaskedData
     scenario: MaskedLanguageModelScenario
@@ -41,17 +41,17 @@ class MaskedLanguageModelExperiment(TextExperiment[Bert]):
         super().__init__(scenario, data, shape, lambda generator: Bert(shape, generator))
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
-        """{"val_loss", "masked_accuracy"} on windows and gaps that are always the same, without dropout."""
+        """{"val_loss", "masked_accuracy"} on fixed windows and masks, without dropout."""
         loss, tallied = self.measure()
         return {"val_loss": loss, **tallied}
 
     def frame(self) -> Frame:
-        """What each position takes its token to be, in place of what comes next."""
+        """The frame, with the likeliest tokens of each position itself instead of the next one."""
         return self.text_frame(NO_MASK)
 
     def samples(self) -> Sequence[Sample]:
-        """Each prompt with its gaps filled by the likeliest tokens, and the likeliest ones of each with their
-        probabilities; nothing is drawn."""
+        """Each prompt with its gaps filled by the likeliest tokens, and the candidates of each gap with their
+        probabilities; nothing is sampled."""
         return [self.filled(ids) for ids in self.data.prompts]
 
     def filled(self, ids: list[int]) -> Sample:
@@ -71,8 +71,8 @@ class MaskedLanguageModelExperiment(TextExperiment[Bert]):
 
 
 def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:
-    """A step of this scenario, made smaller where it would take too long. Every token of it is to be guessed: that many
-    logits are computed however few tokens are asked for."""
+    """A trial step of this scenario, made smaller if it would take too long. Every token of it is scored, since logits
+    are computed for all tokens however few are scored."""
     vocabulary = min(expected_tokens(scenario.data.tokenizer, scenario.data.vocabulary), MOST) + len(SPECIAL)
     return trial_on_ids(scenario.model.shape(vocabulary), Bert, scenario.train)
 
@@ -87,7 +87,7 @@ def open_model(scenario: MaskedLanguageModelScenario, state: State) -> LoadedMod
 
 
 def adopt(scenario: MaskedLanguageModelScenario, opened: LoadedModel) -> MaskedLanguageModelScenario:
-    """The scenario as it runs when it starts from this model; LabError where they do not agree."""
+    """The scenario as it runs when started from this model. LabError if they do not agree."""
     if opened.kind == "bert" and opened.special.names != special_of(opened.tokenizer).names:
         raise LabError(
             f"start.run = {scenario.start.run!r} does not have {', '.join(SPECIAL)} right behind the tokens of its "
