@@ -1,7 +1,7 @@
 """The experiment "prediction": what the states of a world are worth, learnt from what happens there (MATH M3, M4).
 
-Notable: three experiments share a schema. Whole episodes of many runs at once; one run step by step, with its traces;
-and Baird's sweeps, where learning off-policy goes astray. Only networks need torch, and only they import it.
+Three experiments share this schema: whole episodes of many runs at once; one run step by step, with its traces; and
+Baird's counterexample, where off-policy learning diverges. Only networks need torch, and only they import it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ KINDS: dict[str, Literal["accumulating", "replacing", "true-online"]] = {
     "true-online": "true-online",
     "td-0": "accumulating",
 }
-"""Those that learn at every step, and by which traces; TD(0) is λ = 0."""
+"""The methods that learn at every step, and their traces; TD(0) is λ = 0."""
 
-MOST_CURVES = 12  # settings of a grid that are all drawn; of a larger one the best of each method is
+MOST_CURVES = 12  # a grid of at most this size is drawn whole; of a larger one, the best of each method
 
 Lambda = Annotated[float, Field(ge=0, le=1)]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -53,7 +53,7 @@ Alpha = Annotated[float, Field(ge=0, le=100)]
 
 
 def depth_of(method: str) -> Literal["lam", "n", ""]:
-    """By which of its numbers a method says how far it looks ahead, or an error back; "" by none."""
+    """The setting by which a method says how far it looks ahead, or an error back; "" = none."""
     if method in OFF_POLICY:
         return ""
     return METHODS[method].depth if method in METHODS else "lam"
@@ -91,7 +91,7 @@ class CurveSection(Section):
 
     @property
     def depth(self) -> float:
-        """λ, or n, of methods that have one; else 0."""
+        """λ or n of methods that have one; else 0."""
         name = depth_of(self.method)
         return getattr(self, name) if name else 0.0
 
@@ -111,7 +111,7 @@ class PredictionScenario(Scenario):
 
     @property
     def methods(self) -> list[Method]:
-        """Those of the grid, then those of the curves; each once."""
+        """The methods of the grid, then those of the curves, without duplicates."""
         return list(dict.fromkeys([*self.predict.methods, *(curve.method for curve in self.curves)]))
 
     @property
@@ -119,7 +119,7 @@ class PredictionScenario(Scenario):
         return any(method in OFF_POLICY for method in self.methods)
 
     def drawn(self) -> list[CurveSection]:
-        """The curves; without any, the whole grid where it is small, and none where it is not."""
+        """The curves; if there are none, the whole grid if it is small, else nothing."""
         if self.curves:
             return self.curves
         found = []
@@ -131,7 +131,7 @@ class PredictionScenario(Scenario):
 
     @property
     def axis(self) -> Literal["lam", "n"]:
-        """What the grid has beside α."""
+        """The axis of the grid besides α."""
         return "n" if any(depth_of(method) == "n" for method in self.predict.methods) else "lam"
 
     @model_validator(mode="after")
@@ -192,7 +192,7 @@ class PredictionKind(TabularKind):
     screen = "arena"
 
     def experiment(self, scenario: PredictionScenario) -> Experiment:
-        """The one of the three that the scenario means."""
+        """The one of the three experiments that the scenario describes."""
         if scenario.off_policy:
             from txlab.experiments.kinds.prediction.counterexample import CounterexampleExperiment
 
@@ -213,7 +213,7 @@ class PredictionKind(TabularKind):
         return explained(scenario, name, step, values)
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """Why a value or a trace of a frame is what it is. LabError where that is not known."""
+        """Explain a value or a trace of a frame. LabError if that is not known."""
         from txlab.experiments.kinds.prediction.explaining import explained_value
 
         return explained_value(frame, tensor, index)

@@ -1,8 +1,8 @@
-"""Baird's counterexample as an Experiment: a step is a sweep over all states, or one step of a life (MATH M4).
+"""Baird's counterexample as an Experiment: a step is a sweep over all states, or one transition (MATH M4).
 
-Notable: every true value is 0 and the features can say so, yet bootstrapping off-policy makes the weights grow for
-ever; the rules with a gradient correction stay. Their error in the values need not fall to 0: what they bring to 0 is
-the projected Bellman error, and both are recorded.
+Notable: every true value is 0 and the features can represent that, yet off-policy bootstrapping makes the weights grow
+for ever; the rules with a gradient correction stay bounded. Their value error need not fall to 0: what they bring to 0
+is the projected Bellman error, and both are recorded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHOWN = (1, 7, 8)  # w₁ … w₆ are alike in the sweeps
 
 
 def problem_of(scenario: PredictionScenario) -> OffPolicy:
-    """Baird's world with its features, and how often the behaviour is in each state: always the same."""
+    """Baird's world with its features, and how often the behaviour policy is in each state: equally often."""
     process = world_of(scenario.world).process
     S = process.size
     weighting = np.full(S, 1 / S)
@@ -45,7 +45,7 @@ def problem_of(scenario: PredictionScenario) -> OffPolicy:
 
 
 class CounterexampleExperiment(TabularExperiment):
-    """See protocol.Experiment; `at`: the weights of each curve; `stands`: the state of those that live step by step."""
+    """See protocol.Experiment; `at`: weights of each curve; `stands`: the states of those learning step by step."""
 
     def __init__(self, scenario: PredictionScenario) -> None:
         self.scenario = scenario
@@ -67,8 +67,8 @@ class CounterexampleExperiment(TabularExperiment):
         return self.scenario.predict.episodes
 
     def step(self) -> Mapping[str, float]:
-        """One sweep, or one step: rms/… the value error √ Σ d V², projected/… the root of the projected Bellman error,
-        w1/…, w7/…, w8/… the weights."""
+        """Make one sweep or one step: rms/… the value error √ Σ d V², projected/… the root of the projected Bellman
+        error, w1/…, w7/…, w8/… the weights."""
         found = {}
         with np.errstate(over="ignore", invalid="ignore"):
             for i, curve in enumerate(self.curves):
@@ -87,7 +87,7 @@ class CounterexampleExperiment(TabularExperiment):
         return found
 
     def frame(self) -> Frame:
-        """true/v (S) = 0; of each side i/v (S) and i/weights (D)."""
+        """true/v (S) = 0; for each side i/v (S) and i/weights (D)."""
         tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
         with np.errstate(over="ignore", invalid="ignore"):
             for i, at in enumerate(self.at):

@@ -1,10 +1,9 @@
-"""Prediction as an Experiment: a step is one more episode of every run, learnt by every method, λ and α (MATH M3, M4).
+"""Prediction as an Experiment: a step is one more episode of every run, for every method, λ and α (MATH M3, M4).
 
-Notable: all settings learn from the same episodes, so they differ by what they do and not by their luck. What a run
-lives through is a function of its seed and of how far it came; a checkpoint has the weights, the errors summed up so
-far, and for each run two numbers. A setting whose values run away is kept: its error is then infinite. A method is
-computed once with all its settings, those of the grid and those of the curves together; to a method without λ or n the
-grid has one row, which is repeated when the grid is drawn.
+All settings learn from the same episodes, so they do not differ by luck. The episodes of a run are a function of its
+seed and its position; a checkpoint has the weights, the errors summed up so far, and two numbers per run. A setting
+whose values diverge is kept, with an infinite error. A method is computed once with all its settings, of the grid and
+of the curves; for a method without λ or n the grid has one row, which is repeated when the grid is drawn.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ MOST_BYTES = 4_000_000_000  # of weights, all methods together
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """pairs (K) of (λ or n, α); grid (Λ, A) int64: which of them stands at each place, None for one of curves alone."""
+    """pairs (K) of (λ or n, α); grid (Λ, A) int64: the index of the pair in each cell, None without a grid."""
 
     pairs: list[tuple[float, float]]
     grid: np.ndarray | None
@@ -71,7 +70,7 @@ def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:
 
 
 def features_of(predict: PredictSection, states: int) -> Features:
-    """The features of a world of so many states. LabError where they do not fit it, or one another."""
+    """The features of a world of `states` states. LabError if they do not fit it, or each other."""
     size = predict.size or max(1, round(states / 3))
     if predict.features != "tabular" and size > states:
         raise LabError(f"predict.size = {size} is more than the {states} states of the world")
@@ -90,7 +89,7 @@ def features_of(predict: PredictSection, states: int) -> Features:
 
 
 def check_size(scenario: PredictionScenario, width: int) -> None:
-    """LabError where the weights would not fit into memory."""
+    """Raise LabError if the weights would not fit into memory."""
     settings = sum(len(each.pairs) for each in learnt(scenario).values())
     wanted = 8 * scenario.predict.runs * settings * width
     if wanted > MOST_BYTES:
@@ -101,7 +100,7 @@ def check_size(scenario: PredictionScenario, width: int) -> None:
 
 
 def seeds_of(seed: int, runs: int) -> np.ndarray:
-    """(M) one seed a run; the first runs stay the same when there are more."""
+    """(M): one seed per run; the first runs stay the same when there are more."""
     return np.array([derived_seed(seed, "prediction", run) for run in range(runs)], dtype=np.uint64)
 
 
@@ -110,7 +109,7 @@ def title_of(method: Method) -> str:
 
 
 class LearntPrediction(TabularExperiment):
-    """What both experiments that learn from episodes begin with: the world, its true values, what is seen of a state.
+    """What both experiments that learn from episodes share: the world, its true values, the features of its states.
 
     true (S)   the values of the policy that chooses evenly      counted   states in which an episode goes on
     """
@@ -163,12 +162,12 @@ class EpisodeExperiment(LearntPrediction):
     # Learning
 
     def step(self) -> Mapping[str, float]:
-        """The next episode of every run.
+        """Learn from the next episode of every run.
 
         rms/…                the RMS error of the values over the states, after this episode; mean over the runs
         rms_low/…, rms_high/…   one standard error below and above
-        score/METHOD         what the grid shows at the method's best setting: the mean over the episodes so far, or the
-                             last error (predict.score)
+        score/METHOD         the grid's number at the method's best setting: the mean error over the episodes so far, or
+                             the last error (predict.score)
         """
         episodes = self.rollouts.episodes()
         for method, sweep in self.sweeps.items():
@@ -186,15 +185,15 @@ class EpisodeExperiment(LearntPrediction):
             if np.isfinite(error):
                 band[f"rms_low/{curve.name}"] = float(mean - error)
                 band[f"rms_high/{curve.name}"] = float(mean + error)
-        return found | band  # the order is that of the lists on the screens
+        return found | band  # in the order of the lists on the screens
 
     def scores(self, method: Method) -> tuple[np.ndarray, np.ndarray]:
-        """(K), (K): the score of every setting, mean over the runs, and its standard error."""
+        """(K), (K): the mean score of every setting over the runs, and its standard error."""
         whole = self.scenario.predict.score == "mean" and self.step_count > 0
         return over_runs(self.total[method] / self.step_count if whole else self.error[method])
 
     def curves(self) -> list[CurveSection]:
-        """What is drawn: what the scenario says, else every method at its best setting so far, by its own name."""
+        """The curves to draw: the scenario's, else every method at its best setting so far, under the method's name."""
         said = self.scenario.drawn()
         if said:
             return said
@@ -206,13 +205,13 @@ class EpisodeExperiment(LearntPrediction):
         return found
 
     def place(self, curve: CurveSection) -> int:
-        """Which of its method's settings it is."""
+        """The index of a curve among its method's settings."""
         return self.learnt[curve.method].pairs.index((curve.depth, curve.alpha))
 
     # Frames and facts
 
     def frame(self) -> Frame:
-        """true/v; of each curve i/v, mean over the runs, and i/spread, their deviation; the grid as a sweep."""
+        """true/v; for each curve i/v, the mean over the runs, and i/spread, their deviation; the grid as a sweep."""
         curves = self.curves()
         tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
         with np.errstate(over="ignore", invalid="ignore"):
@@ -283,7 +282,7 @@ def over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curve_side(curve: CurveSection, gamma: float, title: str, **now: Any) -> dict[str, Any]:
-    """What a frame says of one curve; `now` are the numbers that a person has turned since."""
+    """The facts of a curve in a frame; `now` are the settings that were changed since."""
     numbers: dict[str, Any] = {"alpha": curve.alpha, "lam": curve.lam, "label": curve.name}
     if depth_of(curve.method) == "n":
         numbers |= {"lam": None, "n": curve.n}

@@ -1,6 +1,6 @@
-"""Answers to "why this number?" for a prediction: what an RMS error is made of, and what it was at first.
+"""Answers to "why this number?" for a prediction: what an RMS error consists of, and what it was at first.
 
-Notable: the true values are solved for again from the scenario; the values that were learnt are in the frames.
+The true values are solved for again from the scenario; the learnt values are in the frames.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OFF_POLICY_ERRORS = {
 
 
 def explained(scenario: PredictionScenario, name: str, step: int, values: Mapping[str, float]) -> Explanation | None:
-    """Why rms/…, projected/…, score/… or delta/… is what it is at this step; None for anything else."""
+    """Explain rms/…, projected/…, score/… or delta/… at this step; None for anything else."""
     what, _, label = name.partition("/")
     if name not in values:
         return None
@@ -48,7 +48,7 @@ def explained(scenario: PredictionScenario, name: str, step: int, values: Mappin
 
 
 def _error(scenario: PredictionScenario, label: str, step: int, found: float) -> Explanation | None:
-    """Of a run that is watched: the error of one transition."""
+    """For a run that is learnt step by step: the error of one transition."""
     curve = next((each for each in scenario.drawn() if each.name == label), None)
     if curve is None:
         return None
@@ -68,7 +68,7 @@ def _error(scenario: PredictionScenario, label: str, step: int, found: float) ->
 
 
 def _off_policy(what: str, label: str, step: int, values: Mapping[str, float]) -> Explanation:
-    """Of Baird's counterexample: one of its two errors, beside the other."""
+    """For Baird's counterexample: one of its two errors, beside the other."""
     found, beside = values[f"{what}/{label}"], "projected" if what == "rms" else "rms"
     other = values.get(f"{beside}/{label}")
     steps = [] if other is None else [Step(beside, f"{beside}/{label}", other, OFF_POLICY_ERRORS[beside][1])]
@@ -154,9 +154,9 @@ def _score(scenario: PredictionScenario, method: str, step: int, found: float) -
 
 
 def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-    """Why i/v of a state is what it is: by the last update where that was of this state, else beside the true value.
+    """Explain i/v of a state: by the last update if it was of this state, else beside the true value.
 
-    i/trace of a state likewise: what share of the next error it takes. LabError for another tensor.
+    For i/trace of a state: the share of the next error that it takes. LabError for another tensor.
     """
     number, _, what = tensor.partition("/")
     if what not in ("v", "trace") or not number.isdigit() or tensor not in frame.tensors:

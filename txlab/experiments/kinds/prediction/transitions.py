@@ -1,7 +1,7 @@
-"""Prediction as an Experiment that is watched: one run, a step is one transition, and the traces are in the frame (M4).
+"""Prediction as an Experiment to be watched: one run, a step is one transition, and the traces are in the frame (M4).
 
-Notable: several rules may be watched beside each other; they live through the same episodes. A step is learnt from when
-it has been made, so the state shown is the one in which the agent now stands.
+Several rules can be watched side by side; they learn from the same episodes. A transition is learnt from after it was
+made, so the state shown is the one that the agent is now in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BOUNDS = {"alpha": (0.0, 100.0), "lam": (0.0, 1.0)}
 class TransitionExperiment(LearntPrediction):
     """See protocol.Experiment.
 
-    place     how many steps of the episode have been made      since   the state of `lives` before this episode
+    place     number of steps made in the episode      since   the state of `rollouts` before the episode
     """
 
     def __init__(self, scenario: PredictionScenario) -> None:
@@ -51,10 +51,9 @@ class TransitionExperiment(LearntPrediction):
         self.since = self.rollouts.state()
         self.episode = self.rollouts.episodes().of(0)
 
-    # Learning
-
+    # Training
     def step(self) -> Mapping[str, float]:
-        """One transition: rms/… the RMS error over the states, delta/… the error δ that was corrected."""
+        """Learn from one transition: rms/… the RMS error over the states, delta/… the error δ that was corrected."""
         if self.place == len(self.episode.rewards):
             self.next_episode()
         t = self.place
@@ -72,7 +71,7 @@ class TransitionExperiment(LearntPrediction):
         return found
 
     def next_episode(self) -> None:
-        """Begin another one, with traces cleared."""
+        """Begin another episode, with traces cleared."""
         self.since = self.rollouts.state()
         self.episode = self.rollouts.episodes().of(0)
         self.place = 0
@@ -93,7 +92,7 @@ class TransitionExperiment(LearntPrediction):
     # Frames and facts
 
     def frame(self) -> Frame:
-        """true/v; of each side i/v and i/trace (S): by how much of α δ its value moves, x(s) · e."""
+        """true/v; for each side i/v and i/trace (S): the share of α δ by which a value moves, x(s) · e."""
         tensors: dict[str, np.ndarray] = {"true/v": self.true.astype(np.float32)}
         last: list[dict[str, Any] | None] = []
         with np.errstate(over="ignore", invalid="ignore"):
@@ -117,7 +116,7 @@ class TransitionExperiment(LearntPrediction):
         return Frame(self.step_count, tensors, facts=facts | {"values": "of one run"})
 
     def told(self, side: int) -> dict[str, Any] | None:
-        """The last update of a side, as a frame says it."""
+        """The last update of a side, as the facts of a frame."""
         update, learner = self.last[side], self.learners[side]
         if update is None:
             return None

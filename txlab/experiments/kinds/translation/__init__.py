@@ -1,8 +1,7 @@
-"""The kind "translation": an encoder–decoder that learns to translate generated pairs (MATH T8), and what its scenarios
-may say.
+"""The kind "translation": an encoder–decoder that learns to translate generated pairs (MATH T8), and the schema of its
+scenarios.
 
-Notable: no torch at import time, because validating a scenario imports its kind. Letters in the descriptions are
-MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
 """
 
 from __future__ import annotations
@@ -150,7 +149,7 @@ class TranslationKind(GradientKind):
         return super().explain_metric(scenario, name, step, values, facts)
 
     def explain_scenario(self, scenario: TranslationScenario, seconds: float = 0.0) -> Explanation:
-        """An encoder–decoder, at its full context: real pairs are shorter, and cost less."""
+        """An encoder–decoder at its full context; real pairs are shorter and cost less."""
         from txlab.engine.transformer.costs import costs
 
         shape = scenario.shape()
@@ -175,7 +174,7 @@ class TranslationKind(GradientKind):
 
 
 def explain_exact_match(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
-    """How many sentences that is, beside what the token accuracy would make of it if mistakes fell at random."""
+    """The number of exact sentences, beside the number expected from the token accuracy if errors were independent."""
     share, tokens, corpus = values["exact_match"], values.get("token_accuracy"), facts.get("corpus", {})
     pairs, length = corpus.get("unseen_pairs"), corpus.get("target_tokens")
     operands, steps = [], []

@@ -1,9 +1,9 @@
-"""What a translation learns from and is tested on, as batches: functions of (seed, step) (MATH K1, T8).
+"""Training and test batches for translation, as functions of (seed, step) (MATH K1, T8).
 
 Notable: pairs are sorted by length and cut into strata; a step draws one pair, and fills its batch from that pair's
 stratum. So every pair is equally likely, a batch needs little padding (4 to 6 % of its tokens instead of a third),
-and there is still nothing to remember from step to step. All words, or characters, are known beforehand: what is not
-among them is refused in one sentence, with the nearest that is, for a generated language has no other words.
+and no state is kept between steps. All words, or characters, are known beforehand; any other is refused with a LabError
+that suggests the nearest known one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PAD, START, END = 0, 1, 2
 SPECIAL = {PAD: "<pad>", START: "<start>", END: "<end>"}
 STRATA = 8  # at most; each has at least eight batches
-RULES = 1  # goes up when the same scenario would make other pairs
+RULES = 1  # incremented when the same scenario would give other pairs
 Ids = tuple[list[int], list[int]]
 MAKERS = {"language": language.pair, "dates": dates.pair}
 
@@ -45,7 +45,7 @@ class ListedTokenizer(Labelled):
     """One token for each symbol, after the special ones.
 
     symbols   words, endings that begin with a hyphen, or characters
-    spaced    words are written with a space between, endings right behind their word; characters with nothing
+    spaced    words are separated by a space, with endings right after their word; characters are not separated
 
     >>> tokenizer = ListedTokenizer(("borv", "do", "-o"), spaced=True)
     >>> tokenizer.encode("do borv-o"), tokenizer.decode([4, 3, 5, 2])
@@ -96,7 +96,7 @@ class ListedTokenizer(Labelled):
 
 @dataclass(frozen=True)
 class PairBatch:
-    """source (B, S), ending with the end token, then padding; `lengths` says where each ends.
+    """source (B, S), ending with the end token, then padding; `lengths` has the length of each.
 
     inputs (B, T) begin with the start token; targets (B, T), the token that follows each input, the last of them the
     end token, −100 where there is only padding.
@@ -109,14 +109,14 @@ class PairBatch:
 
     @property
     def source_mask(self) -> Mask:
-        """The padding of the sources; nothing to mask where all are equally long."""
+        """The padding mask of the sources; nothing is masked if all are equally long."""
         from txlab.engine.transformer.attention import NO_MASK, Padding
 
         return NO_MASK if min(self.lengths) == max(self.lengths) else Padding(self.lengths)
 
     @property
     def scored(self) -> int:
-        """Targets that count."""
+        """The number of targets that count."""
         return int((self.targets != NOT_SCORED).sum())
 
     def part(self, first: int, after: int) -> PairBatch:
@@ -125,11 +125,11 @@ class PairBatch:
         return PairBatch(self.source[rows], self.lengths[rows], self.inputs[rows], self.targets[rows])
 
     def of(self, rows: torch.Tensor) -> PairBatch:
-        """The pairs of these consecutive rows (at least one) as a batch: what a thread gets of it."""
+        """The pairs of these consecutive rows (at least one) as a batch: the part of one thread."""
         return self.part(int(rows[0]), int(rows[-1]) + 1)
 
     def to(self, device: torch.device) -> PairBatch:
-        """The same batch there; to a GPU from pinned memory, or the copy would wait for what is computed."""
+        """Move to the device; to a GPU from pinned memory, or the copy would wait for running kernels."""
         source, inputs, targets = self.source, self.inputs, self.targets
         if device.type == "cuda":
             source, inputs, targets = source.pin_memory(), inputs.pin_memory(), targets.pin_memory()
@@ -151,7 +151,7 @@ def padded(rows: Sequence[Sequence[int]], filler: int) -> NDArray[np.int64]:
 
 
 def as_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
-    """Pairs of ids, without special tokens → a batch.
+    """Pairs of ids without special tokens → a batch.
 
     >>> batch = as_batch([([5, 6], [7]), ([5], [8, 9])])
     >>> batch.source.tolist(), batch.inputs.tolist(), batch.targets.tolist()
@@ -169,7 +169,7 @@ def as_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
 
 
 def tokenizers_for(data: PairTask, shared: bool) -> tuple[ListedTokenizer, ListedTokenizer]:
-    """Of source and target; one and the same if they share a table. They follow from the task alone."""
+    """The tokenizers of source and target, the same one if they share a table. They follow from the task alone."""
     spaced = data.task == "language"
     source = language.english_words() if spaced else dates.source_characters()
     target = language.veshal_tokens() if spaced else dates.target_characters()
@@ -180,7 +180,7 @@ def tokenizers_for(data: PairTask, shared: bool) -> tuple[ListedTokenizer, Liste
 
 
 class PairData:
-    """Generated pairs, those to learn from and those to be tested on, as ids."""
+    """Generated pairs for training and testing, as ids."""
 
     def __init__(self, scenario: TranslationScenario) -> None:
         began = time.perf_counter()
@@ -264,7 +264,7 @@ def lengths(pair: tuple[Sequence[int], Sequence[int]]) -> tuple[int, int]:
 
 
 def fingerprint_of(learnt: Sequence[Pair], tested: Sequence[Pair]) -> str:
-    """Names the pairs, whatever made them."""
+    """A digest of the pairs, however they were made."""
     digest = sha256(b"%d/%d/" % (RULES, len(learnt)))
     for pair in (*learnt, *tested):
         digest.update("\x1f".join((*pair.source, "\x1e", *pair.target, "\x1d")).encode())

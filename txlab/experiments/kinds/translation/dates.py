@@ -1,4 +1,4 @@
-"""Dates as people write them, and the one way of ISO 8601: character by character (MATH T8).
+"""Dates as people write them, translated into ISO 8601 character by character (MATH T8).
 
     5 March 2021 · March 5, 2021 · Fri 5 Mar 2021 · the 5th of March 2021
     03/05/2021     ambiguous: here the month always comes first
@@ -6,8 +6,8 @@
     5-Mar-21       two digits of a year: here always 1970 … 2069
     20210305                                                              all → 2021-03-05
 
-Notable: years go from 1970 to 2069, so that two digits say which century; the day of the week is right, and no help. A
-date that is tested is not in training in *any* of its forms.
+Years go from 1970 to 2069, so that two digits determine the century; the day of the week is correct but redundant. A
+test date is not in training in *any* of its forms.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FORMATS: dict[str, Callable[[date], str]] = {
 
 
 def pair(draws: Draws) -> Pair:
-    """A date in one of the formats and in ISO's, as characters."""
+    """A date in one of the formats and in ISO 8601, as characters."""
     day = FIRST + timedelta(draws.number(0, (LAST - FIRST).days))
     written = draws.one_of(tuple(FORMATS.values()))(day)
     return Pair(tuple(written), tuple(day.isoformat()))

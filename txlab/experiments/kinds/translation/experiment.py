@@ -1,8 +1,7 @@
-"""An encoder–decoder learning to translate (MATH T8), and opened again.
+"""An encoder–decoder that learns to translate (MATH T8), and loading it.
 
-Notable: translating is tested in earnest: every unseen source is translated token by token by the model alone, and
-counts only if every token is right. Training keeps nothing to look at: looking runs the model once more on one pair, in
-float32.
+Evaluation translates every unseen source token by token, without teacher forcing, and counts it only if every token is
+right. Training stores nothing for display: a frame runs the model once more on one pair, in float32.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def experiment_of(scenario: TranslationScenario) -> TranslationExperiment:
 
 
 class TranslationExperiment(GradientExperiment[EncoderDecoder]):
-    """See GradientExperiment; `data` gives the pairs, and a person may turn the label smoothing that the loss has."""
+    """See GradientExperiment; `data` gives the pairs; the label smoothing of the loss is adjustable too."""
 
     scenario: TranslationScenario
 
@@ -73,7 +72,7 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         self.data, self.shape = data, scenario.shape()
         further = {"label_smoothing": (scenario.train.label_smoothing, 0.95)}
         super().__init__(scenario, lambda generator: EncoderDecoder(self.shape, generator), further)
-        # Nothing that is right is longer than the longest pair; a few tokens more show what goes wrong.
+        # No right answer is longer than the longest pair; a few tokens more show what goes wrong.
         self.writing = Writing(min(self.shape.context, data.longest + 4), *self.how)
 
     def gradients(self, update: int) -> Measured:
@@ -91,18 +90,18 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         return self.accumulate(update, work, [(part,) for part in rows.chunk(self.scenario.train.accumulate)])
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
-        """The same numbers for the same weights, on the unseen pairs, without dropout and label smoothing.
+        """The same numbers for the same weights, on the unseen pairs, without dropout or label smoothing.
 
-        val_loss        mean cross-entropy of the targets with teacher forcing, in nats a token
+        val_loss        mean cross-entropy of the targets with teacher forcing, in nats per token
         token_accuracy  share of these targets that are the likeliest token
-        exact_match     share of the sources whose translation, written greedily without help, is right in every token
+        exact_match     share of the sources whose greedy translation, without teacher forcing, is right in every token
         """
 
         how = self.how
 
         def measure(batch: PairBatch, model: EncoderDecoder, rows: Tensor) -> tuple[float, int, int]:
             part = batch.of(rows)
-            with torch.no_grad():  # which is a thread's own
+            with torch.no_grad():  # which is set per thread
                 loss, logits = summed_loss(model, part, *how)
                 likeliest = int((logits.argmax(-1) == part.targets).sum())
                 right = sum(
@@ -125,7 +124,7 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         return self.data.validation_batches()
 
     def frame(self) -> Frame:
-        """Patterns, queries and keys of the probe pair in every head of the three attentions, likeliest next tokens."""
+        """Patterns, queries and keys of the probe pair in all heads of the three attentions; likeliest next tokens."""
         source, target = [*self.data.probe[0], END], [START, *self.data.probe[1]]
         cache = run_with_cache(self.model, Text(tuple(source), tuple(target)))
         likeliest = min(self.scenario.look.next_tokens, self.shape.target_vocabulary)
@@ -162,7 +161,7 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         )
 
     def samples(self) -> Sequence[Sample]:
-        """Translations of some of the unseen sources, with what would have been right, and of those that were asked."""
+        """Translations of some unseen sources, with the right answers, and of the sources that were asked for."""
         sampling = self.scenario.sampling
         shown: list[Ids] = [*self.data.unseen[: sampling.pairs], *((source, []) for source in self.data.asked)]
         if not shown:
@@ -203,7 +202,7 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go back to a saved state. LabError if it belongs to other pairs or another model shape."""
+        """Restore a saved state. LabError if it belongs to other pairs or another model shape."""
         for name, here in (("corpus", self.data.fingerprint), ("tokenizer", self.data.tokenizer_fingerprint)):
             if state[name] != here:
                 raise LabError(
@@ -214,21 +213,21 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         super().load_state_dict(state)
 
 
-# Translations that a model writes alone, many at once, and what would have been right
+# Translations without teacher forcing, many at once, and the right ones
 
 NEVER = (PAD, START)  # ids that no translation has
 
 
 @dataclass(frozen=True)
 class Writing:
-    """How it is written: at most `longest` tokens, the end token among them."""
+    """How translations are generated: at most `longest` tokens, including the end token."""
 
     longest: int
     kernel: Kernel
     dtype: torch.dtype
 
     def greedy(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Of each source (which ends with its end token) the translation, without end token."""
+        """The translation of each source (which ends with its end token), without the end token."""
         with self.autocast(model):
             written = generate_target(
                 model, sources, self.longest, start=START, end=END, never=NEVER, kernel=self.kernel
@@ -275,7 +274,7 @@ def wanted_of(batch: PairBatch) -> list[list[int]]:
     return [[token for token in row if token not in (NOT_SCORED, END)] for row in batch.targets.tolist()]
 
 
-# What translating a pair costs; the rules are those of `engine.transformer.costs`
+# The cost of translating a pair, by the rules of `engine.transformer.costs`
 
 
 def flops_per_pair(shape: EncoderDecoderShape, lengths: Iterable[tuple[int, int]]) -> float:
@@ -297,11 +296,11 @@ def flops_per_pair(shape: EncoderDecoderShape, lengths: Iterable[tuple[int, int]
     return total / pairs
 
 
-# What is timed, and what is opened
+# Timing and loading
 
 
 def trial_of(scenario: TranslationScenario) -> Trial[EncoderDecoder]:
-    """A step of this scenario: as many pairs as a micro-batch has, drawn anew and alike in length, as its own are."""
+    """A trial step: as many pairs as a micro-batch has, newly drawn, of similar length as in training."""
     source, target = tokenizers_for(scenario.data, scenario.model.shared)
     size = scenario.train.batch // scenario.train.accumulate
     pairs = drawn_pairs(MAKERS[scenario.data.task], 0)

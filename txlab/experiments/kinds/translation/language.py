@@ -7,14 +7,14 @@ English is subject–verb–object; Veshal is subject–object–verb, and what 
 - A noun has a gender, a, o or e. Its ending is that vowel, i for the plural, then the case: nothing for the subject, n
   for the object, s for a place. The article before it agrees in gender and number, an adjective comes *after* it and
   agrees in all three.
-- A phrase of place always belongs to the verb; it comes before all else, its preposition behind the place. A relative
-  clause comes before its noun: object, stem, tense, and the ending of the noun that it describes.
-- The verb is stem, tense (-u now, -ot before, -ish in time to come) and agreement with its subject in gender and
-  number, across all that stands between them. An adverb, the last word in English, stands right before it.
+- A phrase of place always belongs to the verb; it comes first, with its preposition after the place. A relative clause
+  comes before its noun: object, stem, tense, and the ending of the noun that it describes.
+- The verb is stem, tense (-u present, -ot past, -ish future) and agreement with its subject in gender and number,
+  across everything between them. An adverb, the last word in English, stands right before it.
 
-Notable: a word is written as stem and endings with a hyphen between, and each is a token: agreement is then something
-that a head can be seen to look up, and a form that training never had can still be built. The translation is a
-function of the sentence, so there is one right answer. Sentences have 5 to 15 words.
+Notable: a word is written as stem and endings separated by hyphens, each of them a token: a head can then be seen to
+look up the agreement, and a form that never occurred in training can still be built. The translation is a function of
+the sentence, so there is one right answer. Sentences have 5 to 15 words.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Who does what to whom, where and how; None where it is not said."""
+    """Who does what to whom, where and how; None = not mentioned."""
 
     subject: Thing
     verb: Verb
@@ -148,7 +148,7 @@ def pair(draws: Draws) -> Pair:
 
 
 def drawn(draws: Draws) -> Sentence:
-    """A sentence of 5 to 15 words: what would make it longer is left out, what it lacks is put in."""
+    """A sentence of 5 to 15 words: parts are left out or added to stay within these limits."""
     subject = thing(draws, lexicon.BEINGS)
     tense = draws.one_of(("now", "past", "future"))
     length = len(subject.english()) + (2 if tense == "future" else 1)
@@ -180,7 +180,7 @@ def drawn(draws: Draws) -> Sentence:
 
 
 def thing(draws: Draws, nouns: Sequence[Noun], at_most: int = 2) -> Thing:
-    """A noun with up to `at_most` different adjectives, mostly none or one."""
+    """A noun with up to `at_most` different adjectives, usually none or one."""
     noun, plural, definite = draws.one_of(nouns), draws.chance(0.4), draws.chance(0.6)
     first, second, wanted = draws.one_of(ADJECTIVES), draws.one_of(ADJECTIVES), draws.chance(0.45)
     adjectives: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""The words of Veshal, a language made for this project, beside the English ones that they translate.
+"""The words of Veshal, a language made for this project, and the English words that they translate.
 
-Notable: a noun's gender (a, o or e) follows from nothing in the English word and must be learnt word by word. Stems are
-different from one another and from every English word, so that one table can hold both languages.
+A noun's gender (a, o or e) cannot be inferred from the English word and must be learnt word by word. Stems differ from
+each other and from every English word, so that one table can hold both languages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def glosses(table: str) -> dict[str, str]:
     return dict(line.rsplit(None, 1) for line in table.strip().splitlines())
 
 
-# Who can do something: subjects, and objects too.
+# Nouns that can act: subjects, and also objects.
 BEINGS = nouns("""
 cat cats tamik a
 dog dogs borv o
@@ -72,7 +72,7 @@ friend friends amarr e
 stranger strangers zel o
 """)
 
-# What things are done to.
+# Nouns that are acted on.
 THINGS = nouns("""
 apple apples pomesh a
 bread breads arto o
@@ -96,7 +96,7 @@ hat hats kapush a
 coin coins denik o
 """)
 
-# Where things are.
+# Nouns of place.
 PLACES = nouns("""
 house houses domar e
 river rivers fluvin a

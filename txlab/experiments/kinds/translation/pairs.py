@@ -1,9 +1,8 @@
 """Pairs of a source and its translation, and which of them training may never see.
 
-Notable: what is held out is decided by the *translation itself*: a digest of the target says whether the pair is for
-testing, whatever the seed and however many pairs there are. So nothing that is tested occurs in training, nor does
-another source with the same translation (a date written differently). Draws come from rows of one Philox stream: pair k
-is a function of (seed, k).
+Notable: a digest of the *target* decides whether a pair is held out for testing, whatever the seed and the number of
+pairs. So no test pair occurs in training, nor does another source with the same translation (a date written
+differently). Draws come from rows of one Philox stream: pair k is a function of (seed, k).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ T = TypeVar("T")
 ROW = 64  # draws that one pair may take
 BLOCK = 4096  # pairs drawn at once
 HELD_OUT = 0.1  # share of all translations that training never sees
-BARREN = 8  # blocks without enough new pairs until there are held to be no more
+BARREN = 8  # blocks without enough new pairs after which there are assumed to be no more
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Pair:
 
 
 class Draws:
-    """Random choices, one after the other, from a row of 32-bit numbers; no choice is likelier by more than 2⁻³²."""
+    """Random choices in order, from a row of 32-bit numbers; no choice is likelier than another by more than 2⁻³²."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.numbers: Iterator[int] = iter(numbers)
@@ -58,7 +57,7 @@ def is_held_out(target: Sequence[str]) -> bool:
 
 
 def drawn_pairs(make: Callable[[Draws], Pair], seed: int) -> Iterator[Pair]:
-    """Pairs without end, the same for the same seed; some come again."""
+    """An endless stream of pairs, the same for the same seed, with repetitions."""
     block = 0
     while True:
         numbers = generator(seed, "pairs", block).integers(0, 1 << 32, size=(BLOCK, ROW), dtype=np.uint32).tolist()
@@ -70,7 +69,7 @@ def drawn_pairs(make: Callable[[Draws], Pair], seed: int) -> Iterator[Pair]:
 def split_pairs(
     make: Callable[[Draws], Pair], seed: int, training: int, held_out: int
 ) -> tuple[list[Pair], list[Pair]]:
-    """(pairs to learn from, pairs to be tested on): so many different ones each. LabError where there are fewer."""
+    """(training pairs, test pairs): that many different ones each. LabError if there are fewer."""
     chosen: tuple[dict[tuple[str, ...], Pair], dict[tuple[str, ...], Pair]] = ({}, {})
     wanted = (training, held_out)
     idle = 0
