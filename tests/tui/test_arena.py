@@ -1,4 +1,4 @@
-"""The Arena: two learners run, are inspected, rewound and stepped; their world is edited while they learn."""
+"""The Arena: two learners run, are inspected and tuned, and walk greedily; their world is edited while they learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random keys in the Arena: running, editing, rewinding, stepping, worlds and dialogs in any order."""
+"""Random keys in the Arena: running, editing, tuning, walking, worlds and dialogs in any order."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert threading.main_thread() not in threads
         assert screen.tab == "learning"
         assert "of 9 999 999 games" in text_of(app)
-        assert "TD(0)" in text_of(app).split("squares")[0]  # the agent is already playing
+        assert "TD(0)" in text_of(app).split("squares")[0]  # the learner is already at the board
         labels = [series.label for series in screen.query_one("#curves", Chart).series]
         assert labels[:3] == ["won", "drawn", "lost"]
         await type_on(pilot, "enter")  # the person plays meanwhile
