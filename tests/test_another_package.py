@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -197,11 +196,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    kinds = import_module("txlab.experiments.kind")
-    kinds._entry_points.cache_clear()
     monkeypatch.syspath_prepend(str(site))
     yield site
-    kinds._entry_points.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "toybox"]:
         del sys.modules[name]
 

@@ -27,7 +27,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three entry points of another package, of which one is a kind."""
     values = {"random-walks": f"{__name__}:WALK", "broken": "no.such.module:KIND", "other": f"{__name__}:NO_KIND"}
     points = {name: EntryPoint(name, value, kinds_module.ENTRY_POINTS) for name, value in values.items()}
-    monkeypatch.setattr(kinds_module, "_entry_points", lambda: points)
+    monkeypatch.setattr(kinds_module, "plugins", lambda group: points)
 
 
 def test_every_file_of_the_folder_is_a_kind_of_its_name() -> None:
@@ -46,7 +46,7 @@ def test_an_installed_package_adds_a_kind(installed: None) -> None:
     assert kind_named("random-walks") is WALK
 
 
-@pytest.mark.parametrize(("name", "told"), [("broken", "cannot be imported"), ("other", "is no Kind")])
+@pytest.mark.parametrize(("name", "told"), [("broken", "cannot be imported"), ("other", "is not a Kind of")])
 def test_what_another_package_declares_wrongly_is_one_sentence(installed: None, name: str, told: str) -> None:
     with pytest.raises(LabError, match=told):
         kind_named(name)

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from txlab.errors import LabError, nearest
 from txlab.experiments import kinds
 from txlab.experiments.schema import Scenario
+from txlab.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from txlab.engine.explain import Explanation
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, Frame, State
@@ -158,7 +157,7 @@ def kind_of_run(name: object) -> Kind:
 
 def kind_names() -> list[str]:
     """All kinds, by name."""
-    return sorted({*_built_in(), *_entry_points(), *_registered})
+    return sorted({*_built_in(), *plugins(ENTRY_POINTS), *_registered})
 
 
 def explain_metric(
@@ -188,27 +187,11 @@ def _built_in() -> frozenset[str]:
     return frozenset(module.name.replace("_", "-") for module in iter_modules(kinds.__path__))
 
 
-@cache
-def _entry_points() -> dict[str, EntryPoint]:
-    """Kinds of other installed packages; each is imported only when asked for."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def _found(name: str) -> Kind | None:
     if name in _registered:
         return _registered[name]
     if name in _built_in():
         kind: Kind = import_module(f"{kinds.__name__}.{name.replace('-', '_')}").KIND
         return kind
-    if name not in _entry_points():
-        return None
-    point = _entry_points()[name]
-    try:
-        loaded = point.load()
-    except Exception as error:
-        raise LabError(f"kind = {name!r} of {point.value!r} cannot be imported: {error}") from error
-    if not isinstance(loaded, Kind):
-        raise LabError(f"kind = {name!r}: {point.value!r} is no Kind of txlab.experiments.kind")
-    return loaded
+    point = plugins(ENTRY_POINTS).get(name)
+    return None if point is None else load_plugin(point, Kind)

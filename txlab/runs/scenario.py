@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import islice
@@ -31,6 +30,7 @@ from txlab.experiments import tokenizer_store
 from txlab.experiments.kind import kind_named, kind_names
 from txlab.experiments.schema import CHAPTERS, Scenario, Start
 from txlab.files import open_regular
+from txlab.plugins import plugins
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
@@ -80,7 +80,7 @@ def installed() -> dict[str, Path]:
     """The same, with those of other packages: entry points of the group `txlab.scenarios` name packages such as
     "toy.scenarios" that contain TOML files. txlab's own names take precedence."""
     found: dict[str, Path] = {}
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in plugins(ENTRY_POINTS).values():
         with suppress(ImportError, ValueError):
             spec = find_spec(point.value)
             for folder in (spec and spec.submodule_search_locations) or ():

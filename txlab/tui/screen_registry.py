@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txlab.errors import LabError
+from txlab.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -57,16 +58,9 @@ SCREENS = [
 
 
 def installed_screens() -> Iterator[ScreenEntry]:
-    """Yield the screens of other packages. Raises LabError if one is no ScreenEntry, or its key or name is taken."""
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            entry = point.load()
-        except Exception as error:
-            raise LabError(f"the screen {point.name!r} of {point.value!r} cannot be imported: {error}") from error
-        if not isinstance(entry, ScreenEntry):
-            raise LabError(f"the screen {point.name!r}: {point.value!r} is no ScreenEntry of txlab.tui.screen_registry")
+    """Yield the screens of other packages. Raises LabError if one is not a ScreenEntry, or its key or name is taken."""
+    for point in plugins(ENTRY_POINTS).values():
+        entry = load_plugin(point, ScreenEntry)
         taken = {each.key for each in SCREENS if each.key} | {each.name for each in SCREENS}
         if entry.key in taken or entry.name in taken:
             free = ", ".join(digit for digit in "123456789" if digit not in taken)

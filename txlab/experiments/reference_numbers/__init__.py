@@ -12,12 +12,12 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from math import hypot, isfinite, trunc
 from pathlib import Path
 from typing import Literal
 
 from txlab.errors import LabError, nearest
+from txlab.plugins import plugins
 
 Say = Callable[[str], None]
 Provenance = Literal["printed", "derived", "computed here"]
@@ -119,7 +119,7 @@ AREAS: dict[str, list[str]] = {}
 """area → full names of its modules: beside this file, and of other packages by entry points of `txlab.figures`"""
 for _module in pkgutil.iter_modules(__path__):
     AREAS.setdefault(_module.name.partition("_")[0], []).append(f"{__name__}.{_module.name}")
-for _point in entry_points(group="txlab.figures"):
+for _point in plugins("txlab.figures").values():
     AREAS.setdefault(_point.name, []).append(_point.value)
 
 

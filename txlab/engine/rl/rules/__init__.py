@@ -11,10 +11,10 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, ClassVar
 
 from txlab.errors import LabError, nearest
+from txlab.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from txlab.engine.rl.agent import Agent
@@ -87,15 +87,9 @@ def built_in() -> dict[str, Rule]:
     return {rule.name: rule for module in modules for rule in module.RULES}
 
 
-@cache
-def installed() -> dict[str, EntryPoint]:
-    """The entry points of other distributions; each is imported only when asked for."""
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def rule_names() -> tuple[str, ...]:
     """The names of all rules: those of this folder, then those of other distributions."""
-    return tuple(dict.fromkeys([*built_in(), *installed()]))
+    return tuple(dict.fromkeys([*built_in(), *plugins(ENTRY_POINTS)]))
 
 
 @cache
@@ -103,14 +97,11 @@ def rule_named(name: str) -> Rule:
     """The rule of that name. LabError with the nearest and all names if there is none, or if it is not a rule."""
     if name in built_in():
         return built_in()[name]
-    if name not in installed():
+    installed = plugins(ENTRY_POINTS)
+    if name not in installed:
         names = rule_names()
         raise LabError(f"no rule is called {name!r}{nearest(name, names)}; allowed are {', '.join(names)}")
-    point = installed()[name]
-    try:
-        rule = point.load()
-    except Exception as error:
-        raise LabError(f"the rule {name!r} of {point.value!r} cannot be imported: {error}") from error
-    if not isinstance(rule, Rule) or rule.name != name:
-        raise LabError(f"the entry point {name} = {point.value!r} of {ENTRY_POINTS} is not a rule of that name")
+    rule = load_plugin(installed[name], Rule)
+    if rule.name != name:
+        raise LabError(f"the rule {name!r} of {installed[name].value!r} calls itself {rule.name!r}")
     return rule

@@ -11,7 +11,6 @@ import pkgutil
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import check
 from txlab.engine.rl.world import NamedWorld, World
-from txlab.errors import LabError, nearest, one_line
+from txlab.errors import LabError, nearest
+from txlab.plugins import load_plugins, plugins
 
 GROUP = "txlab.worlds"
 MAPS = "maps/"
@@ -59,15 +59,8 @@ def shipped_maps() -> dict[str, NamedWorld]:
 def installed() -> dict[str, NamedWorld]:
     """The worlds of installed packages. LabError naming an entry point that is not a world."""
     found: dict[str, NamedWorld] = {}
-    for point in entry_points(group=GROUP):
-        try:
-            offered = point.load()
-        except Exception as error:  # any exception another package raises while it is imported
-            raise LabError(f"the world {point.name} ({point.value}) cannot be imported: {one_line(error)}") from None
-        for each in offered if isinstance(offered, tuple) else (offered,):
-            if not isinstance(each, NamedWorld):
-                raise LabError(f"the entry point {point.name} ({point.value}) of {GROUP} is not a NamedWorld")
-            found[each.name] = each
+    for point in plugins(GROUP).values():
+        found |= {each.name: each for each in load_plugins(point, NamedWorld)}
     return found
 
 
