@@ -31,6 +31,13 @@ _KINDS = (
 )
 
 
+def shipped_path(name: str) -> Path:
+    """Return where `maps`, `texts/…` or `scenarios` lie: in the installed package, or at the top of the repository."""
+    package = Path(__file__).parent
+    installed = package / "_shipped" / name
+    return installed if installed.exists() else package.parent / ("." if name == "scenarios" else "assets") / name
+
+
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, folder: int | None = None, mode: int = 0o666
 ) -> int:

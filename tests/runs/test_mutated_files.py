@@ -16,11 +16,11 @@ import pytest
 
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
-from txlab.engine.rl.worlds import map_folder
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 from txlab.experiments.kind import explain_scenario
 from txlab.experiments.tabular.world import world_of
+from txlab.files import shipped_path
 from txlab.runs.scenario import load_scenario, shipped
 
 COUNT = int(os.environ.get("TXLAB_MUTATED", "60"))
@@ -87,9 +87,9 @@ def with_world() -> list[Path]:
 READERS: dict[str, tuple[Callable[[], list[Path]], Callable[[Path], object]]] = {
     "scenarios": (lambda: list(shipped().values()), scenario),
     "worlds": (with_world, world),
-    "maps": (lambda: sorted(map_folder().glob("*.txt")), world_map),
-    "files of maps": (lambda: sorted(map_folder().glob("*.txt")), map_file),
-    "texts": (lambda: sorted(map_folder().glob("*.txt")), lambda path: load_corpus(str(path))),
+    "maps": (lambda: sorted(shipped_path("maps").glob("*.txt")), world_map),
+    "files of maps": (lambda: sorted(shipped_path("maps").glob("*.txt")), map_file),
+    "texts": (lambda: sorted(shipped_path("maps").glob("*.txt")), lambda path: load_corpus(str(path))),
 }
 
 

@@ -10,9 +10,9 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from txlab.files import shipped_path
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.offsets import Statistics
@@ -40,15 +40,8 @@ def languages() -> list[Language]:
 
 @cache
 def read() -> tuple[Language, ...]:
-    content = tomllib.loads(sentences_file().read_text(encoding="utf-8"))
+    content = tomllib.loads(shipped_path("texts/sentences.toml").read_text(encoding="utf-8"))
     return tuple(Language(row["name"], row["script"], tuple(row["sentences"])) for row in content["language"])
-
-
-def sentences_file() -> Path:
-    """The file inside the installed package, or at the top of the repository."""
-    package = Path(str(files("txlab")))
-    installed = package / "_shipped" / "texts" / "sentences.toml"
-    return installed if installed.is_file() else package.parent / "assets" / "texts" / "sentences.toml"
 
 
 @dataclass(frozen=True)

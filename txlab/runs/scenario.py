@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.resources import files
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -29,7 +28,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments import tokenizer_store
 from txlab.experiments.kind import kind_named, kind_names
 from txlab.experiments.schema import CHAPTERS, Scenario, Start
-from txlab.files import open_regular
+from txlab.files import open_regular, shipped_path
 from txlab.plugins import plugins
 from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
 
@@ -64,16 +63,9 @@ class CatalogueEntry:
     scenario: Scenario
 
 
-def shipped_folder() -> Path:
-    """The folder of the scenarios that come with txlab: in the installed package, or at the top of the repository."""
-    package = Path(str(files("txlab")))
-    installed = package / "_shipped" / "scenarios"
-    return installed if installed.is_dir() else package.parent / "scenarios"
-
-
 def shipped() -> dict[str, Path]:
     """Name → file of the scenarios that come with txlab, sorted by name."""
-    return scenarios_in(shipped_folder())
+    return scenarios_in(shipped_path("scenarios"))
 
 
 def installed() -> dict[str, Path]:

@@ -11,8 +11,6 @@ import pkgutil
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from txlab.engine.rl.maps.compiling import compile_map
@@ -20,6 +18,7 @@ from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import check
 from txlab.engine.rl.world import NamedWorld, World
 from txlab.errors import LabError, nearest
+from txlab.files import shipped_path
 from txlab.plugins import load_plugins, plugins
 
 GROUP = "txlab.worlds"
@@ -36,18 +35,11 @@ def built_in() -> dict[str, NamedWorld]:
     return found
 
 
-def map_folder() -> Path:
-    """The folder of maps, inside the installed package or at the top of the repository."""
-    package = Path(str(files("txlab")))
-    shipped = package / "_shipped" / "maps"
-    return shipped if shipped.is_dir() else package.parent / "assets" / "maps"
-
-
 @cache
 def shipped_maps() -> dict[str, NamedWorld]:
     """The maps that come with txlab, as files that can be opened, changed and kept, by file stem."""
     found = {}
-    for path in sorted(map_folder().glob("*.txt")):
+    for path in sorted(shipped_path("maps").glob("*.txt")):
         try:
             drawn = parse_map(path.read_text(encoding="utf-8"))
         except LabError as error:
