@@ -5,7 +5,8 @@ command line prints it on stderr and exits with `exit_status`; a screen shows th
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class LabError(Exception):
@@ -22,6 +23,15 @@ class RunFailed(LabError):
 
 class Guess(UserWarning):
     """Something that the input does not say was guessed; the message is one sentence. A command prints it on stderr."""
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Put the place in front of the message of a LabError raised inside: a file, a key."""
+    try:
+        yield
+    except LabError as error:
+        raise LabError(f"{where}: {error}") from None
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

@@ -36,6 +36,11 @@ class Finding:
     advice: str = ""
 
 
+def good_unless(doubtful: bool, name: str, found: str, advice: str) -> Finding:
+    """Return a note with the advice where there is reason to doubt, else a good finding."""
+    return Finding("note", name, found, advice) if doubtful else Finding("good", name, found)
+
+
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
     torch: Annotated[bool, typer.Option("--torch/--no-torch", help="also import torch and ask for devices")] = True,
@@ -107,11 +112,8 @@ def processors() -> Finding:
     except OSError:
         return Finding("good", "cores", f"{here}")
     text = f"{here} of {os.cpu_count()} usable, load {load:.1f}"
-    if load > 0.7 * here:
-        return Finding(
-            "note", "cores", text, "other processes are busy; the probe may choose fewer threads, runs are slower"
-        )
-    return Finding("good", "cores", text)
+    busy = "other processes are busy; the probe may choose fewer threads, runs are slower"
+    return good_unless(load > 0.7 * here, "cores", text, busy)
 
 
 def memory() -> Finding:
@@ -119,10 +121,8 @@ def memory() -> Finding:
 
     about = psutil.virtual_memory()
     free, total = about.available / 2**30, about.total / 2**30
-    text = f"{free:.1f} GiB free of {total:.1f}"
-    if free < 1:
-        return Finding("note", "memory", text, "torch and a small model need about 0.6 GiB")
-    return Finding("good", "memory", text)
+    need = "torch and a small model need about 0.6 GiB"
+    return good_unless(free < 1, "memory", f"{free:.1f} GiB free of {total:.1f}", need)
 
 
 def disk() -> Finding:
@@ -135,22 +135,17 @@ def disk() -> Finding:
     text = f"runs go to {root}, {free:.1f} GiB free"
     if not os.access(there, os.W_OK):
         return Finding("bad", "disk", f"{text}, not writable", "name another folder: txlab --runs DIR …, or TXLAB_RUNS")
-    if free < 1:
-        return Finding(
-            "note", "disk", text, "a run keeps up to record.frames_mb of frames (64 MB), and its checkpoints"
-        )
-    return Finding("good", "disk", text)
+    kept = "a run keeps up to record.frames_mb of frames (64 MB), and its checkpoints"
+    return good_unless(free < 1, "disk", text, kept)
 
 
 def openmp() -> Finding:
     """Check OpenMP's spinning: threads that spin slow a busy machine; a run sets the count before importing torch."""
     spin, threads = os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_NUM_THREADS")
     text = f"GOMP_SPINCOUNT {spin or 'is set to 10000 by each run'}, OMP_NUM_THREADS {threads or 'unset'}"
-    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active" or (spin or "0").lower() == "infinity":
-        return Finding(
-            "note", "OpenMP", text, "waiting threads spin: with other busy processes runs become many times slower"
-        )
-    return Finding("good", "OpenMP", text)
+    spins = os.environ.get("OMP_WAIT_POLICY", "").lower() == "active" or (spin or "0").lower() == "infinity"
+    slow = "waiting threads spin: with other busy processes runs become many times slower"
+    return good_unless(spins, "OpenMP", text, slow)
 
 
 def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
@@ -161,21 +156,15 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
     size = shutil.get_terminal_size((0, 0))
     here = sys.stdout.isatty()
     if not here:
-        yield Finding(
-            "note", "terminal", "standard output is no terminal", "the console needs one; every command works without"
-        )
+        advice = "the console needs one; every command works without"
+        yield Finding("note", "terminal", "standard output is no terminal", advice)
     elif term in ("", "dumb", "unknown"):
-        yield Finding(
-            "bad",
-            "terminal",
-            f"TERM is {term or 'not set'}",
-            "the console cannot draw here; set TERM, e.g. xterm-256color",
-        )
-    elif size.columns < 80 or size.lines < 24:
-        text = f"{term}, {size.columns}×{size.lines}"
-        yield Finding("note", "terminal", text, "the console is made for 80×24 and more")
+        advice = "the console cannot draw here; set TERM, e.g. xterm-256color"
+        yield Finding("bad", "terminal", f"TERM is {term or 'not set'}", advice)
     else:
-        yield Finding("good", "terminal", f"{term}, {size.columns}×{size.lines}")
+        small = size.columns < 80 or size.lines < 24
+        advice = "the console is made for 80×24 and more"
+        yield good_unless(small, "terminal", f"{term}, {size.columns}×{size.lines}", advice)
     yield colours(environment)
     encoding = getattr(sys.stdout, "encoding", "") or "unknown"
     name = f"{encoding}, locale {'.'.join(part for part in locale.getlocale() if part) or 'C'}"
@@ -197,28 +186,23 @@ def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
         return Finding("note", "colours", "none: NO_COLOR is set")
     if term in ("", "dumb", "unknown"):
         return Finding("note", "colours", f"none: TERM is {term or 'not set'}")
-    if (
-        colorterm in ("truecolor", "24bit")
-        or "direct" in term
-        or term in ("xterm-kitty", "alacritty", "xterm-ghostty", "foot")
-    ):
+    known = ("xterm-kitty", "alacritty", "xterm-ghostty", "foot")
+    if colorterm in ("truecolor", "24bit") or "direct" in term or term in known:
         return Finding("good", "colours", f"16 million ({said})")
     if "256" in term:
         lost = "if your terminal has more (SSH does not pass COLORTERM on): export COLORTERM=truecolor"
         if environment.get("TMUX"):
             lost = "export COLORTERM=truecolor: tmux turns colours that the terminal outside lacks into ones it has"
         return Finding("note", "colours", f"256 ({said})", lost)
-    return Finding(
-        "note", "colours", f"16 ({said})", "if your terminal has more: export TERM=xterm-256color COLORTERM=truecolor"
-    )
+    lost = "if your terminal has more: export TERM=xterm-256color COLORTERM=truecolor"
+    return Finding("note", "colours", f"16 ({said})", lost)
 
 
 def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
     """Check what tmux and screen filter out, with the lines of configuration that fix it."""
     if environment.get("TMUX"):
-        options = {
-            name: tmux_option(name) for name in ("escape-time", "default-terminal", "focus-events", "set-clipboard")
-        }
+        names = ("escape-time", "default-terminal", "focus-events", "set-clipboard")
+        options = {name: tmux_option(name) for name in names}
         advice = []
         if (options["escape-time"] or "0").isdigit() and int(options["escape-time"] or 0) > 50:
             advice.append("set -sg escape-time 10   # Esc answers at once")
@@ -228,19 +212,14 @@ def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Find
             advice.append("set -g focus-events on")
         if options["set-clipboard"] == "off":
             advice.append("set -g set-clipboard on   # copying")
-        known = (
-            ", ".join(f"{name} {value}" for name, value in options.items() if value)
-            or "its options cannot be asked for"
-        )
+        known = ", ".join(f"{name} {value}" for name, value in options.items() if value)
         text = f"in ~/.tmux.conf: {'; '.join(advice)}" if advice else ""
-        yield Finding("note" if advice else "good", "tmux", known, text)
+        yield good_unless(bool(advice), "tmux", known or "its options cannot be asked for", text)
     elif environment.get("STY") or environment.get("TERM", "").startswith("screen"):
-        yield Finding(
-            "note",
-            "screen",
-            f"TERM={environment.get('TERM', '')}",
-            "in ~/.screenrc: term screen-256color; maptimeout 10; defutf8 on. ctrl+a is screen's own: txlab needs none",
+        text = (
+            "in ~/.screenrc: term screen-256color; maptimeout 10; defutf8 on. ctrl+a is screen's own: txlab needs none"
         )
+        yield Finding("note", "screen", f"TERM={environment.get('TERM', '')}", text)
     if environment.get("SSH_CONNECTION"):
         yield Finding("good", "SSH", "over SSH; runs started with --detach or from the console survive a dropped line")
 
@@ -250,14 +229,9 @@ def tmux_option(name: str) -> str:
     import subprocess
 
     for scope in ("-sv", "-gv"):
+        command = ["tmux", "show-options", scope, name]
         try:
-            asked = subprocess.run(
-                ["tmux", "show-options", scope, name],
-                capture_output=True,
-                text=True,
-                timeout=2,
-                stdin=subprocess.DEVNULL,
-            )
+            asked = subprocess.run(command, capture_output=True, text=True, timeout=2, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.SubprocessError):
             return ""
         if asked.returncode == 0 and asked.stdout.strip():
@@ -271,9 +245,8 @@ def devices() -> Iterator[Finding]:
     try:
         import torch
     except (ImportError, OSError) as error:
-        yield Finding(
-            "bad", "torch", f"cannot be imported: {error}", "reinstall it: pip install --force-reinstall torch"
-        )
+        mend = "reinstall it: pip install --force-reinstall torch"
+        yield Finding("bad", "torch", f"cannot be imported: {error}", mend)
         return
     spent = time.perf_counter() - begun
     yield Finding("good", "import", f"torch in {spent:.1f} s, threads: {torch.get_num_threads()}")
@@ -284,9 +257,8 @@ def devices() -> Iterator[Finding]:
     elif torch.backends.mps.is_available():
         yield Finding("good", "device", "mps")
     elif torch.version.cuda is None and Path("/dev/nvidiactl").exists():
-        yield Finding(
-            "note", "device", "cpu, beside an NVIDIA GPU", "this torch is built without CUDA; install the CUDA build"
-        )
+        mend = "this torch is built without CUDA; install the CUDA build"
+        yield Finding("note", "device", "cpu, beside an NVIDIA GPU", mend)
     else:
         wide = getattr(torch.backends.cpu, "get_cpu_capability", lambda: "unknown")()
         yield Finding("good", "device", f"cpu only ({wide})")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from txlab.errors import LabError
+from txlab.errors import LabError, located
 from txlab.experiments.schema import Scenario
 from txlab.experiments.tokenizer_store import KINDS, fingerprint, kind_of, tokenizer_named
 
@@ -102,10 +102,8 @@ def tokenizer_kept(kept: object) -> AnyTokenizer | None:
         content = json.loads(kept) if isinstance(kept, str) else kept
     except (ValueError, RecursionError):
         raise LabError("the tokenizer in the checkpoint is not valid JSON") from None
-    try:
+    with located("the tokenizer in the checkpoint"):
         return tokenizer_of_json(content)
-    except LabError as error:
-        raise LabError(f"the tokenizer in the checkpoint: {error}") from None
 
 
 # Starting from a model

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from platformdirs import user_cache_dir
 
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, located, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
@@ -193,10 +193,8 @@ def tokenizer_for(data: TokenizerChoice, text: str) -> Tokenizer:
     if data.tokenizer == "characters":
         return CharacterTokenizer.of(text)
     if data.tokenizer == "words":
-        try:
+        with located("data.vocabulary"):
             return WordTokenizer.of(text, data.vocabulary)
-        except LabError as error:
-            raise LabError(f"data.vocabulary: {error}") from None
     if data.tokenizer == "bpe":
         return trained_tokenizer(text, data.vocabulary, data.ties)
     return tokenizer_named(data.tokenizer)

@@ -17,14 +17,13 @@ from typing import Any
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.weights.families import (
     LONGEST,
-    MOST_LAYERS,
-    NAMES_OF,
-    WIDEST,
     Config,
     Family,
     WeightMap,
     only,
+    read_fields,
     third,
+    told_fields,
 )
 from txlab.errors import LabError
 
@@ -92,23 +91,37 @@ DISTILBERT_NAMES = Names(
 )
 
 
+KEYS = {
+    "hidden_size": "width",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "max_position_embeddings": "context",
+    "vocab_size": "vocabulary",
+    "intermediate_size": "feed_forward",
+    "type_vocab_size": "segments",
+    "hidden_act": "activation",
+    "layer_norm_eps": "epsilon",
+    "hidden_dropout_prob": "dropout",
+    "tie_word_embeddings": "tied",
+}
+DISTILBERT_KEYS = {
+    "dim": "width",
+    "n_layers": "layers",
+    "n_heads": "heads",
+    "max_position_embeddings": "context",
+    "vocab_size": "vocabulary",
+    "hidden_dim": "feed_forward",
+    "activation": "activation",
+    "dropout": "dropout",
+    "tie_word_embeddings": "tied",
+}
+DEFAULTS: dict[str, Any] = {"segments": 2, "activation": "gelu", "epsilon": 1e-12, "dropout": 0.1, "tied": True}
+
+
 def describe(config: Config) -> BertShape:
     config.must_be({"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False})
     config.must_be({"pruned_heads": {}})
-    width = config.whole("hidden_size", 1, WIDEST)
-    return BertShape(
-        layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
-        heads=config.heads("num_attention_heads", "hidden_size", width),
-        width=width,
-        context=config.whole("max_position_embeddings", 1, LONGEST),
-        vocabulary=config.tokens("vocab_size"),
-        feed_forward=config.whole("intermediate_size", 1, WIDEST),
-        segments=config.whole("type_vocab_size", 1, 1024, 2),
-        activation=config.activation("hidden_act", "gelu"),
-        epsilon=config.epsilon("layer_norm_eps", 1e-12),
-        dropout=config.share("hidden_dropout_prob", 0.1),
-        tied=config.flag("tie_word_embeddings", True),
-    )
+    return BertShape(**read_fields(config, KEYS, **DEFAULTS))
 
 
 def describe_roberta(config: Config, pre: bool) -> BertShape:
@@ -126,38 +139,13 @@ def describe_roberta(config: Config, pre: bool) -> BertShape:
 
 
 def describe_distilbert(config: Config) -> BertShape:
-    width = config.whole("dim", 1, WIDEST)
-    return BertShape(
-        layers=config.whole("n_layers", 1, MOST_LAYERS),
-        heads=config.heads("n_heads", "dim", width),
-        width=width,
-        context=config.whole("max_position_embeddings", 1, LONGEST),
-        vocabulary=config.tokens("vocab_size"),
-        feed_forward=config.whole("hidden_dim", 1, WIDEST),
-        segments=0,
-        activation=config.activation("activation", "gelu"),
-        epsilon=1e-12,
-        dropout=config.share("dropout", 0.1),
-        tied=config.flag("tie_word_embeddings", True),
-    )
+    return BertShape(segments=0, epsilon=1e-12, **read_fields(config, DISTILBERT_KEYS, **DEFAULTS))
 
 
 def tell(shape: BertShape, said: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of config.json that BERT and RoBERTa share."""
-    return said | {
-        "vocab_size": shape.vocabulary,
-        "hidden_size": shape.width,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "intermediate_size": shape.inner,
-        "max_position_embeddings": shape.context + shape.skipped,
-        "type_vocab_size": shape.segments,
-        "hidden_act": NAMES_OF[shape.activation],
-        "layer_norm_eps": shape.epsilon,
-        "tie_word_embeddings": shape.tied,
-        "hidden_dropout_prob": shape.dropout,
-        "attention_probs_dropout_prob": shape.dropout,
-    }
+    told = told_fields(shape, KEYS | {"attention_probs_dropout_prob": "dropout"})
+    return said | told | {"max_position_embeddings": shape.context + shape.skipped}
 
 
 def tell_bert(shape: BertShape) -> dict[str, Any]:
@@ -176,20 +164,8 @@ def tell_roberta(shape: BertShape, name: str, kind: str, norm: str) -> dict[str,
 def tell_distilbert(shape: BertShape) -> dict[str, Any]:
     only("DistilBERT", ("norm", shape.norm, "post"), ("padding", shape.padding, None))
     only("DistilBERT", ("epsilon", shape.epsilon, 1e-12))
-    return {
-        "architectures": ["DistilBertForMaskedLM"],
-        "model_type": "distilbert",
-        "vocab_size": shape.vocabulary,
-        "dim": shape.width,
-        "n_layers": shape.layers,
-        "n_heads": shape.heads,
-        "hidden_dim": shape.inner,
-        "max_position_embeddings": shape.context,
-        "activation": NAMES_OF[shape.activation],
-        "tie_word_embeddings": shape.tied,
-        "dropout": shape.dropout,
-        "attention_dropout": shape.dropout,
-    }
+    said = {"architectures": ["DistilBertForMaskedLM"], "model_type": "distilbert"}
+    return said | told_fields(shape, DISTILBERT_KEYS | {"attention_dropout": "dropout"})
 
 
 def pieces(shape: BertShape, names: Names) -> list[WeightMap]:

@@ -13,7 +13,6 @@ The setting is `rope_parameters` since transformers 5, and was `rope_theta` and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,53 +57,40 @@ class Config:
     def __contains__(self, key: str) -> bool:
         return self.content.get(key) is not None
 
-    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        """Return an integer from low to high; null counts as absent."""
+    def checked(self, key: str, default: Any, allowed: Callable[[Any], bool], said: str) -> Any:
+        """Return the value if it is allowed; null counts as absent, and None as a default means that it is required."""
         given = self.content.get(key)
         if given is None:
             if default is None:
                 raise LabError(f"{self.file} has no {key}")
             return default
-        if type(given) is not int or not low <= given <= high:
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: whole numbers from {low} to {high:,}")
+        if not allowed(given):
+            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: {said}")
         return given
 
+    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """Return an integer from low to high."""
+        said = f"whole numbers from {low} to {high:,}"
+        found: int = self.checked(key, default, lambda given: type(given) is int and low <= given <= high, said)
+        return found
+
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        """Return a number from low to high; null counts as absent."""
-        given = self.content.get(key)
-        if given is None:
-            if default is None:
-                raise LabError(f"{self.file} has no {key}")
-            return default
-        if type(given) not in (int, float) or not low <= given <= high:
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from {low:g} to {high:g}")
-        return float(given)
+        """Return a number from low to high."""
+        said = f"from {low:g} to {high:g}"
+        return float(self.checked(key, default, lambda given: is_number(given) and low <= given <= high, said))
 
     def share(self, key: str, default: float) -> float:
         """Return a dropout probability, in [0, 1)."""
-        given = self.content.get(key)
-        if given is None:
-            return default
-        if type(given) not in (int, float) or not 0 <= given < 1:
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from 0 to below 1")
-        return float(given)
+        said = "from 0 to below 1"
+        return float(self.checked(key, default, lambda given: is_number(given) and 0 <= given < 1, said))
 
     def epsilon(self, key: str, default: float) -> float:
         """Return ε of LayerNorm: below 1e-30 it is negligible beside any variance in float32."""
-        given = self.content.get(key)
-        if given is None:
-            return default
-        if type(given) not in (int, float) or not math.isfinite(given) or not 1e-30 <= given <= 1:
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: from 1e-30 to 1")
-        return float(given)
+        return self.number(key, 1e-30, 1, default)
 
     def flag(self, key: str, default: bool) -> bool:
-        given = self.content.get(key)
-        if given is None:
-            return default
-        if not isinstance(given, bool):
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: true, false")
-        return given
+        found: bool = self.checked(key, default, lambda given: isinstance(given, bool), "true, false")
+        return found
 
     def activation(self, key: str, default: str) -> Activation:
         given = self.content.get(key)
@@ -146,6 +132,43 @@ class Config:
         if type(given) is not int or given < 0:
             raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
         return given if given < vocabulary else None
+
+
+def is_number(given: Any) -> bool:
+    return type(given) in (int, float)
+
+
+# How the fields of our shapes are read, from (config, key, default); the heads must divide the width.
+READERS: dict[str, Callable[[Config, str, Any], Any]] = {
+    "layers": lambda config, key, default: config.whole(key, 1, MOST_LAYERS, default),
+    "width": lambda config, key, default: config.whole(key, 1, WIDEST, default),
+    "feed_forward": lambda config, key, default: config.whole(key, 1, WIDEST, default),
+    "context": lambda config, key, default: config.whole(key, 1, LONGEST, default),
+    "segments": lambda config, key, default: config.whole(key, 1, 1024, default),
+    "vocabulary": Config.tokens,
+    "activation": Config.activation,
+    "dropout": Config.share,
+    "epsilon": Config.epsilon,
+    "tied": Config.flag,
+}
+
+
+def read_fields(config: Config, keys: Mapping[str, str], **defaults: Any) -> dict[str, Any]:
+    """Read the fields of a shape from `keys`, key of config.json → field; a field without a default is required."""
+    found: dict[str, Any] = {}
+    for key, ours in keys.items():
+        if ours == "heads":
+            width_key = next(key for key, ours in keys.items() if ours == "width")  # before the heads in every table
+            found[ours] = config.heads(key, width_key, found["width"])
+        else:
+            found[ours] = READERS[ours](config, key, defaults.get(ours))
+    return found
+
+
+def told_fields(shape: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return the keys of config.json that `keys` (key → field) names, with the values of a shape."""
+    told = {key: getattr(shape, "inner" if ours == "feed_forward" else ours) for key, ours in keys.items()}
+    return {key: NAMES_OF[value] if keys[key] == "activation" else value for key, value in told.items()}
 
 
 Model = GPT | Bert | EncoderDecoder

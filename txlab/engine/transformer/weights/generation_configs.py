@@ -18,7 +18,7 @@ from txlab.engine.transformer.beam import EarlyStopping
 from txlab.engine.transformer.generation import FREE, Rules
 from txlab.engine.transformer.weights.families import Config
 from txlab.engine.transformer.weights.safetensors import CONFIG, LARGEST_CONFIG
-from txlab.errors import LabError
+from txlab.errors import LabError, located
 
 GENERATION = "generation_config.json"
 MOST_BEAMS = 1000
@@ -75,10 +75,8 @@ def read_generation(folder: Path, config: Mapping[str, Any], vocabulary: int) ->
     """Read the generation settings of a folder; LabError, without its name, for an invalid value."""
     if not (folder / GENERATION).exists():
         return generation_of(config, CONFIG, vocabulary)
-    try:
+    with located(GENERATION):
         content = read_json(folder / GENERATION, LARGEST_CONFIG)
-    except LabError as error:
-        raise LabError(f"{GENERATION}: {error}") from None
     if not isinstance(content, dict):
         raise LabError(f"{GENERATION} must be an object, not {shown(content)}")
     return generation_of(content, GENERATION, vocabulary)

@@ -9,16 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.weights.families import (
-    LONGEST,
-    MOST_LAYERS,
-    NAMES_OF,
-    WIDEST,
-    Config,
-    Family,
-    WeightMap,
-    only,
-)
+from txlab.engine.transformer.weights.families import WIDEST, Config, Family, WeightMap, only, read_fields, told_fields
 
 # Stored name → ours, within a block; the maps are Conv1D, the norms are not.
 MAPS = {
@@ -30,21 +21,27 @@ MAPS = {
 NORMS = {"ln_1": "attention_norm", "ln_2": "feed_forward_norm"}
 
 
+KEYS = {
+    "n_embd": "width",
+    "n_layer": "layers",
+    "n_head": "heads",
+    "n_positions": "context",
+    "vocab_size": "vocabulary",
+    "n_inner": "feed_forward",
+    "activation_function": "activation",
+    "layer_norm_epsilon": "epsilon",
+    "resid_pdrop": "dropout",
+    "tie_word_embeddings": "tied",
+}
+
+
 def describe(config: Config) -> GPTShape:
     config.must_be({"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False})
-    width = config.whole("n_embd", 1, WIDEST)
-    return GPTShape(
-        layers=config.whole("n_layer", 1, MOST_LAYERS),
-        heads=config.heads("n_head", "n_embd", width),
-        width=width,
-        context=config.whole("n_positions" if "n_positions" in config else "n_ctx", 1, LONGEST),
-        vocabulary=config.tokens("vocab_size"),
-        feed_forward=config.whole("n_inner", 1, WIDEST, 4 * width),
-        activation=config.activation("activation_function", "gelu_new"),
-        tied=config.flag("tie_word_embeddings", True),
-        dropout=config.share("resid_pdrop", 0.1),
-        epsilon=config.epsilon("layer_norm_epsilon", 1e-5),
-    )
+    old = {} if "n_positions" in config else {"n_positions": "n_ctx"}  # in OpenAI's own files
+    keys = {old.get(key, key): ours for key, ours in KEYS.items()}
+    inner = 4 * config.whole("n_embd", 1, WIDEST)
+    defaults = {"feed_forward": inner, "activation": "gelu_new", "epsilon": 1e-5, "dropout": 0.1, "tied": True}
+    return GPTShape(**read_fields(config, keys, **defaults))
 
 
 def tell(shape: GPTShape) -> dict[str, Any]:
@@ -54,22 +51,8 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     only("GPT-2", ("block", shape.block, "sequential"), ("normalisation", shape.normalisation, "layer"))
     only("GPT-2", ("gated", shape.gated, False), ("kv_heads", shape.groups, shape.heads))
     only("GPT-2", ("heads × head_dim", shape.across, shape.width))
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "vocab_size": shape.vocabulary,
-        "n_positions": shape.context,
-        "n_embd": shape.width,
-        "n_layer": shape.layers,
-        "n_head": shape.heads,
-        "n_inner": shape.inner,
-        "activation_function": NAMES_OF[shape.activation],
-        "layer_norm_epsilon": shape.epsilon,
-        "tie_word_embeddings": shape.tied,
-        "resid_pdrop": shape.dropout,
-        "embd_pdrop": shape.dropout,
-        "attn_pdrop": shape.dropout,
-    }
+    dropouts = {"embd_pdrop": "dropout", "attn_pdrop": "dropout"}
+    return {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"} | told_fields(shape, KEYS | dropouts)
 
 
 def pieces(shape: GPTShape) -> list[WeightMap]:

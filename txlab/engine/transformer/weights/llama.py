@@ -13,17 +13,17 @@ from txlab.engine.transformer.attention import biased
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights.families import (
     LONGEST,
-    MOST_LAYERS,
-    NAMES_OF,
     WIDEST,
     Config,
     Family,
     WeightMap,
     only,
+    read_fields,
     read_rotary,
     tell_rotary,
     their_order,
     their_rows,
+    told_fields,
 )
 from txlab.errors import LabError
 
@@ -33,6 +33,17 @@ MAPS = {
     "mlp.gate_proj": ("feed_forward.gate_proj", "feed_forward"),
     "mlp.up_proj": ("feed_forward.up_proj", "feed_forward"),
     "mlp.down_proj": ("feed_forward.down_proj", "feed_forward"),
+}
+KEYS = {
+    "hidden_size": "width",
+    "num_hidden_layers": "layers",
+    "max_position_embeddings": "context",
+    "vocab_size": "vocabulary",
+    "intermediate_size": "feed_forward",
+    "hidden_act": "activation",
+    "rms_norm_eps": "epsilon",
+    "attention_dropout": "dropout",
+    "tie_word_embeddings": "tied",
 }
 NORMS = {"input_layernorm": "attention_norm", "post_attention_layernorm": "feed_forward_norm"}
 
@@ -63,8 +74,8 @@ QWEN2_SAYS = Dialect(32, 4096, {"qkv": None})
 
 
 def describe(config: Config, dialect: Dialect) -> GPTShape:
-    width = config.whole("hidden_size", 1, WIDEST)
-    heads = config.whole("num_attention_heads", 1, WIDEST)
+    fields = read_fields(config, KEYS, activation="silu", epsilon=1e-6, dropout=0.0, tied=False)
+    width, heads = fields["width"], config.whole("num_attention_heads", 1, WIDEST)
     if "head_dim" not in config and width % heads:
         raise LabError(f"config.json has num_attention_heads = {heads}, which does not divide hidden_size = {width}")
     head_width = config.whole("head_dim", 1, WIDEST, max(1, width // heads))
@@ -77,25 +88,9 @@ def describe(config: Config, dialect: Dialect) -> GPTShape:
     rotary = read_rotary(config, head_width)
     if rotary.width < head_width:  # transformers rotates all of a Llama's head whatever the config says
         raise LabError("config.json has partial_rotary_factor, which Llama and its like do not know; allowed: 1")
-    return GPTShape(
-        layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
-        heads=heads,
-        width=width,
-        context=min(config.whole("max_position_embeddings", 1, LONGEST), dialect.window_of(config)),
-        vocabulary=config.tokens("vocab_size"),
-        feed_forward=config.whole("intermediate_size", 1, WIDEST),
-        positions="rotary",
-        activation=config.activation("hidden_act", "silu"),
-        tied=config.flag("tie_word_embeddings", False),
-        bias=dialect.biases(config),
-        dropout=config.share("attention_dropout", 0.0),
-        epsilon=config.epsilon("rms_norm_eps", 1e-6),
-        normalisation="rms",
-        gated=True,
-        kv_heads=groups,
-        head_dim=head_width,
-        rotary=rotary,
-    )
+    fields |= {"context": min(fields["context"], dialect.window_of(config)), "bias": dialect.biases(config)}
+    fields |= {"heads": heads, "kv_heads": groups, "head_dim": head_width, "rotary": rotary}
+    return GPTShape(positions="rotary", normalisation="rms", gated=True, **fields)
 
 
 def caveat(config: Config, shape: GPTShape, dialect: Dialect) -> str:
@@ -114,23 +109,9 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     only("Llama", ("width % heads", shape.width % shape.heads, 0))
     only("Llama", ("rotary width", shape.rotary.width or shape.head_width, shape.head_width))
     qkv, out, feed_forward = (biased(shape.bias, part) for part in ("qkv", "out", "feed_forward"))
-    told = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "vocab_size": shape.vocabulary,
-        "hidden_size": shape.width,
-        "intermediate_size": shape.inner,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.groups,
-        "head_dim": shape.head_width,
-        "hidden_act": NAMES_OF[shape.activation],
-        "max_position_embeddings": shape.context,
-        "rms_norm_eps": shape.epsilon,
-        "rope_parameters": tell_rotary(shape.rotary, shape.head_width),
-        "tie_word_embeddings": shape.tied,
-        "attention_dropout": shape.dropout,
-    }
+    told: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+    told |= told_fields(shape, KEYS | {"num_attention_heads": "heads", "num_key_value_heads": "groups"})
+    told |= {"head_dim": shape.head_width, "rope_parameters": tell_rotary(shape.rotary, shape.head_width)}
     if qkv and not out and not feed_forward:
         return told | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
     return told | {"attention_bias": qkv or out, "mlp_bias": feed_forward}

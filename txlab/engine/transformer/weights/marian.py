@@ -17,13 +17,13 @@ from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDeco
 from txlab.engine.transformer.weights.families import (
     LONGEST_COMPUTED,
     MOST_LAYERS,
-    NAMES_OF,
     WIDEST,
     Config,
     Family,
     WeightMap,
     only,
     third,
+    told_fields,
 )
 from txlab.errors import LabError
 
@@ -57,6 +57,21 @@ STREAM = {
 }
 
 
+# Keys of config.json → the field of our shape that each says, as they are written.
+KEYS = {
+    "d_model": "width",
+    "encoder_layers": "encoder_layers",
+    "decoder_layers": "decoder_layers",
+    "encoder_attention_heads": "heads",
+    "decoder_attention_heads": "heads",
+    "encoder_ffn_dim": "feed_forward",
+    "decoder_ffn_dim": "feed_forward",
+    "max_position_embeddings": "context",
+    "activation_function": "activation",
+    "scale_embedding": "scale_embedding",
+    "dropout": "dropout",
+    "attention_dropout": "dropout",
+}
 PRE = {"normalize_before": True, "add_final_layer_norm": True}
 NEVER = -1e9  # the bias of a token that does not exist
 
@@ -135,21 +150,7 @@ def tell_pegasus(shape: EncoderDecoderShape) -> dict[str, Any]:
 def told(shape: EncoderDecoderShape) -> dict[str, Any]:
     only("Marian", ("positions", shape.positions, "sinusoidal"), ("epsilon", shape.epsilon, 1e-5))
     only("Marian", ("width % 2", shape.width % 2, 0))
-    return {
-        "is_encoder_decoder": True,
-        "d_model": shape.width,
-        "encoder_layers": shape.encoder_layers,
-        "decoder_layers": shape.decoder_layers,
-        "encoder_attention_heads": shape.heads,
-        "decoder_attention_heads": shape.heads,
-        "encoder_ffn_dim": shape.inner,
-        "decoder_ffn_dim": shape.inner,
-        "max_position_embeddings": shape.context,
-        "activation_function": NAMES_OF[shape.activation],
-        "scale_embedding": shape.scale_embedding,
-        "dropout": shape.dropout,
-        "attention_dropout": shape.dropout,
-    }
+    return {"is_encoder_decoder": True} | told_fields(shape, KEYS)
 
 
 def in_halves(shape: EncoderDecoderShape) -> list[int] | None:

@@ -11,17 +11,15 @@ from typing import Any
 from txlab.engine.transformer.attention import biased
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights.families import (
-    LONGEST,
-    MOST_LAYERS,
-    NAMES_OF,
-    WIDEST,
     Config,
     Family,
     WeightMap,
     only,
+    read_fields,
     read_rotary,
     tell_rotary,
     their_order,
+    told_fields,
 )
 
 NAMES = {
@@ -34,24 +32,28 @@ NAMES = {
 }
 
 
+KEYS = {
+    "hidden_size": "width",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "max_position_embeddings": "context",
+    "vocab_size": "vocabulary",
+    "intermediate_size": "feed_forward",
+    "hidden_act": "activation",
+    "layer_norm_eps": "epsilon",
+    "hidden_dropout": "dropout",
+    "tie_word_embeddings": "tied",
+}
+
+
 def describe(config: Config) -> GPTShape:
-    width = config.whole("hidden_size", 1, WIDEST)
-    heads = config.heads("num_attention_heads", "hidden_size", width)
+    fields = read_fields(config, KEYS, activation="gelu", epsilon=1e-5, dropout=0.0, tied=False)
     return GPTShape(
-        layers=config.whole("num_hidden_layers", 1, MOST_LAYERS),
-        heads=heads,
-        width=width,
-        context=config.whole("max_position_embeddings", 1, LONGEST),
-        vocabulary=config.tokens("vocab_size"),
-        feed_forward=config.whole("intermediate_size", 1, WIDEST),
         positions="rotary",
         block="parallel" if config.flag("use_parallel_residual", True) else "sequential",
-        activation=config.activation("hidden_act", "gelu"),
-        tied=config.flag("tie_word_embeddings", False),
         bias=True if config.flag("attention_bias", True) else ("feed_forward", "norm"),
-        dropout=config.share("hidden_dropout", 0.0),
-        epsilon=config.epsilon("layer_norm_eps", 1e-5),
-        rotary=read_rotary(config, width // heads, 0.25, ("rotary_emb_base", "rotary_pct")),
+        rotary=read_rotary(config, fields["width"] // fields["heads"], 0.25, ("rotary_emb_base", "rotary_pct")),
+        **fields,
     )
 
 
@@ -62,24 +64,13 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     only("GPT-NeoX", ("normalisation", shape.normalisation, "layer"), ("gated", shape.gated, False))
     only("GPT-NeoX", ("kv_heads", shape.groups, shape.heads), ("heads × head_dim", shape.across, shape.width))
     turned = {"partial_rotary_factor": 1.0} | tell_rotary(shape.rotary, shape.head_width)  # the default would be .25
-    return {
+    told: dict[str, Any] = {
         "architectures": ["GPTNeoXForCausalLM"],
         "model_type": "gpt_neox",
-        "vocab_size": shape.vocabulary,
-        "hidden_size": shape.width,
-        "intermediate_size": shape.inner,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "hidden_act": NAMES_OF[shape.activation],
-        "max_position_embeddings": shape.context,
-        "layer_norm_eps": shape.epsilon,
-        "use_parallel_residual": shape.block == "parallel",
-        "attention_bias": attention_bias(shape),
         "rope_parameters": turned,
-        "tie_word_embeddings": shape.tied,
-        "hidden_dropout": shape.dropout,
-        "attention_dropout": shape.dropout,
     }
+    told |= {"use_parallel_residual": shape.block == "parallel", "attention_bias": attention_bias(shape)}
+    return told | told_fields(shape, KEYS | {"attention_dropout": "dropout"})
 
 
 def attention_bias(shape: GPTShape) -> bool:

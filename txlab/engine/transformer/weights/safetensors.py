@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.tokenizers.json_files import parse_json, read_json, shown
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, located, nearest
 from txlab.files import open_regular
 
 LARGEST_HEAD = 32 << 20  # GPT-2's has 14 kB; a model of 100 000 tensors would need 15 MB
@@ -73,10 +73,8 @@ def read_head(path: Path) -> dict[str, TensorLocation]:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     if len(head) < length:
         raise LabError("it was cut off while it was read")
-    try:
+    with located("its head"):
         content = parse_json(head)
-    except LabError as error:
-        raise LabError(f"its head: {error}") from None
     if not isinstance(content, dict):
         raise LabError(f"its head must be an object, not {shown(content)}")
     content.pop("__metadata__", None)
@@ -153,10 +151,8 @@ def read_folder(path: Path) -> ModelFolder:
         raise LabError(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not (path / CONFIG).exists():
         raise LabError(f"it has no {CONFIG}, which says what kind of model it is")
-    try:
+    with located(CONFIG):
         config = read_json(path / CONFIG, LARGEST_CONFIG)
-    except LabError as error:
-        raise LabError(f"{CONFIG}: {error}") from None
     if not isinstance(config, dict):
         raise LabError(f"{CONFIG} must be an object, not {shown(config)}")
     return ModelFolder(path, config, places_of(path))
@@ -185,10 +181,8 @@ def places_of(path: Path) -> dict[str, TensorLocation]:
 
 
 def head_of(file: Path) -> dict[str, TensorLocation]:
-    try:
+    with located(file.name):
         return read_head(file)
-    except LabError as error:
-        raise LabError(f"{file.name}: {error}") from None
 
 
 def sharded(path: Path) -> dict[str, TensorLocation]:

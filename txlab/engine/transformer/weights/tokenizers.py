@@ -25,7 +25,7 @@ from txlab.engine.tokenizers.huggingface import ForeignTokenizer, write_huggingf
 from txlab.engine.tokenizers.json_files import read_json, write_aside
 from txlab.engine.tokenizers.sentence_pieces import MISSING, SentencePieceTokenizer, read_sentence_pieces
 from txlab.engine.tokenizers.word_pieces import VOCAB, WordPieceTokenizer, read_word_pieces, word_pieces_of_json
-from txlab.errors import LabError
+from txlab.errors import LabError, located
 
 OWN, OWN_TARGET = "txlab-tokenizer.json", "txlab-target-tokenizer.json"
 FAST = "tokenizer.json"
@@ -56,10 +56,8 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         return marian_tokenizers(folder)
     content: Any = None
     if (folder / FAST).exists():
-        try:
+        with located(FAST):
             content = completed(read_json(folder / FAST), folder)
-        except LabError as error:
-            raise LabError(f"{FAST}: {error}") from None
     if kind == "bert":
         found = bert_tokenizer(folder, content)
         if found is not None:
@@ -97,18 +95,14 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
 def bert_tokenizer(folder: Path, content: Any) -> Any:
     """Read WordPiece from tokenizer.json, if it behaves like BERT's, or from vocab.txt; None if there is neither."""
     if content is not None:
-        try:
+        with located(FAST):
             found = word_pieces_of_json(content)
-        except LabError as error:
-            raise LabError(f"{FAST}: {error}") from None
         if found is not None:
             return found
     if not (folder / VOCAB).exists():
         return None
-    try:
+    with located(VOCAB):
         return read_word_pieces(folder / VOCAB, about(folder))
-    except LabError as error:
-        raise LabError(f"{VOCAB}: {error}") from None
 
 
 def marian_tokenizers(folder: Path) -> FolderTokenizers:
