@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TOKENS = 100
 TEMPERATURE = 0.8  # of a continuation; a translation is greedy by default
+TEMPERATURE_HELP = f"0 = always the likeliest token; by default {TEMPERATURE}, for translations 0"
 SHOWN = 5  # candidates for a mask
 UNFINISHED = "\ufffd"
 
@@ -38,43 +39,27 @@ def generate(
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(
-            "--tokens", metavar="N", help=f"write at most N tokens; {TOKENS} unless its folder says otherwise", min=1
-        ),
+        typer.Option("--tokens", metavar="N", help=f"at most N tokens; else its folder's limit, or {TOKENS}", min=1),
     ] = None,
     temperature: Annotated[
-        float | None,
-        typer.Option(
-            "--temperature",
-            metavar="T",
-            help=f"0 = always the likeliest token; by default {TEMPERATURE}, for translations 0",
-            min=0,
-        ),
+        float | None, typer.Option("--temperature", metavar="T", help=TEMPERATURE_HELP, min=0)
     ] = None,
     top_k: Annotated[
         int | None, typer.Option("--top-k", metavar="K", help="draw from the K likeliest tokens; 0 = from all", min=0)
     ] = None,
     top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p", metavar="P", help="draw from the likeliest tokens that together have mass P, 0 < P <= 1"
-        ),
+        float | None, typer.Option("--top-p", metavar="P", help="draw from the likeliest tokens of mass P, 0 < P <= 1")
     ] = None,
     beam: Annotated[
-        int | None,
-        typer.Option(
-            "--beam", metavar="K", help="search for the likeliest whole texts with K beams; 0 = draw instead", min=0
-        ),
+        int | None, typer.Option("--beam", metavar="K", help="beam search with K beams; 0 = draw instead", min=0)
     ] = None,
     length_penalty: Annotated[
         float | None,
-        typer.Option("--length-penalty", metavar="A", help="order the texts of a search by log p / length^A"),
+        typer.Option("--length-penalty", metavar="A", help="rank the texts of a search by log p / length^A"),
     ] = None,
     repetition_penalty: Annotated[
         float | None,
-        typer.Option(
-            "--repetition-penalty", metavar="R", help="above 1 makes tokens less likely that are in the text already"
-        ),
+        typer.Option("--repetition-penalty", metavar="R", help="above 1: tokens of the text become less likely"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same seed writes the same text", min=0)] = 0,
     file: FileOption = None,
@@ -352,30 +337,25 @@ def fill(model: OpenModel, text: str, json: bool) -> None:
     ids = model.ids(text)
     candidates = masks(model, ids)
     filled = list(ids)
+    places: list[dict[str, Any]] = []
     for place, found in candidates:
         filled[place] = found[0][0]
+        labels = model.labels([token for token, _ in found])
+        rows = [{"id": t, "text": label, "probability": p} for (t, p), label in zip(found, labels, strict=True)]
+        places.append({"position": place, "candidates": rows})
     whole = model.decode(filled)
     if json:
-        places = [
-            {
-                "position": place,
-                "candidates": [
-                    {"id": token, "text": label, "probability": p}
-                    for (token, p), label in zip(found, model.labels([t for t, _ in found]), strict=True)
-                ],
-            }
-            for place, found in candidates
-        ]
         print_json({"model": about(model), "prompt": text, "text": whole, "ids": filled, "masks": places})
         return
     write_text(whole)
     print("\n")
-    rows = []
-    for number, (_, found) in enumerate(candidates, 1):
-        labels = model.labels([token for token, _ in found])
-        for label, p, (_, chance) in zip(labels, shares([p for _, p in found]), found, strict=True):
-            rows.append([f"mask {number}" if label is labels[0] else "", token_label(label, 24), p, bar(chance, 20)])
-    print(table([Column(""), Column("token"), Column("p"), Column(" " * 20)], rows))
+    lines = []
+    for number, entry in enumerate(places, 1):
+        chances = [row["probability"] for row in entry["candidates"]]
+        for row, p in zip(entry["candidates"], shares(chances), strict=True):
+            first = f"mask {number}" if row is entry["candidates"][0] else ""
+            lines.append([first, token_label(row["text"], 24), p, bar(row["probability"], 20)])
+    print(table([Column(""), Column("token"), Column("p"), Column(" " * 20)], lines))
     print()
     print_model(model)
 
@@ -395,10 +375,6 @@ def masks(model: OpenModel, ids: Sequence[int]) -> list[tuple[int, list[tuple[in
     with torch.inference_mode():
         inner: Any = model.model
         logp = inner(torch.tensor([list(ids)]))[0].double().log_softmax(-1)  # (T, V)
-    found = []
-    for place in places:
-        best = logp[place].topk(min(SHOWN, logp.shape[-1]))
-        found.append(
-            (place, [(token, exp(p)) for p, token in zip(best.values.tolist(), best.indices.tolist(), strict=True)])
-        )
-    return found
+    best = logp.topk(min(SHOWN, logp.shape[-1]))
+    rows = [zip(best.indices[place].tolist(), map(exp, best.values[place].tolist()), strict=True) for place in places]
+    return [(place, list(row)) for place, row in zip(places, rows, strict=True)]

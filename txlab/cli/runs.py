@@ -49,14 +49,8 @@ def facts(path: Path) -> dict[str, Any]:
         reader = RunReader(path, light=True)
         reader.poll()
     except (LabError, OSError) as error:
-        return {
-            "name": path.name,
-            "path": str(path),
-            "status": "unreadable",
-            "reason": str(error),
-            "values": {},
-            "curve": [],
-        }
+        known = {"name": path.name, "path": str(path), "status": "unreadable", "reason": str(error)}
+        return known | {"values": {}, "curve": []}
     info, state = reader.info, reader.state
     names = reader.names("metrics")
     metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")

@@ -6,6 +6,7 @@ probability of a target given its source.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import exp, isfinite, log
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +49,7 @@ def score(
     assert given is not None
     model = opened(name, special)
     found = scored(model, given, target, stride, pair)
-    labels = predicted_labels(model, found)
+    labels = labels_of(model)([token.token for token in found.tokens])
     size = scored_bytes(model, found, given if target is None else target)
     if json:
         print_json({"model": about(model), **answer(model, found, labels, size)})
@@ -80,9 +81,9 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pai
     return score_text(inner, model.ids(text), stride)
 
 
-def predicted_labels(model: OpenModel, found: Score) -> list[str]:
-    ids = [token.token for token in found.tokens]
-    return model.target_labels(ids) if model.kind == "encoder-decoder" else model.labels(ids)
+def labels_of(model: OpenModel) -> Callable[[Sequence[int]], list[str]]:
+    """Return the labels of the tokens that the model predicts."""
+    return model.target_labels if model.kind == "encoder-decoder" else model.labels
 
 
 def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
@@ -108,10 +109,7 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
     """Return everything as JSON. Logarithms are in nats unless their name says bits."""
     from txlab.engine.transformer.scoring import FORMULAS
 
-    best = (model.target_labels if model.kind == "encoder-decoder" else model.labels)(
-        [token.likeliest for token in found.tokens if token.scored]
-    )
-    likeliest = iter(best)
+    likeliest = iter(labels_of(model)([token.likeliest for token in found.tokens if token.scored]))
     return {
         "score": found.name,
         "formula": FORMULAS[found.name],
@@ -153,9 +151,7 @@ def print_table(model: OpenModel, found: Score, labels: list[str], most: int | N
     tokens = found.tokens[:most]
     if not tokens:
         return
-    likeliest = (model.target_labels if model.kind == "encoder-decoder" else model.labels)(
-        [max(0, token.likeliest) for token in tokens]
-    )
+    likeliest = labels_of(model)([max(0, token.likeliest) for token in tokens])
     logs = shares([token.logp for token in tokens if token.scored])
     chances = iter(zip(logs, shares([exp(token.logp) for token in tokens if token.scored]), strict=True))
     length = 10 if columns() < 96 else 20

@@ -62,10 +62,9 @@ def verify(
         for number, found in rows:
             numbers[number.provenance] += 1
             held[number.provenance] += number.holds(found)
-        if json:
-            for number, found in rows:
+            if json:
                 print(encode_row(as_json(figure, number, found)).decode(), end="", flush=True)
-        else:
+        if not json:
             print_figure(figure, rows)
     if not json:
         order = [name for name in get_args(Provenance) if name in numbers]

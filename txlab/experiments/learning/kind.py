@@ -32,11 +32,13 @@ class GradientKind(Kind):
 
     mean        what its loss is a mean of
     uncompiled  why torch's compiler is not tried unless asked for; "" = it is tried if training is long
+    unfit       what it cannot be asked for, and why; "" = it can
     """
 
     units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
     mean: ClassVar[MeanLoss] = MeanLoss()
     uncompiled: ClassVar[str] = ""
+    unfit: ClassVar[str] = ""
 
     def mathematics(self) -> Any:
         """The module `experiment` of the kind's package, which may import torch. It has `experiment_of(scenario)`,
@@ -48,6 +50,8 @@ class GradientKind(Kind):
         """Return the scenario with every "auto" of [compute] decided by a short measurement on this machine."""
         from txlab.experiments.learning.autotune import resolve
 
+        if self.unfit and scenario.compute.compile is True:
+            raise LabError(f"compute.compile = true is not for {self.unfit}; allowed: auto, false")
         return super().resolve(resolve(scenario, self.mathematics().trial_of, say, self.uncompiled))
 
     def build(self, scenario: Any) -> Experiment:

@@ -191,22 +191,13 @@ def block(at: str, here: str, width: int, crosses: bool) -> list[WeightMap]:
         for theirs, ours in ATTENTIONS.items():
             if theirs == "encoder_attn" and not crosses:
                 continue
-            made += [
-                WeightMap(
-                    f"{at}.{theirs}.{name}.{kind}",
-                    f"{here}.{ours}.qkv_proj.{kind}",
-                    third(number, width),
-                    stream=STREAM.get(f"qkv_proj.{kind}", ()),
+            stored, qkv, out = f"{at}.{theirs}", f"qkv_proj.{kind}", f"out_proj.{kind}"
+            for number, name in enumerate(THIRDS):
+                rows = third(number, width)
+                made.append(
+                    WeightMap(f"{stored}.{name}.{kind}", f"{here}.{ours}.{qkv}", rows, stream=STREAM.get(qkv, ()))
                 )
-                for number, name in enumerate(THIRDS)
-            ]
-            made.append(
-                WeightMap(
-                    f"{at}.{theirs}.out_proj.{kind}",
-                    f"{here}.{ours}.out_proj.{kind}",
-                    stream=STREAM[f"out_proj.{kind}"],
-                )
-            )
+            made.append(WeightMap(f"{stored}.{out}", f"{here}.{ours}.{out}", stream=STREAM[out]))
         for theirs, ours in NAMES.items():
             if theirs == "encoder_attn_layer_norm" and not crosses:
                 continue
@@ -269,10 +260,4 @@ MARIAN = Family(
     special={"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id", "begin": "bos_token_id"},
 )
 
-PEGASUS = replace(
-    MARIAN,
-    name="Pegasus",
-    describe=describe_pegasus,
-    tell=tell_pegasus,
-    repeated=repeated_pegasus,
-)
+PEGASUS = replace(MARIAN, name="Pegasus", describe=describe_pegasus, tell=tell_pegasus, repeated=repeated_pegasus)

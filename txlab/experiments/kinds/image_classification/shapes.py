@@ -33,43 +33,24 @@ class Images:
     classes: NDArray[np.int64]
 
 
-def _circle(u: Numbers, v: Numbers) -> Numbers:
-    return np.hypot(u, v) - 0.8
+SLOPE = np.float32(np.sqrt(0.75))
 
 
-def _square(u: Numbers, v: Numbers) -> Numbers:
-    return np.maximum(np.abs(u), np.abs(v)) - 0.7
-
-
-def _triangle(u: Numbers, v: Numbers) -> Numbers:
-    """Three half-planes, each .5 from the centre; the corners lie on the unit circle."""
-    slope = np.float32(np.sqrt(0.75))
-    return np.maximum(np.maximum(slope * u + 0.5 * v, -slope * u + 0.5 * v), -v) - 0.5
-
-
-def _cross(u: Numbers, v: Numbers) -> Numbers:
+def cross(u: Numbers, v: Numbers) -> Numbers:
     """The union of two bars."""
     a, b = np.abs(u), np.abs(v)
     return np.minimum(np.maximum(a - 0.95, b - 0.3), np.maximum(a - 0.3, b - 0.95))
 
 
-def _ring(u: Numbers, v: Numbers) -> Numbers:
-    return np.abs(np.hypot(u, v) - 0.65) - 0.2
-
-
-def _crescent(u: Numbers, v: Numbers) -> Numbers:
-    """A disc partly covered by another one."""
-    outside: Numbers = np.maximum(np.hypot(u, v) - 0.9, 0.7 - np.hypot(u - 0.35, v - 0.35))
-    return outside
-
-
 OUTSIDE: dict[Name, Callable[[Numbers, Numbers], Numbers]] = {
-    "circle": _circle,
-    "square": _square,
-    "triangle": _triangle,
-    "cross": _cross,
-    "ring": _ring,
-    "crescent": _crescent,
+    "circle": lambda u, v: np.hypot(u, v) - 0.8,
+    "square": lambda u, v: np.maximum(np.abs(u), np.abs(v)) - 0.7,
+    # Three half-planes, each .5 from the centre; the corners lie on the unit circle.
+    "triangle": lambda u, v: np.maximum(np.maximum(SLOPE * u + 0.5 * v, -SLOPE * u + 0.5 * v), -v) - 0.5,
+    "cross": cross,
+    "ring": lambda u, v: np.abs(np.hypot(u, v) - 0.65) - 0.2,
+    # A disc partly covered by another one.
+    "crescent": lambda u, v: np.maximum(np.hypot(u, v) - 0.9, 0.7 - np.hypot(u - 0.35, v - 0.35)),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import exp, log, sqrt
 from typing import Any
 
@@ -61,21 +62,16 @@ def explain_part_loss(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
     """What the loss of one text contributes to the loss of the mixture."""
-    parts = facts.get("corpus", {}).get("parts", [])
-    named = [(part, values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values]
-    if part_of(facts, name) is None or len(named) < len(parts):
+    operands, steps, complete = weighted_losses(values, facts)
+    if part_of(facts, name) is None or not complete:
         return None
-    steps = [
-        Step(f"w · L of {part['name']}", f"{part['share']:.4g} · {loss:.4f}", part["share"] * loss, "nats")
-        for part, loss in named
-    ]
-    steps.append(Step("L", "the sum", sum(part["share"] * loss for part, loss in named), "val_loss, nats a token"))
+    steps[-1] = replace(steps[-1], note="val_loss, nats a token")
     return Explanation(
         question=f"what does a loss of {values[name]:.4g} on this text add?",
         equation="L = Σᵢ wᵢ Lᵢ",
         math="T12",
         source="Mehlig",
-        operands=[Operand(f"L of {part['name']}", loss, f"weight {part['share']:.4g}") for part, loss in named],
+        operands=operands,
         steps=steps,
         result=values[name],
     )
@@ -83,14 +79,7 @@ def explain_part_loss(
 
 def explain_mixture_loss(loss: float, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     """The validation loss of a mixture: the losses of its texts, weighted."""
-    parts = [(part, values.get(f"val_loss/{part['name']}")) for part in facts.get("corpus", {}).get("parts", [])]
-    known = [(part, each) for part, each in parts if each is not None]
-    steps = [
-        Step(f"w · L of {part['name']}", f"{part['share']:.4g} · {each:.4f}", part["share"] * each, "nats")
-        for part, each in known
-    ]
-    if known and len(known) == len(parts):
-        steps.append(Step("L", "the sum", sum(part["share"] * each for part, each in known), "nats a token"))
+    operands, steps, _ = weighted_losses(values, facts)
     steps.append(Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), "Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"))
     steps.append(Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), "bits a token, drawn by the weights"))
     return Explanation(
@@ -100,11 +89,26 @@ def explain_mixture_loss(loss: float, values: Mapping[str, float], facts: Mappin
         source="Mehlig",
         operands=[
             Operand("L", loss, "over the texts of the mixture, each by its weight, whatever its length"),
-            *(Operand(f"L of {part['name']}", each, f"weight {part['share']:.4g}") for part, each in known),
+            *operands,
         ],
         steps=steps,
         result=loss,
     )
+
+
+def weighted_losses(values: Mapping[str, float], facts: Mapping[str, Any]) -> tuple[list[Operand], list[Step], bool]:
+    """The loss of each text with its weight, their products and, if all of them are known, the sum."""
+    parts = facts.get("corpus", {}).get("parts", [])
+    known = [(part, values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values]
+    operands = [Operand(f"L of {part['name']}", loss, f"weight {part['share']:.4g}") for part, loss in known]
+    steps = [
+        Step(f"w · L of {part['name']}", f"{part['share']:.4g} · {loss:.4f}", part["share"] * loss, "nats")
+        for part, loss in known
+    ]
+    complete = bool(known) and len(known) == len(parts)
+    if complete:
+        steps.append(Step("L", "the sum", sum(part["share"] * loss for part, loss in known), "nats a token"))
+    return operands, steps, complete
 
 
 def part_of(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
-from txlab.experiments.learning.text_data import Batch, Tally, TextData, as_batch, probe_from, prompts_of
+from txlab.experiments.kinds.language_model.symbols import SymbolData, SymbolTokenizer
+from txlab.experiments.learning.text_data import Batch, Tally, as_batch
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:
@@ -79,36 +79,31 @@ def held_out(maps: NDArray[np.int64]) -> NDArray[np.bool_]:
     return chosen
 
 
-class FewShotData(TextData):
+class FewShotData(SymbolData):
     """Sequences generated on demand; every batch is a pure function of (seed, step)."""
 
+    task = "few-shot"
+    tokens = FewShotTokenizer
+    sizes = range(SMALLEST_VOCABULARY, LARGEST_VOCABULARY + 1)
+
     def __init__(self, scenario: LanguageModelScenario) -> None:
-        self.seed, self.vocabulary = scenario.seed, scenario.data.vocabulary
-        self.batch, self.context = scenario.train.batch, scenario.model.context
-        self.at_once = scenario.train.batch // scenario.train.accumulate
-        self.validation_count = scenario.train.validation_batches
-        if not SMALLEST_VOCABULARY <= self.vocabulary <= LARGEST_VOCABULARY:
+        if scenario.model.context < SMALLEST_CONTEXT:
             raise LabError(
-                f"data.vocabulary = {self.vocabulary} does not suit the few-shot task; "
-                f"allowed: {SMALLEST_VOCABULARY} … {LARGEST_VOCABULARY} symbols"
-            )
-        if self.context < SMALLEST_CONTEXT:
-            raise LabError(
-                f"model.context = {self.context} is too short for an example and a question; at least "
+                f"model.context = {scenario.model.context} is too short for an example and a question; at least "
                 f"{SMALLEST_CONTEXT}"
             )
-        self.letters = self.vocabulary // 3
-        self.answers = self.vocabulary - self.letters
-        self.pairs = (self.context + 1) // 2  # "aXbYcZ" is 2 · 3 tokens, the last of which is not an input
+        self.letters = scenario.data.vocabulary // 3
+        self.answers = scenario.data.vocabulary - self.letters
+        self.pairs = (scenario.model.context + 1) // 2  # "aXbYcZ" is 2 · 3 tokens, the last of which is not an input
         self.counted = [k for k in (0, *(1 << n for n in range(16))) if k < self.pairs]
-        self.tokenizer = FewShotTokenizer(self.vocabulary)
-        self.fingerprint = f"few-shot/1/{self.vocabulary}/{self.context}"
+        self.at_once = scenario.train.batch // scenario.train.accumulate
+        super().__init__(scenario, "1")
         self.tokenizer_fingerprint = f"few-shot/{self.vocabulary}"
-        look = scenario.look
+
+    def example(self, length: int) -> list[int]:
         rows, _ = self.sequences(generator(self.seed, "probe", 0), 1, unseen=True)
-        shown = self.tokenizer.encode(look.text) if look.text else rows[0, :-1].tolist()
-        self.probe = probe_from(look, shown, self.context)
-        self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
+        found: list[int] = rows[0, :-1].tolist()
+        return found
 
     def maps(self, random: np.random.Generator, count: int, unseen: bool) -> NDArray[np.int64]:
         """(count, n) maps, either all held out or none."""
@@ -132,8 +127,8 @@ class FewShotData(TextData):
         scored[:, 2 * self.pairs - 1 :] = False
         return rows[:, : self.context + 1], scored
 
-    def train_batch(self, step: int) -> Batch:
-        return as_batch(*self.sequences(generator(self.seed, "batch", step), self.batch, unseen=False))
+    def made(self, random: np.random.Generator) -> Batch:
+        return as_batch(*self.sequences(random, self.batch, unseen=False))
 
     def validation_batches(self) -> list[Batch]:
         found = []

@@ -75,18 +75,20 @@ class SymbolData(TextData):
     """What all generated tasks over symbols share: a tokenizer, a probe, prompts and facts."""
 
     task: ClassVar[str]
+    tokens: ClassVar[type[SymbolTokenizer]] = SymbolTokenizer
+    sizes: ClassVar[range] = range(SMALLEST_VOCABULARY, len(alphabet()) + 1)
 
     def __init__(self, scenario: LanguageModelScenario, version: str) -> None:
         self.seed = scenario.seed
         self.batch, self.context = scenario.train.batch, scenario.model.context
         self.validation_count = scenario.train.validation_batches
         self.vocabulary = scenario.data.vocabulary
-        if not SMALLEST_VOCABULARY <= self.vocabulary <= len(alphabet()):
+        if self.vocabulary not in self.sizes:
             raise LabError(
                 f"data.vocabulary = {self.vocabulary} does not suit the {self.task} task; "
-                f"allowed: {SMALLEST_VOCABULARY} … {len(alphabet())} symbols"
+                f"allowed: {self.sizes[0]} … {self.sizes[-1]} symbols"
             )
-        self.tokenizer = SymbolTokenizer(self.vocabulary)
+        self.tokenizer = self.tokens(self.vocabulary)
         self.fingerprint = f"{self.task}/{version}/{self.vocabulary}/{self.context}"
         self.tokenizer_fingerprint = f"symbols/{self.vocabulary}"
         look = scenario.look

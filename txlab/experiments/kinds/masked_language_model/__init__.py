@@ -6,13 +6,11 @@ torch is not imported here, because validating a scenario imports its kind. Lett
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import ProbeText, TextTrain
 from txlab.experiments.learning import schema as learning
 from txlab.experiments.learning.explanations import MeanLoss
@@ -89,11 +87,7 @@ class MaskedLanguageModelKind(GradientKind):
     schema = MaskedLanguageModelScenario
     mean = MeanLoss("L = −(1/n) Σₜ ln p(xₜ | the text with its gaps)", "T10", "the tokens asked for", "tokens")
     uncompiled = "not for a masked-language-model"
-
-    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        if scenario.compute.compile is True:
-            raise LabError("compute.compile = true is not for a masked-language-model; allowed: auto, false")
-        return super().resolve(scenario, say)
+    unfit = "a masked-language-model"
 
     def explain_scenario(self, scenario: MaskedLanguageModelScenario, seconds: float = 0.0) -> Explanation:
         from txlab.engine.transformer.costs import costs

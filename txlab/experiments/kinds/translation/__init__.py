@@ -6,14 +6,13 @@ torch is not imported here, because validating a scenario imports its kind. Lett
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.errors import LabError
 from txlab.experiments.kind import Label
 from txlab.experiments.learning import schema as learning
 from txlab.experiments.learning.explanations import MeanLoss
@@ -133,13 +132,7 @@ class TranslationKind(GradientKind):
         "token_accuracy": Label("tokens", "right, the ones before given"),
     }
     uncompiled = "batches have many shapes"
-
-    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        if scenario.compute.compile is True:
-            raise LabError(
-                "compute.compile = true is not for translation, whose batches have many shapes; allowed: auto, false"
-            )
-        return super().resolve(scenario, say)
+    unfit = "translation, whose batches have many shapes"
 
     def explain_metric(
         self, scenario: TranslationScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
