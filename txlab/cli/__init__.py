@@ -31,6 +31,7 @@ from txlab.cli.presets import presets
 from txlab.cli.run import resume, run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
+from txlab.cli.terminal import ascii_only, is_terminal, shown
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
@@ -103,8 +104,6 @@ def console(
         print(f"{', '.join(names)}, Python {sys.version.split()[0]}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        from txlab.cli.terminal import ascii_only, is_terminal
-
         if not is_terminal():
             raise LabError("the console needs a terminal; without one: txlab run SCENARIO, or txlab --help")
         from txlab.tui.app import launch
@@ -197,8 +196,6 @@ def usage_sentence(error: Any) -> str:
 
 def complain(message: str) -> None:
     """Write one line to stderr, safe for the terminal."""
-    from txlab.cli.terminal import shown
-
     with contextlib.suppress(OSError):
         print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from txlab.cli.terminal import Column, columns, shown, table
+
 if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry
 
@@ -35,7 +37,6 @@ def scenarios(
 
 
 def print_catalogue(entries: list[CatalogueEntry]) -> None:
-    from txlab.cli.terminal import Column, shown, table
     from txlab.drawing.formatting import about
     from txlab.experiments.schema import CHAPTERS
 
@@ -59,7 +60,6 @@ def print_catalogue(entries: list[CatalogueEntry]) -> None:
 
 
 def print_one(entry: CatalogueEntry) -> None:
-    from txlab.cli.terminal import columns, shown
     from txlab.drawing.formatting import about
     from txlab.experiments.schema import CHAPTERS
     from txlab.runs.scenario import dump_scenario

@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from txlab.cli.terminal import columns
+from txlab.cli.terminal import ascii_only, coloured, columns, shown
 
 MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
 
@@ -49,8 +49,6 @@ def doctor(
 
     Exit status 1 where something is in the way of a run or of the console.
     """
-    from txlab.cli.terminal import ascii_only, coloured, shown
-
     worst = "good"
     for finding in examine(torch):
         worst = finding.verdict if finding.verdict == "bad" else worst
@@ -150,8 +148,6 @@ def openmp() -> Finding:
 
 def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
     """Check the terminal's name, size, colours, Unicode and clipboard."""
-    from txlab.cli.terminal import ascii_only
-
     term = environment.get("TERM", "")
     size = shutil.get_terminal_size((0, 0))
     here = sys.stdout.isatty()

@@ -15,7 +15,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import FileOption, JsonOption, Name, SpecialOption
+from txlab.cli.models import (
+    FileOption,
+    JsonOption,
+    Name,
+    SpecialOption,
+    about,
+    bar,
+    given_text,
+    opened,
+    print_json,
+    print_model,
+    shares,
+    token_label,
+    write_text,
+)
+from txlab.cli.terminal import Column, coloured, colours, numeral, shown, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -68,9 +83,6 @@ def generate(
 ) -> None:
     """Continue a prompt, translate, or fill in [MASK]. Options that are not given come from the folder's
     generation_config.json, where it has one."""
-    from txlab.cli.models import given_text, opened
-    from txlab.cli.terminal import shown
-
     if beam and (temperature or top_k or (top_p is not None and top_p < 1)):
         raise LabError("--beam searches and draws nothing: --temperature, --top-k and --top-p are not for it")
     if top_p is not None and not 0 < top_p <= 1:
@@ -107,8 +119,6 @@ def generate(
         return
     written = stopping(model, drawn(model, ids, how, seed))
     if json:
-        from txlab.cli.models import about, print_json
-
         row = list(written)
         text = continued(model, before(model, given), row)
         answer: dict[str, Any] = {"model": about(model), "prompt": given, "text": text, "ids": row}
@@ -255,9 +265,6 @@ def stopping(model: OpenModel, ids: Iterable[int]) -> Iterator[int]:
 
 def stream(model: OpenModel, prompt: str, ids: Iterable[int]) -> None:
     """Write the prompt and the continuation, each piece once it is complete; the prompt is dimmed if colours exist."""
-    from txlab.cli.models import write_text
-    from txlab.cli.terminal import colours
-
     if prompt and colours():
         sys.stdout.write("\x1b[90m")
     write_text(prompt)
@@ -299,8 +306,6 @@ def pieces(model: OpenModel, first: Sequence[int], ids: Iterable[int]) -> Iterat
 
 def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) -> None:
     """Print the most likely texts, best first, with their log-probabilities; only the first unless `every`."""
-    from txlab.cli.models import about, print_json, write_text
-    from txlab.cli.terminal import coloured, numeral
     from txlab.engine.transformer.beam import beam_search
 
     inner: Any = model.model
@@ -331,9 +336,6 @@ def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) 
 
 def fill(model: OpenModel, text: str, json: bool) -> None:
     """Print BERT's most likely tokens for each [MASK], and the text filled with the first of them."""
-    from txlab.cli.models import about, bar, print_json, print_model, shares, token_label, write_text
-    from txlab.cli.terminal import Column, table
-
     ids = model.ids(text)
     candidates = masks(model, ids)
     filled = list(ids)

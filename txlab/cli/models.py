@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import ascii_only, coloured, numeral, shown
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ def sizes(model: OpenModel) -> str:
 
 def print_model(model: OpenModel) -> None:
     """Print the model in one quiet line at the end."""
-    from txlab.cli.terminal import coloured, shown
-
     print(coloured(shown(f"{model.title}: {sizes(model)}"), 90))
     if model.note:
         print(coloured(shown(model.note), 90))
@@ -119,7 +118,6 @@ def finite(value: Any) -> Any:
 
 def token_label(text: str, cells: int = 0) -> str:
     """Format a token for the terminal: escaped, spaces marked, cut to `cells` cells (0 = whole)."""
-    from txlab.cli.terminal import ascii_only
     from txlab.drawing.text import cut, label, width
 
     shown = label(text, ascii_only())
@@ -130,7 +128,6 @@ def token_label(text: str, cells: int = 0) -> str:
 
 def bar(share: float, cells: int) -> str:
     """Draw a bar of share · `cells` cells."""
-    from txlab.cli.terminal import ascii_only
     from txlab.drawing.spark import bar
 
     return bar(share, cells, ascii_only())
@@ -138,7 +135,6 @@ def bar(share: float, cells: int) -> str:
 
 def write_text(text: str) -> None:
     """Write a text, raw to a pipe and escaped line by line to a terminal; no line end is added."""
-    from txlab.cli.terminal import ascii_only
     from txlab.drawing.text import visible_lines
 
     if sys.stdout.isatty():
@@ -149,7 +145,6 @@ def write_text(text: str) -> None:
 
 def shares(values: Sequence[float]) -> list[str]:
     """Format probabilities with aligned decimal points."""
-    from txlab.cli.terminal import numeral
     from txlab.drawing.formatting import aligned
 
     return aligned([numeral(value) for value in values])
@@ -160,7 +155,6 @@ def shares(values: Sequence[float]) -> list[str]:
 
 def export_model(name: str, folder: Path) -> None:
     """Write config.json, model.safetensors and the tokenizer; raise LabError for what that format cannot express."""
-    from txlab.cli.terminal import shown
     from txlab.engine.transformer.weights import save_model
 
     model = opened(name)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import Column, ascii_only, columns, shown, table
+
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import AnyShape
     from txlab.engine.transformer.presets import Preset
@@ -100,8 +102,6 @@ def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
 
 
 def print_all(chosen: list[Preset]) -> None:
-    from txlab.cli.terminal import Column, columns, table
-
     right = "right"
     shapes = [Column("preset"), *(Column(letter, right) for letter in "NDHFTV")]
     shapes += [Column("ours", right), Column("published", right), Column("differ", right)]
@@ -134,7 +134,6 @@ def print_all(chosen: list[Preset]) -> None:
 
 
 def print_one(preset: Preset) -> None:
-    from txlab.cli.terminal import Column, columns, shown, table
     from txlab.drawing.formatting import count
 
     told = facts(preset)
@@ -194,8 +193,6 @@ def print_held(room: dict[str, Any]) -> None:
     """Print how much of it fits into this machine's memory, as bars."""
     import psutil
 
-    from txlab.cli.terminal import Column, table
-
     memory = psutil.virtual_memory()
     rows = []
     for label, needed in {
@@ -215,8 +212,6 @@ def print_held(room: dict[str, Any]) -> None:
 
 def meter(share: float) -> str:
     """Draw a bar of METER cells, to the nearest cell."""
-    from txlab.cli.terminal import ascii_only
-
     full, empty = "#." if ascii_only() else "█░"
     cells = round(share * METER)
     return full * cells + empty * (METER - cells)
@@ -224,8 +219,6 @@ def meter(share: float) -> str:
 
 def percent(share: float, digits: int) -> str:
     """Format a deviation with its sign unless it is zero: +0.6 %, −3.0 %, 0.0 %."""
-    from txlab.cli.terminal import ascii_only
-
     text = f"{100 * share:+.{digits}f} %"
     if not float(text[:-2]):
         return text[1:]
@@ -256,6 +249,4 @@ def power(number: float | None) -> str:
 
 def unknown() -> str:
     """Return the placeholder for unpublished values."""
-    from txlab.cli.terminal import ascii_only
-
     return "-" if ascii_only() else "–"

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
 from txlab.errors import LabError
 
 SPARK = 16
@@ -21,7 +22,6 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
     """The runs, newest first: state, step, main metric, curve."""
-    from txlab.cli.terminal import shown
     from txlab.runs.finding import default_root, list_runs
 
     found = list_runs()
@@ -83,7 +83,6 @@ def facts(path: Path) -> dict[str, Any]:
 def print_table(rows: list[dict[str, Any]]) -> None:
     import numpy as np
 
-    from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
     from txlab.drawing.formatting import duration
     from txlab.drawing.spark import spark
     from txlab.drawing.text import cut

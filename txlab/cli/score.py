@@ -12,7 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import FileOption, JsonOption, Name, PairOption, SpecialOption, TargetOption, TextArgument
+from txlab.cli.models import (
+    FileOption,
+    JsonOption,
+    Name,
+    PairOption,
+    SpecialOption,
+    TargetOption,
+    TextArgument,
+    about,
+    bar,
+    given_text,
+    opened,
+    print_json,
+    print_model,
+    shares,
+    token_label,
+)
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -43,8 +60,6 @@ def score(
     every: Annotated[bool, typer.Option("--all", help=f"list every token, not only the first {ROWS}")] = False,
 ) -> None:
     """The log-probability of a text, token by token, under a model."""
-    from txlab.cli.models import about, given_text, opened, print_json, print_model
-
     given = given_text(text, file)
     assert given is not None
     model = opened(name, special)
@@ -144,8 +159,6 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
 
 def print_table(model: OpenModel, found: Score, labels: list[str], most: int | None) -> None:
     """Print each token, log p, p as a number and a bar, its rank, and the model's own prediction."""
-    from txlab.cli.models import bar, shares, token_label
-    from txlab.cli.terminal import Column, columns, numeral, table
     from txlab.cli.tokenize import spaced
 
     tokens = found.tokens[:most]
@@ -172,7 +185,6 @@ def print_table(model: OpenModel, found: Score, labels: list[str], most: int | N
 
 
 def print_totals(model: OpenModel, found: Score, size: int) -> None:
-    from txlab.cli.terminal import ascii_only, numeral
     from txlab.cli.tokenize import plural, spaced
     from txlab.drawing.text import formula
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from txlab.cli.terminal import Column, ascii_only, can_redraw, coloured, columns, shown, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -95,8 +96,6 @@ def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object
 
 
 def print_list(chosen: list[Figure]) -> None:
-    from txlab.cli.terminal import Column, shown, table
-
     head = [Column("figure"), Column("numbers", "right"), Column("seconds", "right"), Column("what", loose=True)]
     rows = [[each.name, str(len(each.numbers)), f"{each.seconds:.0f}", shown(each.title)] for each in chosen]
     print(table(head, rows))
@@ -104,8 +103,6 @@ def print_list(chosen: list[Figure]) -> None:
 
 def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
     """Print the title, then a line per number: its source, the reference, the measured value, whether it holds."""
-    from txlab.cli.terminal import Column, ascii_only, coloured, shown, table
-
     print(f"{shown(figure.title)}  {coloured(shown(figure.source), GREY)}")
     simulated = any(number.runs or found.runs for number, found in rows)
     head = [Column("  "), Column("provenance"), Column("reference", "right"), *[Column("runs", "right")] * simulated]
@@ -125,16 +122,12 @@ def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
 
 def with_error(value: float, error: float, digits: int) -> str:
     """Format 12.34 ± 0.05, or only the value if it is exact; negative digits are tens, hundreds, …"""
-    from txlab.cli.terminal import ascii_only
-
     said = f"{value:.{digits}f}" if digits >= 0 or value != value or abs(value) == float("inf") else f"{round(value)}"
     return said + (f" {'+-' if ascii_only() else '±'} {error:.{max(digits, 0) + 1}f}" if error else "")
 
 
 def progress(figure: Figure | None, text: str, left: float) -> None:
     """Overwrite one progress line on a terminal; print nothing elsewhere."""
-    from txlab.cli.terminal import can_redraw, columns, shown
-
     if not (sys.stderr.isatty() and can_redraw()):
         return
     if figure is None:
