@@ -44,6 +44,24 @@ def nearest(given: str, allowed: Iterable[str]) -> str:
     return f" (nearest: {found[0]})" if found else ""
 
 
+def choices(given: str, allowed: Iterable[str], word: str = "allowed") -> str:
+    """Return how a sentence about an unknown name goes on: the closest of the allowed names, and all of them.
+
+    A long list is left out where one of them is close, because then the person has found it.
+
+    >>> choices("gtp", ["gpt", "bert"])
+    ' (nearest: gpt); allowed: gpt, bert'
+    >>> choices("world-98", [f"world-{n}" for n in range(99)])
+    ' (nearest: world-98)'
+    """
+    names = list(allowed)
+    close = nearest(given, names)
+    return close if close and len(names) > LONG_LIST else f"{close}; {word}: {', '.join(names)}"
+
+
+LONG_LIST = 17  # names: two or three lines of a terminal
+
+
 def one_line(error: BaseException) -> str:
     """The message of an exception on one line of at most 300 characters, or its type's name if it has no message."""
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -163,7 +163,7 @@ def test_the_help_of_a_command_speaks_no_types(txlab_command, command: str) -> N
 
 
 def test_no_command_is_cut_off_in_the_list_of_commands(txlab_command) -> None:
-    assert "..." not in txlab_command("--help").out.partition("Commands:")[2]
+    assert "..." not in txlab_command("--help").out.partition("Start and steer a run:")[2]
 
 
 def test_standard_input_is_kept_in_the_run(
@@ -209,10 +209,14 @@ def test_scenarios_lists_shows_and_prints_json(txlab_command) -> None:
 def test_runs_shows_states_steps_and_losses(with_run, tiny_run: Path) -> None:
     said = with_run("runs")
     assert said.status == 0
-    assert re.search(rf"{tiny_run.name}\s+✓ done\s+12/12\s+\d\.\d+", said.out)
+    assert re.search(rf"{tiny_run.name}\s+✓ done\s+12/12\s+loss\s+\d\.\d+", said.out)
     (row,) = [json.loads(line) for line in with_run("runs", "--json").out.splitlines()]
     assert (row["name"], row["status"], row["step"]) == (tiny_run.name, "done", 12)
     assert row["values"]["loss"] == pytest.approx(row["curve"][-1])
+    head = said.out.splitlines()[0].split()
+    assert head == ["name", "status", "step", "metric", "value", "curve"]
+    assert set(head) <= set(row)
+    assert (row["metric"], row["value"]) == ("loss", row["values"]["loss"])
 
 
 def test_a_lost_run_is_called_lost_with_its_age(with_run, tiny_run: Path, tmp_path: Path) -> None:

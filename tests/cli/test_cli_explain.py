@@ -150,4 +150,7 @@ def test_a_model_is_exported_and_opened_again_with_the_same_numbers(ask: Ask, ti
     assert "name it" in ask("export", "latest", "huggingface").refused
     assert "for metrics" in ask("export", "latest", "--form", "huggingface", str(folder), "--wide").refused
     assert ask("export", "latest", "--form", "csv", str(tmp_path / "metrics.csv")).status == 0
+    assert ask("export", "latest", "--format", "csv", str(tmp_path / "again.csv")).status == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "metrics.csv").read_bytes()
+    assert "--format" in ask("export", "--help").out
     assert not has_form(None)

@@ -162,3 +162,16 @@ def test_at_a_terminal_the_board_is_drawn_and_a_person_is_asked(tmp_path: Path) 
     until("left after 2 moves; nobody has won")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     os.close(fd)
+
+
+def test_every_square_at_a_terminal_has_its_own_number_before_and_after_it_is_taken(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from txlab.cli.play_table import AtTerminal
+
+    for values in (None, {1: -0.65, 2: -0.91, 3: 0.0, 5: 0.1, 7: 0.2}):
+        AtTerminal().board([4, 0, 8, 6], values)
+        board = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+        numbers = re.findall(r"(?<![.\d])[1-9](?![\d])", board)
+        assert sorted(numbers) == list("123456789")
+        assert (values is None) or numbers == list("123456789")

@@ -66,3 +66,5 @@ def test_a_wrong_name_is_status_2_with_the_nearest(monkeypatch, capsys) -> None:
     status, out, error = call(monkeypatch, capsys, 80, "gtp2")
     assert (status, out) == (2, "")
     assert error.startswith("txlab: no preset is called 'gtp2' (nearest: gpt2)")
+    assert "bert-base" not in error  # where one is near, the long list of the others only hides it
+    assert "bert-base" in call(monkeypatch, capsys, 80, "zzzz")[2]

@@ -285,8 +285,9 @@ def test_every_shipped_scenario_is_valid_and_described() -> None:
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        ("seed = 1\nkind = language-model\n", ["line 2", '"kind = language-model"', "a text stands in quotes"]),
-        ("seed = 1\nseed = 2\n", ["line 2", '"seed = 2"']),
+        ("seed = 1\nkind = language-model\n", ["line 2", "`kind = language-model`", "strings need quotes"]),
+        ("seed = 1\nseed = 2\n", ["line 2", "`seed = 2`"]),
+        ('title = "it\n', ['line 1: `title = "it` is not valid TOML']),
         ("[train]\nlearning_rate = 1e-3,\n", ["line 2", "1e-3,"]),
         ("\x1b[31m = 1\n", ["line 1", "\\x1b"]),
     ],

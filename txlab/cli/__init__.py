@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-import typer.core
 
 from txlab.cli.attend import attend
 from txlab.cli.catalogue import scenarios
+from txlab.cli.completing import IN_BASH, join_at_equals
 from txlab.cli.control import control, stop
 from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
 from txlab.cli.explain import explain
 from txlab.cli.follow import attach
 from txlab.cli.generate import generate
+from txlab.cli.group import Command, Group
 from txlab.cli.play import play
 from txlab.cli.presets import presets
 from txlab.cli.run import resume, run
@@ -40,42 +41,34 @@ from txlab.cli.verify import verify
 from txlab.errors import Guess, LabError, nearest
 
 app = typer.Typer(
+    cls=Group,
     help="A lab bench for the mathematics of language models. Without a command: the console.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-
-class Command(typer.core.TyperCommand):
-    """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>, since the help text explains it."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        parameters: list[Any] = list(super().get_params(ctx))
-        for parameter in parameters:
-            if parameter.param_type_name == "argument":
-                parameter.display_type_rich = lambda ctx: ""
-        return parameters
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
-
-
-COMMANDS: list[Callable[..., Any]] = [run, scenarios, runs, attach, stop, resume, control, plot, export]
-COMMANDS += [tokenize, score, generate, attend, explain, play, presets, verify, doctor]
-for command in COMMANDS:
-    app.command(cls=Command)(command)
-
-tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
+COMMANDS: dict[str, list[Callable[..., Any]]] = {
+    "Start and steer a run": [run, attach, stop, resume, control],
+    "See what runs have done": [runs, plot, export],
+    "Question a model": [score, generate, attend, explain],
+    "Work with tokenizers": [tokenize],
+    "Look up, and play": [scenarios, presets, verify, doctor, play],
+}
 OF_TOKENIZER: dict[str, Callable[..., Any]] = {
     "train": train,
     "compare": compare,
     "export": export_tokenizer,
     "list": listed,
 }
+tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
 for name, member in OF_TOKENIZER.items():
     tokenizer.command(name, cls=Command)(member)
-app.add_typer(tokenizer, name="tokenizer")
+for heading, members in COMMANDS.items():
+    for member in members:
+        app.command(cls=Command, rich_help_panel=heading)(member)
+    if tokenize in members:
+        app.add_typer(tokenizer, name="tokenizer", rich_help_panel=heading)
 
 
 @app.callback(invoke_without_command=True)
@@ -117,6 +110,8 @@ def main() -> None:
         with contextlib.suppress(AttributeError):  # the stream was replaced
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     warnings.showwarning = show_warning
+    if IN_BASH:
+        join_at_equals(os.environ)
     try:
         status = app(standalone_mode=False)
     except BrokenPipeError:  # the reader closed the pipe, as `head` does: not an error

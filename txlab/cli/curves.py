@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
     from txlab.drawing.axis import Window
@@ -95,9 +95,9 @@ def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
     format: Annotated[
         str | None,
-        typer.Argument(metavar="FORMAT", help=f"{', '.join(Format)} (the model); behind --form, the file or folder"),
+        typer.Argument(metavar="FORMAT", help=f"{', '.join(Format)} (the model); after --format, the file or folder"),
     ] = None,
-    form: Annotated[Format | None, typer.Option("--form", help="the same as FORMAT")] = None,
+    form: Annotated[Format | None, typer.Option("--format", "--form", help="the same as FORMAT")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PATH", help="a file (csv) or folder (else); csv: else here")
     ] = None,
@@ -109,9 +109,9 @@ def export(
     kind, out = form_and_place(format, form, out)
     if kind is Format.huggingface:
         if wide or images or metric is not None:
-            raise LabError("--wide, --images and --metric are for metrics; huggingface is a form of models")
+            raise LabError("--wide, --images and --metric are for metrics; huggingface is a format of models")
         if out is None:
-            raise LabError("a model is written into a new folder; name it: --form huggingface FOLDER")
+            raise LabError("a model is written into a new folder; name it: --format huggingface FOLDER")
         from txlab.cli.models import export_model
 
         export_model(name, out)
@@ -120,7 +120,7 @@ def export(
 
 
 def form_and_place(format: str | None, form: Format | None, out: Path | None) -> tuple[Format, Path | None]:
-    """Return the format and the path: `FORMAT --out PATH`, or `--form FORMAT PATH`."""
+    """Return the format and the path: `FORMAT --out PATH`, or `--format FORMAT PATH`."""
     if form is not None and format is not None:
         if out is not None:
             raise LabError(f"give one place, not both {format!r} and --out {str(out)!r}")
@@ -232,8 +232,8 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
         if not having:
             known = sorted({name for reader in readers for name in reader.names()})
             where = ", ".join(reader.info.name for reader in readers)
-            listed = f"; recorded: {', '.join(known)}" if known else "; nothing has been recorded yet"
-            raise LabError(f"{metric!r} was not recorded in {where}{nearest(metric, known)}{listed}")
+            listed = choices(metric, known, "recorded") if known else "; nothing has been recorded yet"
+            raise LabError(f"{metric!r} was not recorded in {where}{listed}")
         for reader in having:
             series = reader.series(metric)
             label = f"{reader.info.name} {metric}" if len(readers) > 1 else metric

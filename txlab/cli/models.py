@@ -150,7 +150,7 @@ def shares(values: Sequence[float]) -> list[str]:
     return aligned([numeral(value) for value in values])
 
 
-# Exporting a model as a folder in another format: `txlab export RUN --form huggingface FOLDER`.
+# Exporting a model as a folder in another format: `txlab export RUN --format huggingface FOLDER`.
 
 
 def export_model(name: str, folder: Path) -> None:
@@ -162,7 +162,7 @@ def export_model(name: str, folder: Path) -> None:
     target = model.target_tokenizer if has_form(model.target_tokenizer) else None
     notes = save_model(model.model, tokenizer, folder, target_tokenizer=target, special=roles(model), never=model.never)
     if tokenizer is None:
-        notes = [*notes, "the tokenizer is left out: it has no form that could be written"]
+        notes = [*notes, "the tokenizer is left out: no file format can represent it"]
     print(shown(str(folder)))
     for note in notes:
         print(shown(note))

@@ -267,10 +267,10 @@ class AtTerminal(OnPipe):
 
     def board(self, moves: Sequence[int], values: Mapping[int, float] | None) -> None:
         squares = squares_of(moves, values)
-        for place, square in enumerate(squares):
-            if not square.sign:
-                digit = str(place + 1)
-                squares[place] = replace(square, number=square.number or digit, order=digit if square.number else "")
+        for place, square in enumerate(squares):  # the corner of each has its number: a move's order would be another
+            digit, free = str(place + 1), not square.sign
+            number = square.number or digit if free else square.number
+            squares[place] = replace(square, number=number, order=digit if square.number or not free else "")
         print()
         for line in lines_of_board(squares, CELL, ascii_only()):
             print("  " + "".join(self.painted(piece, squares) for piece in line).rstrip())

@@ -18,10 +18,10 @@ METRIC = 20  # cells for its name
 
 
 def runs(
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="the newest so many; 0 = all", min=0)] = 20,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the newest N; 0 = all", min=0)] = 20,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """The runs, newest first: state, step, main metric, curve."""
+    """The runs, newest first: status, step, main metric, curve."""
     from txlab.runs.finding import default_root, list_runs
 
     found = list_runs()
@@ -75,6 +75,7 @@ def facts(path: Path) -> dict[str, Any]:
         "started": info.started,
         "ended": info.ended,
         "metric": metric,
+        "value": values.get(metric),
         "values": values,
         "curve": curve[:: max(1, len(curve) // 256)],
     }
@@ -88,11 +89,11 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     from txlab.drawing.text import cut
 
     head = [
-        Column("run", loose=True),
-        Column("state"),
+        Column("name", loose=True),
+        Column("status"),
         Column("step", "right"),
-        Column("value", "right"),
         Column("metric"),
+        Column("value", "right"),
         Column("curve"),
     ]
     cells, paint, reasons = [], {}, []
@@ -101,11 +102,11 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         if row["status"] == "lost" and row.get("heartbeat_age") is not None:
             word += f" {duration(row['heartbeat_age'])}"
         paint[i, 1] = colour
-        value = row["values"].get(row.get("metric") or "")
+        value = row.get("value")
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)
-        cells.append([shown(row["name"]), word, step, "" if value is None else numeral(value), metric, curve])
+        cells.append([shown(row["name"]), word, step, metric, "" if value is None else numeral(value), curve])
         reasons.append(row["reason"] if row["status"] in ("failed", "lost", "unreadable") else "")
     title, *lines = table(head, cells, paint).splitlines()
     print(title)

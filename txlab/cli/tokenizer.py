@@ -280,12 +280,14 @@ def tell_where(path: Path, name: str | None) -> None:
 
 def export(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a saved tokenizer, or a file")],
-    form: Annotated[Form, typer.Option("--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab")],
+    form: Annotated[
+        Form, typer.Option("--format", "--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab")
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="PATH", help="the file, or for gpt2 the folder")],
     pattern: PatternOption = None,
     replace: Replace = False,
 ) -> None:
-    """Write a tokenizer in a form that other programs read."""
+    """Write a tokenizer in a format that other programs read."""
     from txlab.cli.terminal import shown
     from txlab.experiments.tokenizer_store import tokenizer_named
 

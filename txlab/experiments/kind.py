@@ -17,7 +17,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, choices
 from txlab.experiments import kinds
 from txlab.experiments.schema import Scenario
 from txlab.plugins import load_plugin, plugins
@@ -143,7 +143,7 @@ def kind_named(name: str) -> Kind:
     found = _found(name)
     if found is None:
         known = kind_names()
-        raise LabError(f"kind = {name!r} is not an experiment{nearest(name, known)}; allowed: {', '.join(known)}")
+        raise LabError(f"kind = {name!r} is not an experiment{choices(name, known)}")
     return found
 
 

@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TextIO
 
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, choices
 from txlab.files import open_regular
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced, Row, place_of
@@ -99,8 +99,8 @@ def metric_names(run: str | Path, wanted: Sequence[str] | None = None) -> list[s
         found.update(dict.fromkeys(values))
     for name in wanted or ():
         if name not in found:
-            recorded = f"; recorded: {', '.join(found)}" if found else "; nothing has been recorded yet"
-            raise LabError(f"{Path(run).name} has no metric {name!r}{nearest(name, found)}{recorded}")
+            recorded = choices(name, found, "recorded") if found else "; nothing has been recorded yet"
+            raise LabError(f"{Path(run).name} has no metric {name!r}{recorded}")
     return list(wanted) if wanted else list(found)
 
 

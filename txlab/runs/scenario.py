@@ -30,7 +30,7 @@ from txlab.experiments.kind import kind_named, kind_names
 from txlab.experiments.schema import CHAPTERS, Scenario, Start
 from txlab.files import open_regular, shipped_path
 from txlab.plugins import plugins
-from txlab.runs.scenario_errors import Complaint, complaints, escaped, given, quoted
+from txlab.runs.scenario_errors import LONGEST_QUOTE, Complaint, complaints, escaped, given, quoted
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
 LARGEST_FILE = 256 * 1024
@@ -191,8 +191,9 @@ def why_no_toml(text: str, error: str) -> str:
         return f" is not a TOML file: {error}"
     line = lines[int(place[1]) - 1].strip()
     bare = re.fullmatch(r"[\w.-]+\s*=\s*[A-Za-z~./][\w~./ -]*", line) and "invalid value" in error.lower()
-    hint = "; a text stands in quotes" if bare else ""
-    return f", line {place[1]}: {quoted(line)} is no TOML: {error[: place.start()]} (column {place[2]}){hint}"
+    hint = "; strings need quotes" if bare else ""
+    cut = escaped(line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…")
+    return f", line {place[1]}: `{cut}` is not valid TOML: {error[: place.start()]} (column {place[2]}){hint}"
 
 
 def parse_override(override: str) -> tuple[Key, Any]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from txlab.errors import nearest
+from txlab.errors import LONG_LIST, nearest
 
 LONGEST_QUOTE = 60
 
@@ -46,7 +46,8 @@ class Complaint:
             known = self.owner.model_fields
             close = nearest(entry.rpartition(".")[2], known) if entry else nearest_key(self.schema, self.owner, key)
             table = f" in [{escaped('.'.join(key[:-1]))}]" if len(key) > 1 and not entry else ""
-            return f"{name} is not a key{close}; allowed{table}: {', '.join(known)}"
+            listed = "" if close and len(known) > LONG_LIST else f"; allowed{table}: {', '.join(known)}"
+            return f"{name} is not a key{close}{listed}"
         if self.kind == "missing":
             return f"{name} is missing; allowed: {allowed(field)}"
         if self.kind == "value_error":  # a rule between several keys, in the schema's own words

@@ -17,7 +17,7 @@ from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, choices
 
 PresetShape = GPTShape | BertShape | EncoderDecoderShape
 
@@ -217,7 +217,7 @@ def preset_named(name: str) -> Preset:
         # Wang's table prints 170 trillion parameters and 120 layers for it.
         raise LabError("nothing is published of GPT-4's shape; what a lecture text prints of it is a rumour, no preset")
     if name not in PRESETS:
-        raise LabError(f"no preset is called {name!r}{nearest(name, PRESETS)}; allowed: {', '.join(PRESETS)}")
+        raise LabError(f"no preset is called {name!r}{choices(name, PRESETS)}")
     return PRESETS[name]
 
 

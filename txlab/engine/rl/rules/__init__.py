@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, choices
 from txlab.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def rule_named(name: str) -> Rule:
     installed = plugins(ENTRY_POINTS)
     if name not in installed:
         names = rule_names()
-        raise LabError(f"no rule is called {name!r}{nearest(name, names)}; allowed are {', '.join(names)}")
+        raise LabError(f"no rule is called {name!r}{choices(name, names)}")
     rule = load_plugin(installed[name], Rule)
     if rule.name != name:
         raise LabError(f"the rule {name!r} of {installed[name].value!r} calls itself {rule.name!r}")

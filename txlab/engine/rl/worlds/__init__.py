@@ -17,7 +17,7 @@ from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import check
 from txlab.engine.rl.world import NamedWorld, World
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, choices
 from txlab.files import shipped_path
 from txlab.plugins import load_plugins, plugins
 
@@ -72,7 +72,7 @@ def world_named(name: str, **options: Any) -> World:
     found = find_world(name)
     if found is None:
         known = worlds()
-        raise LabError(f"{name[:60]!a} is not a world{nearest(name[:60], known)}; there are {', '.join(known)}")
+        raise LabError(f"{name[:60]!a} is not a world{choices(name[:60], known)}")
     return found.world(**options)
 
 

@@ -1,0 +1,109 @@
+"""What Tab completes, asked as the shells ask: by environment variables, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ASK = """
+import sys
+sys.argv = ["txlab"]
+from txlab.cli import main
+try:
+    main()
+finally:
+    print("torch" in sys.modules, file=sys.stderr)
+"""
+
+
+def in_bash(folder: Path, *words: str) -> list[str]:
+    """The completions of the last word. bash takes "=" for a word of its own."""
+    question = {"_TXLAB_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    return asked(folder, question)
+
+
+def asked(folder: Path, question: dict[str, str]) -> list[str]:
+    known = {"TXLAB_RUNS": str(folder / "runs"), "TXLAB_TOKENIZERS": str(folder / "tokenizers")}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], env=os.environ | known | question, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "False", "torch was imported, or something was said: " + done.stderr
+    return [line for line in done.stdout.splitlines() if line]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["txlab", "exp"], ["export", "explain"]),
+        (["txlab", "run", "gpt-t"], ["gpt-tiny"]),
+        (["txlab", "scenarios", "gpt-m"], ["gpt-mixture"]),
+        (["txlab", "presets", "gpt2-l"], ["gpt2-large"]),
+        (["txlab", "tokenize", "--tokenizer", "py"], ["python-docs"]),
+        (["txlab", "verify", "tr"], ["transformer"]),
+        (["txlab", "run", "gpt-tiny", "--device", "c"], ["cpu", "cuda"]),
+        (["txlab", "control", "latest", "pau"], ["pause"]),
+        (["txlab", "run", "gpt-tiny", "--set", "model.norm"], ["model.norm=", "model.normalisation="]),
+        (
+            ["txlab", "run", "gpt-tiny", "--set", "model.normal"],
+            ["model.normalisation=layer", "model.normalisation=rms"],
+        ),
+        (["txlab", "run", "gpt-tiny", "--set", "model.norm", "=", "po"], ["post"]),
+        (["txlab", "run", "gpt-tiny", "--set", "model.tied", "="], ["true", "false"]),
+        (["txlab", "run", "gpt-tiny", "--set", "train.steps", "="], ["400"]),
+        (["txlab", "run", "gpt-tiny", "--seed", "3", "--set", "data.text", "=", "python-d"], ["python-docs"]),
+        (["txlab", "run", "cliff", "--set", "world.name", "=", "wi"], ["windy", "wind-tunnel"]),
+        (["txlab", "run", "no-such-scenario", "--set", "tr"], []),
+        (["txlab", "run", "gpt-tiny", "--set", "no.such", "="], []),
+    ],
+)
+def test_tab_completes_names_and_settings_without_torch(tmp_path: Path, words: list[str], found: list[str]) -> None:
+    assert in_bash(tmp_path, *words) == found
+
+
+def test_tab_completes_runs_by_name_and_directory(tmp_path: Path) -> None:
+    from txlab.runs.process import prepare
+    from txlab.runs.scenario import load_scenario
+
+    run = prepare(load_scenario("bandits"), out=tmp_path / "runs" / "2026-01-02_030405_bandits")
+    assert run.name == "2026-01-02_030405_bandits"
+    assert in_bash(tmp_path, "txlab", "attach", "") == ["latest", "bandits", run.name]
+    assert in_bash(tmp_path, "txlab", "generate", "ba") == ["bandits"]
+    assert in_bash(tmp_path, "txlab", "run", "--like", "2026") == [run.name]
+
+
+def test_zsh_gets_the_whole_setting_with_its_description(tmp_path: Path) -> None:
+    line = "txlab run gpt-tiny --set model.pos"
+    said = asked(tmp_path, {"_TXLAB_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line})
+    assert "model.positions=rotary" in "".join(said)
+    line = "txlab run gpt-tiny --set train.w"
+    said = asked(
+        tmp_path,
+        {"_TXLAB_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        | {"_TYPER_COMPLETE_ARGS": line},
+    )
+    assert any("train.warmup=" in row and "\t" in row for row in said)
+
+
+def test_the_presets_that_tab_knows_are_those_there_are() -> None:
+    from txlab.cli.completing import PRESETS
+    from txlab.engine.transformer import presets
+
+    assert list(PRESETS) == list(presets.PRESETS)
+
+
+def test_the_help_groups_every_command_and_ends_with_three_examples(ask) -> None:
+    from txlab.cli import COMMANDS
+
+    said = ask("--help").out
+    for heading, members in COMMANDS.items():
+        listed = said.partition(f"\n{heading}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in listed.splitlines() if line.split()[0] != "tokenizer"] == [
+            member.__name__ for member in members
+        ]
+    examples = said.partition("\nExamples:\n")[2].splitlines()
+    assert len(examples) == 3
+    assert all(line.startswith("  txlab") for line in examples)
