@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.color import Color, ColorSystem
 
+from txlab.drawing.curve import ASCII_MARKS, MARKS
 from txlab.drawing.palette import ASCII_SHADES, Colours, heat, lines, rgb_to_oklab
 
 DEPTHS: tuple[Colours, ...] = ("truecolor", "256", "16", "none")
@@ -87,7 +88,7 @@ def deuteranope(rgb: tuple[int, int, int]) -> np.ndarray:
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("depth", ["truecolor", "256"])
 def test_six_curves_are_told_apart_also_by_the_colour_blind(depth: Colours, dark: bool) -> None:
-    colours = [line.colour for line in lines(depth, dark)[:6] if line.colour]
+    colours = [colour for colour in lines(depth, dark)[:6] if colour]
     assert len(set(colours)) == 6
     for one, other in combinations(colours, 2):
         seen = [rgb_to_oklab(tuple(deuteranope(colour).tolist())) for colour in (one, other)]  # type: ignore[arg-type]
@@ -95,15 +96,13 @@ def test_six_curves_are_told_apart_also_by_the_colour_blind(depth: Colours, dark
 
 
 @pytest.mark.parametrize("dark", [True, False])
-def test_curves_have_glyphs_and_dashes_of_their_own(dark: bool) -> None:
+def test_curves_have_marks_and_colours_of_their_own(dark: bool) -> None:
+    for marks in (MARKS, ASCII_MARKS):
+        assert len(set(marks)) == len(marks) >= 6
+    assert ASCII_MARKS.isascii()
     for depth in DEPTHS:
-        drawn = lines(depth, dark)
-        assert len({line.glyph for line in drawn}) == len({line.ascii_glyph for line in drawn}) == len(drawn) >= 6
-        assert len({line.dash for line in drawn}) == len(drawn)
-        assert all(line.ascii_glyph.isascii() for line in drawn)
-    numbers = [
-        Color.from_rgb(*line.colour).downgrade(ColorSystem.STANDARD).number for line in lines("16", dark) if line.colour
-    ]
+        assert len(lines(depth, dark)) == 8
+    numbers = [Color.from_rgb(*colour).downgrade(ColorSystem.STANDARD).number for colour in lines("16", dark) if colour]
     assert len(set(numbers)) == len(numbers) == 8
 
 
@@ -111,9 +110,9 @@ def test_curves_have_glyphs_and_dashes_of_their_own(dark: bool) -> None:
 def test_curves_can_be_read_on_their_background(dark: bool) -> None:
     ground = lightness((14, 16, 19) if dark else (251, 250, 247))
     for depth in ("truecolor", "256"):
-        for line in lines(depth, dark):  # type: ignore[arg-type]
-            assert line.colour is not None
-            assert abs(lightness(line.colour) - ground) > 35
+        for colour in lines(depth, dark):  # type: ignore[arg-type]
+            assert colour is not None
+            assert abs(lightness(colour) - ground) > 35
 
 
 def test_neighbouring_levels_of_the_light_and_the_dark_ramp_run_opposite_ways() -> None:

@@ -26,7 +26,6 @@ from txlab.engine.tokenizers.offsets import token_spans
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, expression
 from txlab.engine.tokenizers.rank_files import read_ranks
 from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
-from txlab.engine.tokenizers.trees import merges_of
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 
@@ -228,7 +227,7 @@ def same_as_hugging_face(content: dict[str, object], text: str) -> list[str]:
     expected = theirs.encode(text).ids
     assert ours.encode(text) == expected
     assert ours.fast.encode(text).tolist() == expected
-    assert [token for chunk in merges_of(ours, text) for token in chunk.tokens] == expected
+    assert [token for _, tokens in ours.stretches(text) for token in tokens] == expected
     assert tokenizer_of(json.loads(content_of(ours))).encode(text) == expected
     return [ours.label(token) for token in expected]
 

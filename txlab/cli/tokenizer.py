@@ -13,9 +13,8 @@ import shlex
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,30 +24,6 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.training import Trainer
     from txlab.experiments.corpora import Corpus
-
-
-class Pattern(StrEnum):
-    gpt4 = "gpt4"
-    cl100k = "cl100k"
-    gpt2 = "gpt2"
-    none = "none"
-
-
-class TieRule(StrEnum):
-    first = "first"
-    greatest = "greatest"
-
-
-class BaseVocabulary(StrEnum):
-    bytes = "bytes"
-    alphabet = "alphabet"
-
-
-class Form(StrEnum):
-    huggingface = "huggingface"
-    tiktoken = "tiktoken"
-    gpt2 = "gpt2"
-    txlab = "txlab"
 
 
 Replace = Annotated[bool, typer.Option("--replace", help="replace what is there already")]
@@ -67,10 +42,11 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="write it to this file instead")] = None,
     base: Annotated[
-        BaseVocabulary, typer.Option("--base", help="what is merged: bytes, or the letters of the text (alphabet)")
-    ] = BaseVocabulary.bytes,
+        Literal["bytes", "alphabet"],
+        typer.Option("--base", help="what is merged: bytes, or the letters of the text (alphabet)"),
+    ] = "bytes",
     pattern: Annotated[
-        Pattern | None,
+        Literal["gpt4", "cl100k", "gpt2", "none"] | None,
         typer.Option(
             "--pattern",
             help="how the text is cut into what merges never cross: gpt4, cl100k, gpt2 or none; else gpt4 for bytes, "
@@ -81,12 +57,12 @@ def train(
         list[str] | None, typer.Option("--special", metavar="TEXT", help="a special token, e.g. '<|endoftext|>'")
     ] = None,
     ties: Annotated[
-        TieRule,
+        Literal["first", "greatest"],
         typer.Option(
             "--ties",
             help="of equally frequent pairs, which is merged: first, of the lowest ids; greatest, by bytes",
         ),
-    ] = TieRule.first,
+    ] = "first",
     replace: Replace = False,
 ) -> None:
     """Learn a byte pair encoding from texts."""
@@ -95,16 +71,16 @@ def train(
     check_specials(specials, ())
     corpora = read_sources(sources)
     texts = [document for corpus in corpora for document in corpus.documents]
-    cut = pattern or (Pattern.gpt4 if base is BaseVocabulary.bytes else Pattern.none)
+    cut = pattern or ("gpt4" if base == "bytes" else "none")
 
     from txlab.engine.tokenizers.bases import BYTES, Alphabet
     from txlab.engine.tokenizers.training import Trainer, count_chunks
 
-    start = BYTES if base is BaseVocabulary.bytes else Alphabet.of(texts)
+    start = BYTES if base == "bytes" else Alphabet.of(texts)
     check_specials(specials, start.special)
     smallest = start.size + len(specials) + 1
     if vocabulary < smallest:
-        what = "256 bytes" if base is BaseVocabulary.bytes else f"{start.size} tokens of the alphabet"
+        what = "256 bytes" if base == "bytes" else f"{start.size} tokens of the alphabet"
         extra = f" and {len(specials)} special" if specials else ""
         raise LabError(
             f"--vocabulary {vocabulary} leaves no room for a merge beside the {what}{extra}; at least {smallest}"
@@ -112,14 +88,14 @@ def train(
     began = time.monotonic()
     line = ProgressLine()
     try:
-        trainer = Trainer(count_chunks(line.counted(texts), cut.value, [*start.special, *specials]), start, ties.value)
+        trainer = Trainer(count_chunks(line.counted(texts), cut, [*start.special, *specials]), start, ties)
         line.learn(trainer, vocabulary - len(specials))
     finally:
         line.close()
     from txlab.engine.tokenizers.files import save_tokenizer
     from txlab.experiments.tokenizer_store import save_named
 
-    tokenizer = trainer.tokenizer(cut.value, specials)
+    tokenizer = trainer.tokenizer(cut, specials)
     if name is not None:
         save_named(tokenizer, name, overwrite=replace)
     else:
@@ -281,7 +257,8 @@ def tell_where(path: Path, name: str | None) -> None:
 def export(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a saved tokenizer, or a file")],
     form: Annotated[
-        Form, typer.Option("--format", "--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab")
+        Literal["huggingface", "tiktoken", "gpt2", "txlab"],
+        typer.Option("--format", "--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab"),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="PATH", help="the file, or for gpt2 the folder")],
     pattern: PatternOption = None,
@@ -296,10 +273,10 @@ def export(
     from txlab.engine.tokenizers.files import export_tokenizer
     from txlab.engine.tokenizers.rank_files import BESIDE
 
-    if form is Form.tiktoken:
+    if form == "tiktoken":
         free_place(path.with_name(path.name + BESIDE), replace)
     with unwritable(path):
-        lost = export_tokenizer(tokenizer, path, form.value)
+        lost = export_tokenizer(tokenizer, path, form)
     print(shown(f"{path} {lost}" if lost else str(path)))
 
 

@@ -148,21 +148,6 @@ def contrast(colour: RGB) -> RGB:
     return (0, 0, 0) if rgb_to_oklab(colour)[0] > 0.6 else (255, 255, 255)
 
 
-@dataclass(frozen=True)
-class Line:
-    """The look of a curve: its colour and, without colour, its legend glyph and dashes."""
-
-    colour: RGB | None
-    glyph: str
-    ascii_glyph: str
-    dash: tuple[int, int]
-    """(dots drawn, dots left out); (1, 0) is a solid line."""
-
-
-GLYPHS = ("──", "┄┄", "··", "━━", "╌╌", "┈┈", "══", "╍╍")
-ASCII_GLYPHS = ("**", "++", "oo", "xx", "##", "@@", "%%", "==")
-DASHES = ((1, 0), (4, 2), (1, 2), (6, 2), (3, 3), (2, 4), (8, 2), (5, 1))
-
 # After Okabe and Ito (2008), with lightness adjusted to be readable on the dark and the light background.
 DARK_LINES = ["#e5a950", "#56b4e9", "#4fc79c", "#e58fc0", "#f0e468", "#f2765a", "#b3a1f2", "#9aa3ad"]
 LIGHT_LINES = ["#9a5b00", "#0063b0", "#00836b", "#b0408f", "#5d5a00", "#7a1420", "#5b45b0", "#555c64"]
@@ -173,21 +158,15 @@ LIGHT_LINES_16 = (YELLOW, BLUE, GREEN, MAGENTA, RED, CYAN, BLACK, GREY)
 
 
 @cache
-def lines(colours: Colours = "truecolor", dark: bool = True) -> tuple[Line, ...]:
-    """Return eight distinguishable curve styles: colour-blind safe, and with dashes and glyphs without colour.
-
-    The first has the accent's hue: it is the main curve.
-    """
-    found: list[RGB | None]
+def lines(colours: Colours = "truecolor", dark: bool = True) -> tuple[RGB | None, ...]:
+    """Return the colours of eight curves, colour-blind safe; the first has the accent's hue: it is the main curve."""
     if colours == "truecolor":
-        found = [hex_rgb(text) for text in (DARK_LINES if dark else LIGHT_LINES)]
-    elif colours == "256":
-        found = [cube(digits) for digits in (DARK_LINES_256 if dark else LIGHT_LINES_256)]
-    elif colours == "16":
-        found = list(DARK_LINES_16 if dark else LIGHT_LINES_16)
-    else:
-        found = [None] * len(GLYPHS)
-    return tuple(Line(*fields) for fields in zip(found, GLYPHS, ASCII_GLYPHS, DASHES, strict=True))
+        return tuple(hex_rgb(text) for text in (DARK_LINES if dark else LIGHT_LINES))
+    if colours == "256":
+        return tuple(cube(digits) for digits in (DARK_LINES_256 if dark else LIGHT_LINES_256))
+    if colours == "16":
+        return DARK_LINES_16 if dark else LIGHT_LINES_16
+    return (None,) * len(DARK_LINES)
 
 
 def hex_rgb(text: str) -> RGB:

@@ -18,7 +18,7 @@ from txlab.engine.tokenizers.fast import FastEncoder, same_classes
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut
 from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train_tokenizer
 from txlab.engine.tokenizers.training import trained as trained_on
-from txlab.engine.tokenizers.trees import merge_tree, merges_of
+from txlab.engine.tokenizers.trees import merge_tree
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 
@@ -116,7 +116,7 @@ def test_every_byte_string_comes_back(trained: BytePairTokenizer, data: bytes) -
 @given(st.binary(max_size=60) | st.text("aab ", max_size=60).map(str.encode))
 def test_the_heap_the_passes_and_the_short_way_agree(trained: BytePairTokenizer, data: bytes) -> None:
     heap = by_heap(data, trained.ranks, trained.made)
-    steps = [symbols for *_, symbols in passes(data, trained.ranks, trained.made)]
+    steps = [symbols for _, symbols in passes(data, trained.ranks, trained.made)]
     assert heap == (steps[-1] if steps else list(data))
     assert heap == merge_chunk(data, trained.ranks, trained.made)
     assert heap == tiktoken_ids(trained, data)
@@ -240,16 +240,17 @@ def test_a_tree_shows_how_a_token_grew_out_of_bytes(trained: BytePairTokenizer) 
         assert b"".join(leaf.data for leaf in tree.leaves()) == trained.token_bytes(token)
         assert all(leaf.token < 256 for leaf in tree.leaves())
     tree = merge_tree(BytePairTokenizer([(97, 97), (256, 98)]), 257)
-    assert (tree.rank, tree.depth(), tree.left and tree.left.rank) == (1, 2, 0)
+    assert (tree.rank, tree.left and tree.left.rank, len(list(tree.nodes()))) == (1, 0, 5)
 
 
 def test_the_merges_of_a_text_end_in_its_tokens(trained: BytePairTokenizer) -> None:
     text = "The statement's value, returned: 12345 é"
-    shown = merges_of(trained, text)
-    assert [token for chunk in shown for token in chunk.tokens] == trained.encode(text)
-    assert "".join(chunk.chunk for chunk in shown) == text
-    for chunk in shown:
-        assert all(trained.decode_bytes(symbols) == chunk.chunk.encode() for symbols in chunk.symbols)
+    ids: list[int] = []
+    for chunk in chunks(text, trained.pattern):
+        steps = [list(chunk.encode()), *(now for _, now in passes(chunk.encode(), trained.ranks, trained.made))]
+        assert all(trained.decode_bytes(symbols) == chunk.encode() for symbols in steps)
+        ids += steps[-1]
+    assert ids == trained.encode(text)
 
 
 @pytest.mark.parametrize(

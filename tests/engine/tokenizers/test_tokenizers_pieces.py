@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers.bases import Alphabet
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, passes
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from txlab.engine.tokenizers.offsets import Statistics, statistics, token_spans, token_spans_of_bytes, words
-from txlab.engine.tokenizers.patterns import O200K
+from txlab.engine.tokenizers.patterns import O200K, cut
 from txlab.engine.tokenizers.tokenizer import Tokenizer, ids_of_bytes
 from txlab.engine.tokenizers.training import train_tokenizer
-from txlab.engine.tokenizers.trees import explain_token, merge_tree, merges_of
+from txlab.engine.tokenizers.trees import explain_token, merge_tree
 from txlab.errors import LabError
 
 LEARN = "the cat's mat\n\n  the é hat, the 漢 cats 123 /the\n" * 3
@@ -54,28 +54,32 @@ def test_the_pieces_are_the_tokens_in_their_places(name: str, text: str) -> None
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@given(text=TEXTS, start=st.integers(0, 60), length=st.integers(0, 20))
-def test_the_pieces_of_a_window_are_those_of_the_whole(name: str, text: str, start: int, length: int) -> None:
+@given(text=TEXTS, most=st.integers(0, 20))
+def test_the_first_pieces_are_those_of_the_whole(name: str, text: str, most: int) -> None:
     tokenizer = TOKENIZERS[name]
-    whole = [piece for piece in token_spans(tokenizer, text) if piece.stop > start and piece.start < start + length]
-    assert token_spans(tokenizer, text, start, start + length) == whole
+    assert token_spans_of_bytes(tokenizer, text.encode(), most=most) == token_spans(tokenizer, text)[:most]
 
 
-def test_a_window_begins_nowhere_inside_a_chunk() -> None:
+@pytest.mark.parametrize("pattern", ["none", "gpt2", "gpt4", "cl100k", O200K])
+@given(text=TEXTS, size=st.integers(1, 20))
+def test_the_tokens_of_the_parts_are_those_of_the_whole(pattern: str, text: str, size: int) -> None:
     # GPT-4o's pattern has one chunk for a sign, a line's end and a slash; the others cut before the slash.
-    tokenizer = BytePairTokenizer([(10, 47)], O200K)
-    assert [piece.data for piece in token_spans(tokenizer, "a!\n/b", 3, 4)] == [b"\n/"]
+    tokenizer = BytePairTokenizer([(10, 47), (32, 32), (116, 104)], pattern)
+    parts = cut(text, pattern, size)
+    assert [token for part in parts for token in tokenizer.encode(part)] == tokenizer.encode(text)
 
 
-def test_a_window_deep_in_a_long_text_looks_only_at_its_neighbourhood() -> None:
-    tokenizer = TOKENIZERS["gpt4"]
-    text = LEARN * 20_000
-    place = 2_500_000
-    seen = token_spans(tokenizer, text, place, place + 50)
-    assert "".join(piece.data.decode(errors="ignore") for piece in seen).strip() in text[place - 100 : place + 100]
-    assert 5 < len(seen) < 60
-    local = tokenizer.safe_start(text, place)  # type: ignore[attr-defined]
-    assert place - local < 50
+def test_the_first_pieces_of_a_long_text_look_only_at_its_beginning() -> None:
+    class Counted(WordTokenizer):
+        asked = 0
+
+        def by_character(self, text: str) -> list[int]:
+            self.asked += 1
+            return super().by_character(text)
+
+    tokenizer = Counted.of(LEARN)
+    assert len(token_spans_of_bytes(tokenizer, ("unknown " * 100_000).encode(), most=50)) == 50
+    assert tokenizer.asked < 10  # type: ignore[attr-defined]
 
 
 @given(st.binary(max_size=60))
@@ -103,7 +107,6 @@ def test_special_tokens_are_pieces_only_when_allowed() -> None:
         (11, 18, 12),
     ]
     assert [piece.token for piece in allowed] == tokenizer.encode(text, special=True)  # type: ignore[call-arg]
-    assert token_spans(tokenizer, text, 9, 11, special=True) == [p for p in allowed if p.stop > 9 and p.start < 11]
 
 
 def test_a_lone_surrogate_is_one_clear_sentence_everywhere() -> None:
@@ -183,20 +186,11 @@ def test_a_token_is_explained_by_its_merges_in_the_order_in_which_they_were_lear
 def test_a_tree_as_deep_as_a_token_is_long_is_no_trouble() -> None:
     tokenizer = BytePairTokenizer([(97, 97)] + [(256 + i, 97) for i in range(510)])
     tree = merge_tree(tokenizer, 256 + 510)
-    assert (tree.depth(), len(list(tree.leaves())), len(tree.data)) == (511, 512, 512)
+    assert (len(list(tree.nodes())), len(list(tree.leaves())), len(tree.data)) == (1023, 512, 512)
     assert len(explain_token(tokenizer, 766).steps) == 511
 
 
 def test_the_glass_box_says_which_merge_each_step_was() -> None:
     tokenizer = BytePairTokenizer([(97, 97), (256, 98)])
-    (chunk,) = merges_of(tokenizer, "aaab")
-    assert chunk.symbols == [[97, 97, 97, 98], [256, 97, 98]]
-    assert chunk.ranks == [0]
-
-
-@given(TEXTS)
-def test_the_glass_box_ends_in_the_tokens(text: str) -> None:
-    for tokenizer in TOKENIZERS.values():
-        if isinstance(tokenizer, BytePairTokenizer):
-            shown = merges_of(tokenizer, text)
-            assert [token for chunk in shown for token in chunk.tokens] == tokenizer.encode(text)
+    assert list(passes(b"aaab", tokenizer.ranks, tokenizer.made)) == [(0, [256, 97, 98])]
+    assert list(passes(b"aab", tokenizer.ranks, tokenizer.made)) == [(0, [256, 98]), (1, [257])]

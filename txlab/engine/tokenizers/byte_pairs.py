@@ -19,8 +19,8 @@ import numpy as np
 from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens
 from txlab.engine.tokenizers.bases import BYTES, MOST_TOKENS, Base
 from txlab.engine.tokenizers.fast import FastEncoder
-from txlab.engine.tokenizers.patterns import chunks, compiled, safe_start
-from txlab.engine.tokenizers.plain import Pair, merge_pair
+from txlab.engine.tokenizers.patterns import chunks, compiled
+from txlab.engine.tokenizers.plain import Pair
 from txlab.engine.tokenizers.tokenizer import Ids, legible, parts, unknown_token, utf8
 from txlab.errors import LabError
 
@@ -34,14 +34,9 @@ SHORT = 24
 NO_RANK = 1 << 62
 
 
-def passes(
-    symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[int], together: bool = True
-) -> Iterator[tuple[Pair, int, list[int]]]:
-    """The merges of one chunk as they happen, lowest rank first: the pair, its rank, the symbols afterwards.
-
-    `together`: merge all occurrences of a pair at once. The result is the same as one by one if no merge makes a pair
-    of lower rank than its own, as in every encoding that was learnt; a file may have others.
-    """
+def passes(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """The merges of one chunk as they happen, lowest rank first, the leftmost of equals: the rank, and the symbols
+    afterwards."""
     now = list(symbols)
     while len(now) > 1:
         ranked = list(map(ranks.get, itertools.pairwise(now), itertools.repeat(NO_RANK)))
@@ -49,9 +44,8 @@ def passes(
         if rank == NO_RANK:
             return
         place = ranked.index(rank)
-        pair = now[place], now[place + 1]
-        now = merge_pair(now, pair, made[rank]) if together else [*now[:place], made[rank], *now[place + 2 :]]
-        yield pair, rank, now
+        now = [*now[:place], made[rank], *now[place + 2 :]]
+        yield rank, now
 
 
 def merge_chunk(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[int]) -> list[int]:
@@ -59,13 +53,8 @@ def merge_chunk(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequenc
     if len(symbols) > SHORT:
         return by_heap(symbols, ranks, made)
     now = list(symbols)
-    while len(now) > 1:
-        ranked = list(map(ranks.get, itertools.pairwise(now), itertools.repeat(NO_RANK)))
-        rank = min(ranked)
-        if rank == NO_RANK:
-            break
-        place = ranked.index(rank)
-        now[place : place + 2] = [made[rank]]
+    for _, now in passes(symbols, ranks, made):  # noqa: B007
+        pass
     return now
 
 
@@ -261,7 +250,7 @@ class BytePairTokenizer:
     def last_rank(self, data: bytes) -> int:
         """The rank of the last merge when these bytes are a chunk; −1 if nothing merges."""
         last = -1
-        for _, last, _ in passes(self.base.symbols(data), self.ranks, self.made, together=False):  # noqa: B007
+        for last, _ in passes(self.base.symbols(data), self.ranks, self.made):  # noqa: B007
             pass
         return last
 
@@ -294,14 +283,10 @@ class BytePairTokenizer:
         """The tokens of any bytes; those that are not UTF-8 pass through the pattern as surrogateescape symbols."""
         return self.encode_parts(data.decode(errors="surrogateescape"), False)
 
-    def safe_start(self, text: str, place: int) -> int:
-        """A position at or before `place` from which the stretches are those of the whole text."""
-        return safe_start(text, self.pattern, place)
-
-    def stretches(self, text: str, start: int = 0) -> Iterator[tuple[str, list[int]]]:
+    def stretches(self, text: str) -> Iterator[tuple[str, list[int]]]:
         """The chunks of a text without added tokens, each with its tokens; every distinct chunk is merged once."""
         known: dict[str, list[int]] = {}
-        for chunk in chunks(text, self.pattern, start):
+        for chunk in chunks(text, self.pattern):
             tokens = known.get(chunk)
             if tokens is None:
                 tokens = known[chunk] = self.encode_chunk(chunk.encode(errors="surrogateescape"))

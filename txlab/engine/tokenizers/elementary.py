@@ -140,7 +140,6 @@ class CharacterTokenizer(TextVocabulary):
 
 
 UNITS = regex.compile(r"[\p{L}\p{M}\p{N}_]+|[^\p{L}\p{M}\p{N}_]+")
-INSIDE = regex.compile(r"[\p{L}\p{M}\p{N}_]")
 
 
 class WordTokenizer(TextVocabulary):
@@ -185,16 +184,9 @@ class WordTokenizer(TextVocabulary):
     def encode_long(self, text: str) -> Ids:
         return np.array(self.encode(text), dtype=np.uint32)
 
-    def safe_start(self, text: str, place: int) -> int:
-        """The last position at or before `place` where a unit begins."""
-        place = max(min(place, len(text) - 1), 0)
-        while place > 0 and bool(INSIDE.match(text, place)) == bool(INSIDE.match(text, place - 1)):
-            place -= 1
-        return place
-
-    def stretches(self, text: str, start: int = 0) -> Iterator[tuple[str, list[int]]]:
+    def stretches(self, text: str) -> Iterator[tuple[str, list[int]]]:
         """The units of a text with the tokens of each."""
-        for match in UNITS.finditer(text, start):
+        for match in UNITS.finditer(text):
             unit = match.group()
             token = self.token_of.get(unit)
             yield unit, self.by_character(unit) if token is None else [token]

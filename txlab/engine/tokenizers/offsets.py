@@ -1,11 +1,10 @@
 """Where each token of a text lies, in characters and in bytes, and how much text a token holds (MATH K1).
 
-Of a long text only the requested part is encoded, starting where the tokenizer can safely begin, so the tokens are
-those of the whole text. A token may be half of a character: it then starts where the character starts, as its neighbour
-does. A word, for the counts, is a run of letters, marks, digits and underscores, possibly with apostrophes, hyphens,
-points and joiners inside. In scripts without spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each
-character with its marks counts as a word, by the default rule of Unicode's annex 29; that is more than a reader of
-these scripts would count, so `unspaced` is the number of such words.
+A token may be half of a character: it then starts where the character starts, as its neighbour does. A word, for the
+counts, is a run of letters, marks, digits and underscores, possibly with apostrophes, hyphens, points and joiners
+inside. In scripts without spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character with its marks
+counts as a word, by the default rule of Unicode's annex 29; that is more than a reader of these scripts would count, so
+`unspaced` is the number of such words.
 """
 
 from __future__ import annotations
@@ -49,20 +48,12 @@ class TokenSpan:
     special: bool = False
 
 
-def token_spans(
-    tokenizer: Tokenizer, text: str, start: int = 0, stop: int | None = None, special: bool = False
-) -> list[TokenSpan]:
-    """The tokens of `text` that overlap its characters start … stop − 1, in order; all of them by default.
+def token_spans(tokenizer: Tokenizer, text: str, special: bool = False) -> list[TokenSpan]:
+    """The tokens of a text in order. `special`: texts of special tokens become these tokens, as in `encode`.
 
-    `special`: texts of special tokens become these tokens, as in `encode`. Raises LabError for a lone surrogate.
+    Raises LabError for a lone surrogate.
     """
-    utf8(text)
-    stop = len(text) if stop is None else stop
-    if isinstance(tokenizer, Spanning):
-        whole = (start, stop) == (0, len(text))  # includes the tokens without a character of their own
-        found = of_spans(tokenizer, text, special)
-        return [span for span in found if whole or (span.stop > start and span.start < stop)]
-    return list(between(tokenizer, text, start, stop, special))
+    return token_spans_of_bytes(tokenizer, utf8(text), special)
 
 
 def token_spans_of_bytes(
@@ -75,7 +66,7 @@ def token_spans_of_bytes(
             tokenizer.encode_bytes(data)  # raises a LabError for bytes that are not text
         found = of_spans(tokenizer, text, special)
     else:
-        found = between(tokenizer, text, 0, len(text), special)
+        found = between(tokenizer, text, special)
     return list(islice(found, most))
 
 
@@ -95,18 +86,16 @@ def byte_at(text: str, place: int, byte: int, wanted: int) -> int:
     return byte + len(between) if wanted >= place else byte - len(between)
 
 
-def between(tokenizer: Tokenizer, text: str, start: int, stop: int, special: bool) -> Iterator[TokenSpan]:
+def between(tokenizer: Tokenizer, text: str, special: bool) -> Iterator[TokenSpan]:
     if not isinstance(tokenizer, BytePairTokenizer):
-        yield from of_part(tokenizer, text, 0, 0, start, stop)
+        yield from of_part(tokenizer, text, 0, 0)
         return
     place = byte = 0
     named = set(tokenizer.special_of.values())
     for begin, end, token in tokenizer.added_tokens.cut(text, special):
         byte, place = byte_at(text, place, byte, begin), begin
-        if end <= start or begin >= stop:
-            continue
         if token is None:
-            found = of_part(tokenizer, text[begin:end], begin, byte, start - begin, stop - begin)
+            found = of_part(tokenizer, text[begin:end], begin, byte)
         else:
             data = text[begin:end].encode()
             found = iter([TokenSpan(token, data, begin, end, byte, byte + len(data), token in named)])
@@ -136,30 +125,20 @@ def trimmed(span: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
     return replace(span, start=start, stop=stop)
 
 
-def of_part(tokenizer: Tokenizer, text: str, begin: int, byte: int, start: int, stop: int) -> Iterator[TokenSpan]:
-    """The spans of the part at character `begin` and byte `byte` of the text; start and stop are relative to it."""
-    place = 0
-    if start > 0:
-        local = isinstance(tokenizer, BytePairTokenizer | WordTokenizer)
-        place = tokenizer.safe_start(text, start) if local else start  # type: ignore[attr-defined]
-        byte += len(text[:place].encode(errors="surrogateescape"))
-    for stretch, ids in stretches(tokenizer, text, place):
-        if place >= stop:
-            return
+def of_part(tokenizer: Tokenizer, text: str, place: int, byte: int) -> Iterator[TokenSpan]:
+    """The spans of the part of a text that begins at character `place` and byte `byte`."""
+    for stretch, ids in stretches(tokenizer, text):
         data = stretch.encode(errors="surrogateescape")
-        if place + len(stretch) > start:
-            for span in of_stretch(tokenizer, stretch, data, ids, begin + place, byte):
-                if span.stop > begin + start and span.start < begin + stop:
-                    yield span
+        yield from of_stretch(tokenizer, stretch, data, ids, place, byte)
         place, byte = place + len(stretch), byte + len(data)
 
 
-def stretches(tokenizer: Tokenizer, text: str, start: int) -> Iterator[tuple[str, list[int]]]:
+def stretches(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, list[int]]]:
     """Stretches of a text that are tokenized independently, each with its tokens."""
     if isinstance(tokenizer, BytePairTokenizer | WordTokenizer):
-        yield from tokenizer.stretches(text, start)
+        yield from tokenizer.stretches(text)
         return
-    for place in range(start, len(text), STRETCH):
+    for place in range(0, len(text), STRETCH):
         stretch = text[place : place + STRETCH]
         yield stretch, tokenizer.encode_bytes(stretch.encode(errors="surrogateescape"))
 

@@ -136,8 +136,7 @@ O200K = "|".join(
 )
 # Patterns that match every character and never backtrack badly; they need no time limit.
 TRUSTED = frozenset([*PATTERNS, O200K])
-# Patterns that always cut before a space that follows a non-space, and between the end of a line and a character that
-# is neither white space nor a slash.
+# Patterns that always cut before a space that follows a non-space.
 CUT_AT_SPACES = frozenset(["gpt2", "gpt4", "cl100k", O200K])
 
 # A custom pattern may take polynomial time in the length of the text. This many seconds, plus 20 for each megabyte, are
@@ -188,17 +187,17 @@ def expression(pattern: str) -> str:
     return PATTERNS.get(pattern, pattern)
 
 
-def chunks(text: str, pattern: str, start: int = 0) -> Iterator[str]:
-    """The chunks of a text in order, starting at `start`; "".join(chunks(text, p)) == text.
+def chunks(text: str, pattern: str) -> Iterator[str]:
+    """The chunks of a text in order; "".join(chunks(text, p)) == text.
 
     >>> list(chunks("Hello world's end", "gpt2"))
     ['Hello', ' world', "'s", ' end']
     """
     if pattern in TRUSTED:
-        for match in compiled(pattern).finditer(text, start):
+        for match in compiled(pattern).finditer(text):
             yield match.group()
         return
-    patience, end = PATIENCE + PATIENCE_PER_CHARACTER * len(text), start
+    patience, end = PATIENCE + PATIENCE_PER_CHARACTER * len(text), 0
     while end < len(text):
         began = perf_counter()
         found = first_match(text, pattern, end, patience)
@@ -227,19 +226,6 @@ def first_match(text: str, pattern: str, start: int, seconds: float) -> tuple[in
             return match.start(), match.end()
         start = match.end() + 1
     return None
-
-
-def safe_start(text: str, pattern: str, place: int) -> int:
-    """A position at or before `place` from which the chunks are those of the whole text."""
-    if pattern not in CUT_AT_SPACES:
-        return 0
-    place = min(place, len(text) - 1)
-    while place > 0 and not (
-        (text[place] == " " and not text[place - 1].isspace())
-        or (text[place - 1] == "\n" and not text[place].isspace() and text[place] != "/")
-    ):
-        place -= 1
-    return max(place, 0)
 
 
 def cut(text: str, pattern: str, size: int) -> Iterator[str]:

@@ -170,12 +170,6 @@ def embedding_product(t: Matrix, w_e: Matrix) -> Matrix:
     return x
 
 
-def embedding_lookup(ids: Sequence[int], w_e: NDArray[Any]) -> NDArray[Any]:
-    """The same rows without the product: x = (columns of W_E at the ids)ᵀ, (T, D)."""
-    x: NDArray[Any] = w_e.T[np.asarray(ids, dtype=np.int64)]
-    return x
-
-
 def unembedding(x: NDArray[Any], w_u: NDArray[Any]) -> NDArray[Any]:
     """Logits x W_Uᵀ: (T, D) and W_U (V, D) → (T, V). Tied, W_U = W_Eᵀ: a logit is x · (that token's own vector)."""
     logits: NDArray[Any] = x @ w_u.T

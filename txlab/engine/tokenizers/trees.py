@@ -1,4 +1,4 @@
-"""How a token is built from base symbols: the binary tree of its merges, and the merges of a chunk (MATH K2).
+"""How a token is built from base symbols: the binary tree of its merges (MATH K2).
 
 The tree belongs to the token, not to the text: a token is always built by the same merges. Nothing here is recursive,
 because a file may have a token whose tree is hundreds of merges deep.
@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, passes
-from txlab.engine.tokenizers.patterns import chunks
-from txlab.engine.tokenizers.tokenizer import utf8
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,48 +30,16 @@ class MergeTree:
 
     def leaves(self) -> Iterator[MergeTree]:
         """The base symbols (or the one special token) from left to right."""
-        waiting = [self]
-        while waiting:
-            tree = waiting.pop()
-            if tree.left is None or tree.right is None:
-                yield tree
-            else:
-                waiting += [tree.right, tree.left]
+        return (tree for tree in self.nodes() if tree.left is None)
 
     def nodes(self) -> Iterator[MergeTree]:
-        """All merges of the tree, the root first, each as often as it occurs."""
+        """The whole tree, the root first, each left part before the right one."""
         waiting = [self]
         while waiting:
             tree = waiting.pop()
+            yield tree
             if tree.left is not None and tree.right is not None:
-                yield tree
                 waiting += [tree.right, tree.left]
-
-    def depth(self) -> int:
-        """The number of merges from the root to the deepest leaf."""
-        deepest, waiting = 0, [(self, 0)]
-        while waiting:
-            tree, depth = waiting.pop()
-            deepest = max(deepest, depth)
-            if tree.left is not None and tree.right is not None:
-                waiting += [(tree.left, depth + 1), (tree.right, depth + 1)]
-        return deepest
-
-
-@dataclass(frozen=True)
-class ChunkMerges:
-    """One chunk of a text: its symbols before any merge and after each merge; the last are its tokens.
-
-    ranks  the merge of each step: symbols[i + 1] is symbols[i] after the merge of rank ranks[i]
-    """
-
-    chunk: str
-    symbols: list[list[int]]
-    ranks: list[int]
-
-    @property
-    def tokens(self) -> list[int]:
-        return self.symbols[-1]
 
 
 def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
@@ -100,32 +66,10 @@ def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
     return trees[token]
 
 
-def merges_of(tokenizer: BytePairTokenizer, text: str) -> list[ChunkMerges]:
-    """How each chunk of a (short) text is merged into tokens, step by step; the tokens are those of `encode`."""
-    utf8(text)
-    found = []
-    for start, stop, token in tokenizer.added_tokens.cut(text, special=False):
-        part = text[start:stop]
-        if token is None:
-            found += [merges_of_chunk(tokenizer, chunk) for chunk in chunks(part, tokenizer.pattern)]
-        else:
-            found.append(ChunkMerges(part, [[token]], []))
-    return found
-
-
-def merges_of_chunk(tokenizer: BytePairTokenizer, chunk: str) -> ChunkMerges:
-    data = chunk.encode()
-    if (whole := tokenizer.whole_token.get(data)) is not None:
-        return ChunkMerges(chunk, [[whole]], [])
-    start = tokenizer.base.symbols(data)
-    steps = list(passes(start, tokenizer.ranks, tokenizer.made, tokenizer.in_order))
-    return ChunkMerges(chunk, [list(start), *(now for *_, now in steps)], [rank for _, rank, _ in steps])
-
-
 def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
     """Why these bytes are one token: its merges in the order in which they were learnt."""
     tree = merge_tree(tokenizer, token)
-    merges = {node.token: node for node in tree.nodes()}
+    merges = {node.token: node for node in tree.nodes() if node.left is not None}
     label = tokenizer.label(token)
     steps = []
     for node in sorted(merges.values(), key=lambda node: node.rank or 0):

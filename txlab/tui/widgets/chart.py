@@ -234,7 +234,7 @@ class Chart(Painted, can_focus=True):
             each = self.series[role] if role < len(self.series) else None
             place = role if each is None or each.colour is None else each.colour
             known = lines(self.colours, self.dark)
-            return ink(known[place % len(known)].colour, self.surface)
+            return ink(known[place % len(known)], self.surface)
         if role == "empty":
             return self.surface
         return self.part(role)
