@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from txlab.drawing.axis import Window, number, ticks
-from txlab.drawing.curve import Curve, braille, draw, text_chart, trace, window_of, without_the_beginning
+from txlab.drawing.curve import Curve, braille, draw, trace, window_of, without_the_beginning
+from txlab.drawing.plot import text_chart
 from txlab.drawing.text import width
 from txlab.drawing.thinning import decimate, smooth
 

@@ -10,8 +10,8 @@ import txlab
 from txlab.cli.curves import curves
 from txlab.cli.progress import PlainLines
 from txlab.cli.runs import facts
-from txlab.drawing.curve import text_chart
 from txlab.drawing.picture import draw_curves, strokes_of
+from txlab.drawing.plot import text_chart
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.events import live_branch, read_rows
 from txlab.runs.export import live_rows, write_csv, write_tensorboard

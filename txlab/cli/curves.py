@@ -77,7 +77,8 @@ def plot(
         save_picture(readers, metrics, out, (log_x, log_y), smooth, (first, last))
         return
     from txlab.cli.terminal import ascii_only, columns
-    from txlab.drawing.curve import text_chart, window_of
+    from txlab.drawing.curve import window_of
+    from txlab.drawing.plot import text_chart
 
     window = window_of(found, log_x, log_y, first, last)
     if metric is None and first is last is None and not (log_x or log_y):
@@ -269,7 +270,7 @@ def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | N
 def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
     """Draw the primary metrics of a run as text, for the end of `txlab run`; [] if there is nothing to draw."""
     from txlab.cli.terminal import ascii_only, columns
-    from txlab.drawing.curve import text_chart
+    from txlab.drawing.plot import text_chart
 
     names = foremost(reader)
     found = curves([reader], names) if names else []

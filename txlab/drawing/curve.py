@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from txlab.drawing.axis import Floats, Tick, Window, ticks
-from txlab.drawing.text import cut, fit, visible
-from txlab.drawing.text import width as cells
 from txlab.drawing.thinning import decimate, smooth
 
 Style = Literal["line", "dashed", "points"]
@@ -252,84 +250,3 @@ def unshowable(curve: Curve, window: Window) -> int:
     if window.log_y:
         bad |= np.asarray(curve.values, np.float64) < TINY
     return int(bad.sum())
-
-
-def text_chart(
-    curves: Sequence[Curve],
-    width: int = 80,
-    height: int = 20,
-    *,
-    ascii: bool = False,
-    title: str = "",
-    x_label: str = "step",
-    window: Window | None = None,
-    log_x: bool = False,
-    log_y: bool = False,
-    smoothing: float = 0.0,
-) -> list[str]:
-    """Draw a chart with axes, labels and legend as `height` lines of at most `width` cells, without colours.
-
-    The first curve is drawn in braille, the others on top of it with their own marks.
-    """
-    legend = legend_line(curves, title, ascii)
-    rows = max(height - 3, 1)
-
-    def drawn(margin: int) -> Chart | None:
-        options: dict[str, Any] = {
-            "window": window,
-            "log_x": log_x,
-            "log_y": log_y,
-            "smoothing": smoothing,
-            "ascii": ascii,
-        }
-        return draw(curves, width - margin - 1, rows, marks=True, **options)
-
-    first = drawn(1)  # labels and chart size depend on each other
-    margin = 1 if first is None else max((cells(tick.label) for tick in first.y_ticks), default=1) + 1
-    chart = drawn(margin)
-    if chart is None:
-        return [cut(legend, width).rstrip(), cut("no numbers yet", width)]
-    vertical, tee, corner, horizontal, notch = ("|", "+", "+", "-", "+") if ascii else ("│", "┤", "└", "─", "┬")
-    labels = {rows - 1 - round(tick.place * (rows - 1)): tick.label for tick in chart.y_ticks}
-    lines = [cut(legend, width).rstrip()]
-    for row in range(rows):
-        edge = tee if row in labels else vertical
-        lines.append(
-            (fit(labels.get(row, ""), margin - 1, "right") + " " + edge + "".join(chart.characters[row])).rstrip()
-        )
-    axis, numbers = x_axis(chart, horizontal, notch, visible(x_label, ascii) + (", log" if chart.window.log_x else ""))
-    lines.append(" " * margin + corner + axis)
-    lines.append((" " * (margin + 1) + numbers).rstrip())
-    return [line if cells(line) <= width else cut(line, width) for line in lines]
-
-
-def legend_line(curves: Sequence[Curve], title: str, ascii: bool) -> str:
-    """ "title   ⠤⠤ loss   + val_loss"; names are made visible first."""
-    marks = ASCII_MARKS if ascii else MARKS
-    shown = [
-        ("⠤⠤" if index == 0 and not ascii else marks[index % len(marks)]) + " " + visible(curve.name, ascii)
-        for index, curve in enumerate(curves)
-    ]
-    return "   ".join([*([visible(title, ascii)] if title else []), *shown])
-
-
-def x_axis(chart: Chart, horizontal: str, notch: str, name: str) -> tuple[str, str]:
-    """Return the x axis with a notch for every tick, and the line of its numbers with the axis name in a gap."""
-    columns = chart.characters.shape[1]
-    line, numbers, free = [horizontal] * columns, [" "] * columns, 0
-    gaps: list[tuple[int, int]] = []
-    for tick in chart.x_ticks:
-        place = round(tick.place * (columns - 1))
-        line[place] = notch
-        start = max(min(place - len(tick.label) // 2, columns - len(tick.label)), 0)
-        if start >= free and start + len(tick.label) <= columns:
-            numbers[start : start + len(tick.label)] = tick.label
-            gaps.append((free, start))
-            free = start + len(tick.label) + 1
-    gaps.append((free, columns))
-    roomy = [gap for gap in gaps if gap[1] - gap[0] >= cells(name) + 2]
-    if roomy and cells(name) == len(name):
-        begin, end = roomy[-1]
-        begin += (end - begin - len(name)) // 2
-        numbers[begin : begin + len(name)] = name
-    return "".join(line), "".join(numbers)

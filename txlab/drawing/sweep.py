@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from txlab.drawing.axis import Window
-from txlab.drawing.curve import ASCII_MARKS, MARKS, Curve, text_chart
+from txlab.drawing.curve import ASCII_MARKS, MARKS, Curve
 from txlab.drawing.formatting import number, plain
 from txlab.drawing.picture import COLOURS, Theme, checked, drawing, plain_numbers, save
+from txlab.drawing.plot import text_chart
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
 from txlab.experiments.protocol import Frame

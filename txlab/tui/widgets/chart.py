@@ -25,10 +25,10 @@ from textual.strip import Strip
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
 from txlab.drawing.palette import lines
+from txlab.drawing.plot import Furniture, Pieces, Role, as_curve, margin, plot_lines, value_at
 from txlab.drawing.text import fit
 from txlab.drawing.thinning import smooth
 from txlab.tui.widgets.painted import Painted
-from txlab.tui.widgets.plot import Furniture, Pieces, Role, as_curve, margin, plot_lines, value_at
 from txlab.tui.widgets.terminal import ink
 
 AT_ONCE = 50_000  # up to this many points are drawn on the event loop: about 2 ms for 100 × 25 cells

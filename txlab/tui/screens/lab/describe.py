@@ -11,12 +11,12 @@ from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import folded
 from txlab.drawing.formatting import STATES, about, calendar, count, duration, number
+from txlab.drawing.plot import Furniture, margin, plot_lines
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CHAPTERS, Scenario
 from txlab.tui.run_summary import RunSummary
 from txlab.tui.theme import glyphs
-from txlab.tui.widgets.plot import Furniture, margin, plot_lines
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry

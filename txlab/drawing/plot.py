@@ -1,7 +1,7 @@
-"""A chart as lines of text with roles, for `Chart` to colour: axes, curves, the cursor, the time line's step.
+"""A chart as lines of text with roles, for a widget or a shell to colour: axes, curves, the cursor, the legend.
 
-Nothing here depends on colours or Textual; a line is a list of (text, role), where the role is "axis", "unit",
-"cursor", "marker", "empty" or the number of a curve.
+A line is a list of (text, role), where the role is "axis", "unit", "cursor", "marker", "empty" or the number of a
+curve.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
         label = labels.get(row)
         axis = fit(label or "", left - 2, "right") + " " + (bar if label is None else tee)
         lines.append([(axis, "axis"), *curve_pieces(chart, row, marks)])
-    numbers = curve.x_axis(chart, rule, notch, f"{furniture.across}, log" if chart.window.log_x else furniture.across)
+    numbers = x_axis(chart, rule, notch, f"{furniture.across}, log" if chart.window.log_x else furniture.across)
     lines.append([(" " * (left - 1) + corner + numbers[0], "axis")])
     lines.append([(fit(" " * left + numbers[1], left + columns, ellipsis=""), "axis")])
     if furniture.selected is not None:
@@ -97,6 +98,54 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
             (numbers[0][high + 1 :], "axis"),
         ]
     return lines
+
+
+def text_chart(
+    curves: Sequence[Curve], width: int = 80, height: int = 20, *, ascii: bool = False, title: str = "",
+    x_label: str = "step", **options: Any,
+) -> list[str]:  # fmt: skip
+    """Draw a chart with axes, labels and legend as `height` lines of at most `width` cells, without colours.
+
+    The first curve is drawn in braille, the others on top of it with their own marks. `options`: those of `curve.draw`.
+    """
+    known = curve.ASCII_MARKS if ascii else curve.MARKS
+    legend = [visible(title, ascii)] if title else []
+    for index, each in enumerate(curves):
+        mark = "⠤⠤" if index == 0 and not ascii else known[index % len(known)]
+        legend.append(f"{mark} {visible(each.name, ascii)}")
+    top = cut("   ".join(legend), width).rstrip()
+
+    def drawn(left: int) -> curve.Chart | None:
+        return curve.draw(curves, width - left, max(height - 3, 1), ascii=ascii, marks=True, **options)
+
+    first = drawn(2)  # labels and chart size depend on each other
+    chart = drawn(2 if first is None else max(3, margin(first)))
+    if chart is None:
+        return [top, cut("no numbers yet", width)]
+    lines = plot_lines(chart, Furniture(across=visible(x_label, ascii)), ascii)[1:]
+    return [top, *(cut("".join(text for text, _ in line), width).rstrip() for line in lines)]
+
+
+def x_axis(chart: curve.Chart, horizontal: str, notch: str, name: str) -> tuple[str, str]:
+    """Return the x axis with a notch for every tick, and the line of its numbers with the axis name in a gap."""
+    columns = chart.characters.shape[1]
+    line, numbers, free = [horizontal] * columns, [" "] * columns, 0
+    gaps: list[tuple[int, int]] = []
+    for tick in chart.x_ticks:
+        place = round(tick.place * (columns - 1))
+        line[place] = notch
+        start = max(min(place - len(tick.label) // 2, columns - len(tick.label)), 0)
+        if start >= free and start + len(tick.label) <= columns:
+            numbers[start : start + len(tick.label)] = tick.label
+            gaps.append((free, start))
+            free = start + len(tick.label) + 1
+    gaps.append((free, columns))
+    roomy = [gap for gap in gaps if gap[1] - gap[0] >= width(name) + 2]
+    if roomy and width(name) == len(name):
+        begin, end = roomy[-1]
+        begin += (end - begin - len(name)) // 2
+        numbers[begin : begin + len(name)] = name
+    return "".join(line), "".join(numbers)
 
 
 def curve_pieces(chart: curve.Chart, row: int, marks: dict[int, tuple[str, str]]) -> Pieces:
