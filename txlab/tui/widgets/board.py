@@ -12,7 +12,6 @@ from dataclasses import replace
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
@@ -70,10 +69,7 @@ class Board(Painted, can_focus=False):
         if old[1] != self.drawn or len(old[0]) != len(fresh):
             self.refresh()
             return
-        for y, line in enumerate(fresh):
-            if line != old[0][y]:
-                top = self.gutter.top + self.corner[1] + y
-                self.refresh(Region(self.gutter.left, top, self.size.width, 1))
+        self.refresh_changed(old[0], fresh, self.corner[1])
 
     drawn: tuple[object, ...] = ()
 

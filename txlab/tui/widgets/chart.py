@@ -17,7 +17,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
@@ -207,9 +206,7 @@ class Chart(Painted, can_focus=True):
         else:
             furniture = Furniture(self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across)
             self.pieces = plot_lines(self.chart, furniture, ascii)[: self.size.height]
-        for y in range(max(len(old), len(self.pieces))):
-            if y >= len(old) or y >= len(self.pieces) or old[y] != self.pieces[y]:
-                self.refresh(Region(self.gutter.left, self.gutter.top + y, self.size.width, 1))
+        self.refresh_changed(old, self.pieces)
 
     def legend(self) -> list[tuple[str, str, Role, str]]:
         ascii, bare = self.ascii, self.colours == "none" or self.ascii

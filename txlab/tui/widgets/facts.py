@@ -14,7 +14,6 @@ import numpy as np
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
@@ -41,9 +40,7 @@ class Fact:
 class FactTable(Painted, can_focus=True):
     """Facts, one per line; when focused, up and down choose one (`chosen`), which `w` may explain."""
 
-    COMPONENT_CLASSES = {
-        f"facts--{part}" for part in ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
-    }
+    COMPONENT_CLASSES = {f"facts--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "choose", id="facts.up", show=False),
         Binding("down", "move(1)", "choose", id="facts.down", show=False),
@@ -88,10 +85,7 @@ class FactTable(Painted, can_focus=True):
         if columns(old) != columns(self.facts):
             self.refresh()
             return
-        left, top = self.gutter.left, self.gutter.top
-        for row, (was, fact) in enumerate(zip(old, self.facts, strict=True)):
-            if was != fact:
-                self.refresh(Region(left, top + row, self.size.width, 1))
+        self.refresh_changed(old, self.facts)
 
     @property
     def chosen(self) -> Fact | None:
@@ -110,8 +104,7 @@ class FactTable(Painted, can_focus=True):
     def on_focus(self) -> None:
         self.refresh()
 
-    def on_blur(self) -> None:
-        self.refresh()
+    on_blur = on_focus
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

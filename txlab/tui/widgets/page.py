@@ -9,7 +9,6 @@ from __future__ import annotations
 from rich.segment import Segment
 from textual import events
 from textual.content import Content
-from textual.geometry import Region
 from textual.strip import Strip
 from textual.visual import Visual
 
@@ -51,9 +50,8 @@ class Page(Painted, can_focus=False):
         if content == self.text and content.spans == self.text.spans and not home:
             return
         before, self.text, self.folded_at = list(self.lines()), content, -1
-        for y in range(self.size.height):
-            if self.line(before, y) != self.line(self.lines(), y):
-                self.refresh(Region(self.gutter.left, self.gutter.top + y, self.size.width, 1))
+        seen = range(self.size.height)
+        self.refresh_changed([self.line(before, y) for y in seen], [self.line(self.lines(), y) for y in seen])
 
     def lines(self) -> list[Strip]:
         """The text wrapped to the current width."""

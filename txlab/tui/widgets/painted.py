@@ -6,15 +6,19 @@ of the time of a frame), so it is cached until Textual reports that the styles h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from rich.style import Style
 from textual.filter import ANSIToTruecolor, LineFilter
+from textual.geometry import Region
 from textual.widget import Widget
 
 from txlab.drawing.palette import Colours
 from txlab.tui.widgets.terminal import colours, is_ascii, is_dark
+
+Found = TypeVar("Found")
 
 
 class Painted(Widget):
@@ -37,19 +41,26 @@ class Painted(Widget):
 
     @property
     def surface(self) -> Style:
-        found: Style | None = self.paints.get("surface")
-        if found is None:
-            found = self.paints["surface"] = self.rich_style
+        return self.cached("surface", lambda: self.rich_style)
+
+    def cached(self, name: str, find: Callable[[], Found]) -> Found:
+        """Return what `find` found, looked up once until the styles change."""
+        if name not in self.paints:
+            self.paints[name] = find()
+        found: Found = self.paints[name]
         return found
 
     def part(self, name: str) -> Style:
         """Return the style of a component class, whose prefix is the widget's name in lower case."""
-        key = f"--{name}"
-        found: Style | None = self.paints.get(key)
-        if found is None:
-            prefix = next(iter(sorted(self.COMPONENT_CLASSES))).split("--")[0]
-            found = self.paints[key] = self.get_component_rich_style(f"{prefix}--{name}")
-        return found
+        prefix = min(self.COMPONENT_CLASSES).split("--")[0]
+        return self.cached(f"--{name}", lambda: self.get_component_rich_style(f"{prefix}--{name}"))
+
+    def refresh_changed(self, old: Sequence[object], new: Sequence[object], first: int = 0) -> None:
+        """Redraw only the lines that differ; `first` is the line of the widget that shows the first of them."""
+        left, top, width = self.gutter.left, self.gutter.top + first, self.size.width
+        pairs = enumerate(zip_longest(old, new))
+        if regions := [Region(left, top + y, width, 1) for y, (before, now) in pairs if before != now]:
+            self.refresh(*regions)
 
     @property
     def ascii(self) -> bool:
@@ -57,14 +68,8 @@ class Painted(Widget):
 
     @property
     def colours(self) -> Colours:
-        found: Colours | None = self.paints.get("colours")
-        if found is None:
-            found = self.paints["colours"] = colours(self)
-        return found
+        return self.cached("colours", lambda: colours(self))
 
     @property
     def dark(self) -> bool:
-        found: bool | None = self.paints.get("dark")
-        if found is None:
-            found = self.paints["dark"] = is_dark(self)
-        return found
+        return self.cached("dark", lambda: is_dark(self))

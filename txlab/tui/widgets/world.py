@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
@@ -169,13 +168,7 @@ class WorldView(Painted, can_focus=False):
             self.refresh()
             return
         old, self.rows = self.rows, rows
-        regions = [
-            Region(self.gutter.left, self.gutter.top + offset[0] + y, self.size.width, 1)
-            for y, (before, now) in enumerate(zip(old, rows, strict=True))
-            if before != now
-        ]
-        if regions:
-            self.refresh(*regions)
+        self.refresh_changed(old, rows, offset[0])
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
