@@ -33,13 +33,9 @@ class Language:
         return "\n".join(self.sentences)
 
 
-def languages() -> list[Language]:
-    """All languages, in the order of the file: grouped by script, English first."""
-    return list(read())
-
-
 @cache
-def read() -> tuple[Language, ...]:
+def languages() -> tuple[Language, ...]:
+    """All languages, in the order of the file: grouped by script, English first."""
     content = tomllib.loads(shipped_path("texts/sentences.toml").read_text(encoding="utf-8"))
     return tuple(Language(row["name"], row["script"], tuple(row["sentences"])) for row in content["language"])
 

@@ -12,9 +12,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
-from textual.actions import parse
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 from textual.worker import Worker
@@ -69,29 +67,3 @@ def with_keys_of(panels: Iterable[type[Panel]], own: Sequence[BindingType], orde
         return places.get((key.id if isinstance(key, Binding) else None) or "", len(places))
 
     return sorted(found, key=place)
-
-
-class Panels:
-    """The panels of one screen by class name, each looked up on first use."""
-
-    def __init__(self, screen: DOMNode) -> None:
-        self.screen = screen
-        self.found: dict[str, Panel] = {}
-
-    def named(self, name: str) -> Panel | None:
-        if name not in self.found and self.screen.is_attached:
-            self.found = {type(panel).__name__: panel for panel in self.screen.query(Panel)}
-        return self.found.get(name)
-
-    def allows(self, name: str, action: str) -> bool | None:
-        """Return whether a panel can do this now; see DOMNode.check_action."""
-        panel = self.named(name)
-        if panel is None:
-            return False
-        _, method, parameters = parse(action)
-        return panel.check_action(method, parameters)
-
-    def of_binding(self, binding: Binding) -> Panel | None:
-        """Return the panel that a screen's binding was taken over from."""
-        _, action, parameters = parse(binding.action)
-        return self.named(str(parameters[0])) if action == ROUTED else None

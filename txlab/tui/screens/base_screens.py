@@ -5,12 +5,12 @@ A screen that shows a run has a `RunPanel` (run_panel.py) among its panels.
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on
+from textual.actions import parse
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -19,16 +19,14 @@ from textual.worker import Worker, WorkerState
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
+from txlab.files import atomic_write
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.machine import machine_line
-from txlab.tui.panel import ROUTED, Panel, Panels, with_keys_of
+from txlab.tui.panel import ROUTED, Panel, with_keys_of
 from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.textual_internals import SteadyScreen
 from txlab.tui.theme import glyphs
-
-if TYPE_CHECKING:
-    pass
 
 
 class Rule(Widget, can_focus=False):
@@ -105,17 +103,26 @@ class BenchScreen(SteadyScreen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.panels = Panels(self)
+        self.panels: dict[str, Panel] = {}  # by class name, looked up on first use
+
+    def panel_named(self, name: str) -> Panel | None:
+        if name not in self.panels and self.is_attached:
+            self.panels = {type(panel).__name__: panel for panel in self.query(Panel)}
+        return self.panels.get(name)
 
     async def action_panel(self, panel: str, action: str) -> None:
         """Route an action to the panel of that class."""
-        found = self.panels.named(panel)
+        found = self.panel_named(panel)
         if found is not None:
             await found.run_action(action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; overrides fall back to this method."""
-        return self.panels.allows(str(parameters[0]), str(parameters[1])) if action == ROUTED else True
+        if action != ROUTED:
+            return True
+        panel = self.panel_named(str(parameters[0]))
+        _, method, own = parse(str(parameters[1]))
+        return panel is not None and panel.check_action(method, own)
 
     def compose(self) -> ComposeResult:
         yield NavigationLine()
@@ -145,7 +152,8 @@ class BenchScreen(SteadyScreen[None]):
 
     def word_for(self, binding: Binding) -> str:
         """Return the current label of a key on the bottom line; "" hides the key."""
-        panel = self.panels.of_binding(binding)
+        _, action, parameters = parse(binding.action)
+        panel = self.panel_named(str(parameters[0])) if action == ROUTED else None
         return binding.description if panel is None else panel.word_for(binding)
 
     def tell(self, sentence: str, severity: str = "information") -> None:
@@ -192,10 +200,8 @@ class BenchScreen(SteadyScreen[None]):
         self.run_worker(lambda: self._save_picture(path, svg), thread=True, group="picture", exit_on_error=False)
 
     def _save_picture(self, path: Path, svg: str) -> None:
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            aside.write_text(svg, encoding="utf-8")
-            aside.replace(path)
+            atomic_write(path, svg.encode())
         except OSError as error:
             raise LabError(f"the picture cannot be written to {path.parent} ({error.strerror})") from error
         self.app.call_from_thread(self.tell, f"picture saved: {path}")

@@ -14,7 +14,7 @@ from txlab.drawing.formatting import STATES, about, calendar, count, duration, n
 from txlab.drawing.plot import Furniture, margin, plot_lines
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
-from txlab.experiments.schema import CHAPTERS, Scenario
+from txlab.experiments.schema import CHAPTERS
 from txlab.tui.run_summary import RunSummary
 from txlab.tui.theme import glyphs
 
@@ -82,19 +82,15 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
     if said.expect:
         parts += [Content.styled("You will see\n", "$quiet")]
         parts.append(Content(f"  {hanging(paragraph(said.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
-    rows = [(name, text) for name, text in [*outline(entry.scenario, ascii), ("Takes", length)] if text]
-    for name, text in rows:
-        parts.append(Content.styled(f"{name:<10}", "$quiet"))
-        parts.append(Content(hanging(text, cells, 10, " ")[1:] + "\n"))
+    outline = [(name, formula(visible(text), ascii)) for name, text in entry.scenario.outline()]
+    for name, text in [*outline, ("Takes", length)]:
+        if text:
+            parts.append(Content.styled(f"{name:<10}", "$quiet"))
+            parts.append(Content(hanging(text, cells, 10, " ")[1:] + "\n"))
     parts.append(Content.styled(f"\n{visible(entry.name)}.toml {dot} ", "$quiet"))
     for key, does in (("enter", " starts it, "), ("e", " changes it first, "), ("w", " says how large it is")):
         parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
     return Content.assemble(*parts)
-
-
-def outline(scenario: Scenario, ascii: bool = False) -> list[tuple[str, str]]:
-    """Return (name, value) lines about what is trained, on what data and how."""
-    return [(name, formula(visible(text), ascii)) for name, text in scenario.outline()]
 
 
 def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
@@ -155,30 +151,23 @@ def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) ->
 def what_to_do(run: RunSummary) -> str:
     """Return one sentence on what can be done about the state of a run; "" if nothing is needed."""
     if run.recorded:
-        return "Its process is gone without a word." if run.status == "lost" else ""
-    if run.status == "lost":
-        return "Its process is gone without a word; r resumes it from its last checkpoint."
-    if run.status in ("interrupted", "stopped"):
-        return "r resumes it where it was."
-    if run.status == "failed":
-        return "r goes on from the last checkpoint; log.txt in its folder has the details."
-    if run.status == "created":
-        return "The process starts; the first step comes after the probe has chosen how to compute."
-    if run.status == "paused":
-        return "r lets it go on."
-    return ""
+        return "Its process ended without a message." if run.status == "lost" else ""
+    return {
+        "lost": "Its process ended without a message; r resumes it from its last checkpoint.",
+        "interrupted": "r resumes it where it was.",
+        "stopped": "r resumes it where it was.",
+        "failed": "r goes on from the last checkpoint; log.txt in its folder has the details.",
+        "created": "The process starts; the first step comes after the probe has chosen how to compute.",
+        "paused": "r lets it go on.",
+    }.get(run.status, "")
 
 
-def no_runs() -> str:
-    return "no runs yet: enter starts the scenario at the left"
-
-
-def welcome() -> Content:
-    return Content.assemble(
-        Content.styled("Nothing of that name\n\n", "bold"),
-        Content.styled("esc clears the filter; a scenario file of your own is started with\n", "$quiet"),
-        Content("txlab run FILE.toml"),
-    )
+NO_RUNS = "no runs yet: enter starts the scenario at the left"
+NO_MATCH = Content.assemble(
+    Content.styled("No match\n\n", "bold"),
+    Content.styled("esc clears the filter; a scenario file of your own is started with\n", "$quiet"),
+    Content("txlab run FILE.toml"),
+)
 
 
 def place_of(entry: CatalogueEntry) -> tuple[int, bool, float]:

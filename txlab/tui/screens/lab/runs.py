@@ -9,6 +9,7 @@ Polling and all actions run in threads; the list reads only the runs in view (`t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,7 +28,7 @@ from txlab.runs.primary_metric import short
 from txlab.tui.panel import Panel
 from txlab.tui.run_summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.screens.base_screens import Rule
-from txlab.tui.screens.lab.describe import no_runs
+from txlab.tui.screens.lab.describe import NO_RUNS
 from txlab.tui.screens.lab.rows import Item, Line, Rows, StyleName
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import Glyphs, glyphs
@@ -64,7 +65,7 @@ class RunsPanel(Panel):
         super().__init__(id="runs-panel")
         self.paths: list[Path] = []
         self.glances: dict[Path, RunSummary] = {}
-        self.rows = Rows(self.draw_run, no_runs(), id="runs")
+        self.rows = Rows(self.draw_run, NO_RUNS, id="runs")
         self.words: list[str] = []
         self.under: RunsUnder | None = None
         self.looking = False
@@ -142,7 +143,7 @@ class RunsPanel(Panel):
 
     def fill(self) -> None:
         shown = [path for path in self.paths if all(word in path.name.lower() for word in self.words)]
-        self.rows.empty = "no run of that name" if self.words and self.paths else no_runs()
+        self.rows.empty = "no run of that name" if self.words and self.paths else NO_RUNS
         self.rows.set_items([Item(str(path), height=2) for path in shown])
         if self.awaited and self.awaited in self.rows.selectable():
             self.rows.select(self.awaited)
@@ -151,10 +152,8 @@ class RunsPanel(Panel):
     def await_run(self, path: Path) -> None:
         """Select this new run as soon as it is listed."""
         self.awaited = str(path)
-        self.look_again({path.name})
-
-    def look_again(self, seen: set[str]) -> None:
-        self.run_worker(lambda: self.look_in_thread(seen, True), thread=True, group="runs", exit_on_error=False)
+        look = partial(self.look_in_thread, {path.name}, force=True)
+        self.run_worker(look, thread=True, group="runs", exit_on_error=False)
 
     def say_title(self) -> None:
         going = sum(run.going for run in self.glances.values())
@@ -231,12 +230,9 @@ class RunsPanel(Panel):
         )
 
     def request(self, run: RunSummary, what: str) -> None:
-        def leave() -> None:
-            from txlab.runs.control import Request, send
+        from txlab.runs.control import Request, send
 
-            send(run.path, Request(what))
-
-        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
+        self.run_worker(partial(send, run.path, Request(what)), thread=True, group="ask", exit_on_error=False)
 
     def action_delete(self) -> None:
         run = self.chosen
@@ -285,18 +281,10 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
     if run is None:
         return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
     far = how_far(run)
-    return [
-        [
-            cursor,
-            (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet")),
-            (
-                fit(visible(run.scenario), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis),
-                "accent" if chosen and focused else "strong",
-            ),
-            (f" {far}", "quiet"),
-        ],
-        [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)],
-    ]
+    state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
+    name = fit(visible(run.scenario), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
+    first: Line = [cursor, state, (name, "accent" if chosen and focused else "strong"), (f" {far}", "quiet")]
+    return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
 
 
 def how_far(run: RunSummary) -> str:

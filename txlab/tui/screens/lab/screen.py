@@ -13,7 +13,7 @@ from textual.content import Content
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.screens.lab.catalogue import CataloguePanel
-from txlab.tui.screens.lab.describe import describe_run, describe_scenario, welcome
+from txlab.tui.screens.lab.describe import NO_MATCH, describe_run, describe_scenario
 from txlab.tui.screens.lab.rows import Rows
 from txlab.tui.screens.lab.runs import RunsPanel
 from txlab.tui.screens.words import Words
@@ -113,7 +113,7 @@ class LabScreen(BenchScreen):
         elif entry is not None:
             page.say(describe_scenario(entry, page.cells, self.ascii), home)
         else:
-            page.say(welcome() if self.loaded else "")
+            page.say(NO_MATCH if self.loaded else "")
         self.call_after_refresh(self.refresh_keys)
 
     def refresh_keys(self) -> None:
