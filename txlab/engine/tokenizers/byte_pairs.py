@@ -10,7 +10,7 @@ of every text. plain.py has the algorithm alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
@@ -21,7 +21,7 @@ from txlab.engine.tokenizers.bases import BYTES, MOST_TOKENS, Base
 from txlab.engine.tokenizers.fast import FastEncoder
 from txlab.engine.tokenizers.patterns import chunks, compiled
 from txlab.engine.tokenizers.plain import Pair
-from txlab.engine.tokenizers.tokenizer import Ids, legible, parts, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer, legible, unknown_token, utf8
 from txlab.errors import LabError
 
 # A pair can double the length of a token, so sixty merges could ask for 2^60 bytes. OpenAI's longest tokens are 128.
@@ -86,7 +86,7 @@ def by_heap(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequence[in
     return [symbol for symbol in now if symbol >= 0]
 
 
-class BytePairTokenizer:
+class BytePairTokenizer(Tokenizer):
     """V = base + merges + special tokens (+ holes).
 
     >>> BytePairTokenizer([(97, 97), (256, 98)]).encode("aaab aab")
@@ -306,12 +306,6 @@ class BytePairTokenizer:
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
         return self.bytes_of[token]
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return b"".join(parts(ids, self.token_bytes, self.digits))
-
-    def decode(self, ids: Iterable[int]) -> str:
-        return self.decode_bytes(ids).decode(errors="replace")
 
     def label(self, token: int) -> str:
         """The token as text; a spelling digit is shown as ⟨c⟩."""

@@ -17,12 +17,12 @@ from typing import Protocol
 import numpy as np
 import regex
 
-from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, legible, parts, spelled, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, legible, spelled, unknown_token, utf8
 from txlab.errors import LabError
 
 
 @dataclass(frozen=True)
-class ByteTokenizer:
+class ByteTokenizer(Tokenizer):
     """V = 256.
 
     >>> ByteTokenizer().encode("é")
@@ -47,17 +47,8 @@ class ByteTokenizer:
             raise unknown_token(token, 256)
         return bytes([token])
 
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return b"".join(map(self.token_bytes, ids))
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return self.decode_bytes(ids).decode(errors="replace")
-
-    def label(self, token: int) -> str:
-        return legible(self.token_bytes(token))
-
-
-class TextVocabulary:
+class TextVocabulary(Tokenizer):
     """Sixteen digits and then `texts`, in the order of their ids; shared by character and word tokenizers."""
 
     digits = 0  # the token of the first digit
@@ -86,12 +77,6 @@ class TextVocabulary:
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
         return self.texts[token - DIGITS].encode() if token >= DIGITS else b""
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return b"".join(parts(ids, self.token_bytes, self.digits))
-
-    def decode(self, ids: Iterable[int]) -> str:
-        return self.decode_bytes(ids).decode(errors="replace")
 
     def label(self, token: int) -> str:
         """The token as text; a hexadecimal digit is shown as ⟨c⟩."""
@@ -180,9 +165,6 @@ class WordTokenizer(TextVocabulary):
 
     def encode_bytes(self, data: bytes) -> list[int]:
         return [token for _, tokens in self.stretches(data.decode(errors="surrogateescape")) for token in tokens]
-
-    def encode_long(self, text: str) -> Ids:
-        return np.array(self.encode(text), dtype=np.uint32)
 
     def stretches(self, text: str) -> Iterator[tuple[str, list[int]]]:
         """The units of a text with the tokens of each."""

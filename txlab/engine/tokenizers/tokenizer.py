@@ -35,17 +35,21 @@ class Tokenizer(Protocol):
 
     def encode_long(self, text: str) -> Ids:
         """The ids of `encode` as an array, computed fast; for corpora."""
+        return np.array(self.encode(text), dtype=np.uint32)
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes that this token stands for; raises LabError for an id outside 0 … V−1."""
 
-    def decode_bytes(self, ids: Iterable[int]) -> bytes: ...
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return b"".join(parts(ids, self.token_bytes, getattr(self, "digits", None)))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the tokens; bytes that are not UTF-8 become U+FFFD."""
+        return self.decode_bytes(ids).decode(errors="replace")
 
     def label(self, token: int) -> str:
         """One token as text to display; bytes that are not UTF-8 on their own are written as \\xe2."""
+        return legible(self.token_bytes(token))
 
 
 class TextOnly(Protocol):
