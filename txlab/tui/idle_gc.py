@@ -1,9 +1,7 @@
 """Python's full garbage collection, moved to moments in which no key is pressed.
 
-Notable: a full collection visits every object: 50 ms for the console at start-up, 150 ms once `w` has imported torch.
-Python runs it whenever enough objects have been allocated, that is while something is painted, and it caused the
-slowest keys of all. The two smaller generations (5 ms at most) stay automatic; the full collection waits for a pause,
-and whatever survives it is frozen until the next one.
+A full collection takes 50 ms at start-up and 150 ms once torch is imported, and Python runs it while something is
+painted. The two smaller generations (5 ms at most) stay automatic; what survives a full one is frozen until the next.
 """
 
 from __future__ import annotations

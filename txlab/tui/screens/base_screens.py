@@ -163,15 +163,11 @@ class BenchScreen(SteadyScreen[None]):
     @on(Worker.StateChanged)
     def report_failed_worker(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.error is not None:
-            report = getattr(self.app, "report", None)
-            if report is None:
-                self.tell(str(event.worker.error), "error")
-            else:
-                report(event.worker.error)
+            self.app.report(event.worker.error)  # type: ignore[attr-defined]
 
     def action_why(self) -> None:
         """Explain the selected number; screens that have numbers override this."""
-        self.tell("Nothing on this screen is computed; ask w on Train or Attention.")
+        self.tell("No number here to explain; press w on Train or Attention.")
 
     def action_help(self) -> None:
         from txlab.tui.screens.help import HelpScreen

@@ -230,19 +230,10 @@ class Choose(Dialog[str]):
         parts: list[Content] = []
         wide = min(28, max((width(visible(value)) for value, about, _ in self.choices if about), default=0))
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
-            here = at == self.index
-            sign = ">" if here else " "
-            parts.append(
-                Content.assemble(
-                    Content.styled(
-                        f"{sign} {'*' if chosen else ' '} {visible(value):<{wide}}", "bold $accent" if here else ""
-                    ),
-                    Content.styled(f"   {visible(about)}\n", "$quiet"),
-                )
-            )
-        self.query_one("#choices", Words).say(
-            Content.assemble(*parts) if parts else Content.styled("nothing of that name", "$quiet")
-        )
+            row = f"{'*' if chosen else ' '} {visible(value):<{wide}}"
+            parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
+            parts.append(Content.styled(f"   {visible(about)}\n", "$quiet"))
+        self.query_one("#choices", Words).say(Content.assemble(*parts or [Content.styled("no match", "$quiet")]))
 
     def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:
         """Add choices found meanwhile."""

@@ -109,7 +109,7 @@ class CataloguePanel(Panel):
                 chapter = said.chapter
                 items.append(Item(None, CHAPTERS[chapter], height=1 if not items else 2))
             items.append(Item(name))
-        self.rows.empty = "nothing of that name" if words else "no scenarios are installed"
+        self.rows.empty = "no match" if words else "no scenarios are installed"
         self.rows.set_items(items)
 
     def draw_entry(self, item: Item, width: int, chosen: bool) -> list[Line]:

@@ -143,7 +143,7 @@ class RunsPanel(Panel):
 
     def fill(self) -> None:
         shown = [path for path in self.paths if all(word in path.name.lower() for word in self.words)]
-        self.rows.empty = "no run of that name" if self.words and self.paths else NO_RUNS
+        self.rows.empty = "no run matches" if self.words and self.paths else NO_RUNS
         self.rows.set_items([Item(str(path), height=2) for path in shown])
         if self.awaited and self.awaited in self.rows.selectable():
             self.rows.select(self.awaited)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txlab.drawing.formatting import STATES, calendar, count, duration, number
+from txlab.experiments.kind import explain_metric, explain_scenario
 from txlab.runs.primary_metric import is_validation, primary_metrics
+from txlab.runs.reader import RunReader
 from txlab.tui.run_summary import summary_of
 from txlab.tui.screens.lab.describe import what_to_do
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.runs.reader import RunReader
     from txlab.runs.scenario import CatalogueEntry
 
 LAST = 4  # steps before the end whose values are shown
@@ -25,17 +26,12 @@ NAMES = 6  # metrics that are listed
 
 def why_scenario(entry: CatalogueEntry) -> Explanation | str:
     """Explain parameters and FLOPs from the model's shape."""
-    from txlab.experiments.kind import explain_scenario
-
     answer = explain_scenario(entry.scenario, 60 * entry.scenario.about.minutes)
-    return answer or f"{entry.name}: nothing is known about its size before it has run."
+    return answer or f"{entry.name}: its size is unknown until it has run."
 
 
 def why_run(path: Path) -> Explanation | str:
     """Explain the last loss of a run that is running or done; of any other, what happened to it."""
-    from txlab.experiments.kind import explain_metric
-    from txlab.runs.reader import RunReader
-
     reader = RunReader(path, light=True)
     reader.poll()
     run = summary_of(reader)
