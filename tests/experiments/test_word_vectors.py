@@ -1,0 +1,173 @@
+"""Word vectors as an experiment: what was planted is found, a resume is exact, and a text need not fit into memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from txlab.engine.embeddings import blocks
+from txlab.engine.embeddings.blocks import Block
+from txlab.engine.embeddings.windows import BOUNDARY
+from txlab.errors import LabError
+from txlab.experiments.kind import explain_metric, kind_named
+from txlab.experiments.kinds.word_vectors import WordText
+from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+from txlab.experiments.kinds.word_vectors.text import encoded, planted_words, sentences_of
+from txlab.runs.scenario import load_scenario
+
+FEW = ["data.tokens=20000", "train.words=2000", "train.epochs=2", "compute.threads=1"]
+
+
+def built(*changes: str, name: str = "words-planted") -> WordVectors:
+    experiment = kind_named("word-vectors").build(load_scenario(name, [*FEW, *changes]).scenario)
+    assert isinstance(experiment, WordVectors)
+    return experiment
+
+
+def test_what_was_planted_is_found() -> None:
+    experiment = built("data.tokens=100000", "train.epochs=4", "train.words=5000")
+    at_first = experiment.evaluate()
+    assert max(at_first.values()) < 0.1
+    losses = [experiment.step().get("loss") for _ in range(experiment.steps)]
+    assert losses[0] == pytest.approx(6 * np.log(2), abs=1e-4)  # K = 5, while u = 0
+    found = experiment.evaluate()
+    assert found["synonyms"] >= 0.95
+    assert found["analogies"] >= 0.95
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "vectors.strip_noise=0",
+        'vectors.objective="softmax"',
+        'vectors.objective="hierarchical"',
+        'vectors.objective="nce"',
+    ],
+)
+@pytest.mark.parametrize("architecture", ["skip-gram", "cbow"])
+def test_every_form_learns_and_resumes_bit_for_bit(change: str, architecture: str) -> None:
+    changes = [change, f'vectors.architecture="{architecture}"', "data.most=2000", "vectors.width=16"]
+    whole, first = built(*changes), built(*changes)
+    for _ in range(3):
+        whole.step()
+        first.step()
+    second = built(*changes)
+    second.load_state_dict(first.state_dict())
+    for _ in range(3):
+        assert whole.step() == second.step()
+    assert torch.equal(whole.model.v, second.model.v)
+    assert torch.equal(whole.model.u, second.model.u)
+
+
+def test_every_epoch_draws_its_windows_anew() -> None:
+    experiment = built()
+    first, again = experiment.windows(1), experiment.windows(1 + experiment.steps_an_epoch)
+    assert np.array_equal(first.tokens, again.tokens)  # nothing is thinned out of the planted text
+    assert not np.array_equal(first.before, again.before)
+    assert np.array_equal(first.before, built().windows(1).before)
+
+
+def test_a_checkpoint_of_another_text_is_refused() -> None:
+    state = built().state_dict()
+    with pytest.raises(LabError, match="another text"):
+        built("seed=2").load_state_dict(state)
+
+
+def test_a_table_of_equal_words_does_not_throw_a_word_away() -> None:
+    """Every pair of a block is the same pair: summed, their steps would overshoot and grow from block to block."""
+    v, u = torch.full((2, 8), 1.0), torch.full((2, 8), 1.0)
+    tokens = torch.zeros(512 + 10, dtype=torch.int64)
+    sides = torch.full((512,), 5)
+    for _ in range(200):
+        blocks.learn(Block(tokens, sides, sides), torch.ones(32, 8, dtype=torch.int64), 5, v, u, 0.05)
+    assert float(v.norm() + u.norm()) < 50
+
+
+def test_sentences_are_paragraphs_or_lines_and_words_are_cut_as_asked(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("It's one\nsentence_1, here.\n\nNext — Über 42!\n", encoding="utf-8")
+
+    def cut(words: str, sentences: str) -> list[list[str]]:
+        section = WordText(text=str(file), words=words, sentences=sentences, minimum=1)  # type: ignore[arg-type]
+        return [sentence for sentence in sentences_of(section, 1) if sentence]
+
+    assert cut("letters", "paragraph") == [["it's", "one", "sentence", "here"], ["next", "über"]]
+    assert cut("identifiers", "line") == [["It", "s", "one"], ["sentence_1", "here"], ["Next", "Über"]]
+    assert cut("spaces", "line")[0] == ["It's", "one"]
+    text = encoded(WordText(text=str(file), words="letters", sentences="line", minimum=1), 1)
+    assert sorted(text.vocabulary.words) == ["here", "it's", "next", "one", "sentence", "über"]
+    assert (np.asarray(text.ids) == BOUNDARY).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "0 words"),
+        (b"one", "1 words"),
+        (b"a\xff b", "is not UTF-8"),
+        (b"a\n\nb\n\na\n\nb", "no paragraph with two words"),
+    ],
+)
+def test_a_text_without_words_is_refused_in_a_sentence(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(LabError, match=said):
+        encoded(WordText(text=str(tmp_path / "a.txt"), minimum=1), 1)
+
+
+def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a.txt").write_text("one two")
+    (tmp_path / "b" / "c.txt").write_text("two three")
+    (tmp_path / "b" / "picture").write_bytes(b"\0\1\2")
+    words = [word for sentence in sentences_of(WordText(text=str(tmp_path)), 1) for word in sentence]
+    assert words == ["one", "two", "two", "three"]
+
+
+def test_every_metric_has_an_explanation() -> None:
+    experiment = built()
+    values = {**experiment.step(), **experiment.evaluate()}
+    scenario = load_scenario("words-planted", FEW).scenario.model_dump()
+    for name in values:
+        told = explain_metric(scenario, name, 1, values, experiment.facts())
+        assert told is not None, name
+        assert told.result == values[name]
+    loss = explain_metric(scenario, "loss", 1, values, experiment.facts())
+    assert loss is not None
+    assert loss.steps[0].result == pytest.approx(6 * np.log(2))
+
+
+def test_planted_words_are_all_different_and_known() -> None:
+    words = [word.text for word in planted_words()]
+    assert len(set(words)) == len(words) == 480
+    experiment = built()
+    assert len(experiment.planted) > 450
+    for a, b, c, (base, feature) in experiment._questions()[:50]:
+        word = {number: word for word, number in experiment.planted.items()}
+        assert (word[a].base, word[c].base) == (word[b].base, base)
+        assert (word[a].feature, word[b].feature) == (feature, word[c].feature)
+
+
+def test_a_text_larger_than_its_memory_is_trained_on(tmp_path: Path) -> None:
+    """60 MB of text with 20 000 words; beyond the imports, the process takes a fraction of it."""
+    line = " ".join(f"w{i * 7919 % 20_000}" for i in range(2_000)) + "\n"
+    with (tmp_path / "large.txt").open("w") as file:
+        for _ in range(5_000):
+            file.write(line)
+    program = f"""
+import resource, sys
+from txlab.experiments.kind import kind_named
+from txlab.runs.scenario import load_scenario
+import txlab.experiments.kinds.word_vectors.experiment
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+changes = ["data.text={tmp_path}/large.txt", "data.words=spaces", "data.sentences=line", "compute.threads=1"]
+experiment = kind_named("word-vectors").build(load_scenario("words-docs", changes).scenario)
+for _ in range(3): experiment.step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 80_000  # KiB; the ids alone are 40 MB on disk

@@ -1,0 +1,205 @@
+"""The kind "word-vectors": word2vec on a text (MATH K4–K6), and the schema of its scenarios.
+
+torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.kind import Kind
+from txlab.experiments.schema import Compute, PositiveInt, Scenario, Section, grouped, several
+
+if TYPE_CHECKING:
+    from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+
+
+class WordText(Section):
+    """What is read, and what counts as a word."""
+
+    source: Literal["text", "planted"] = Field(
+        "text", description="text: `text` is read; planted: made here, with known synonyms and analogies"
+    )
+    text: str = Field("python-docs", description="python-docs, python-source, a file, a folder, or - (standard input)")
+    words: Literal["letters", "identifiers", "spaces"] = Field(
+        "letters", description="letters: runs of them in lower case; identifiers: names of programs; spaces: cut there"
+    )
+    sentences: Literal["paragraph", "line"] = Field("paragraph", description="what no window crosses the end of")
+    minimum: PositiveInt = Field(5, description="words that occur less often are left out")
+    most: Annotated[int, Field(ge=2, le=2_000_000)] = Field(50_000, description="V at most: the most frequent words")
+    tokens: PositiveInt = Field(180_000, description="length of the planted text, in words")
+
+
+class Vectors(Section):
+    """The vectors, and what they learn from (MATH K4, K5)."""
+
+    width: Annotated[int, Field(ge=1, le=4096)] = Field(100, description="D, numbers in a vector")
+    architecture: Literal["skip-gram", "cbow"] = Field(
+        "skip-gram", description="skip-gram: the centre predicts each context; cbow: the contexts' mean the centre"
+    )
+    objective: Literal["sampling", "softmax", "hierarchical", "nce"] = Field(
+        "sampling", description="how a prediction is scored; softmax costs V dot products for each"
+    )
+    window: Annotated[int, Field(ge=1, le=100)] = Field(5, description="words to each side, at most")
+    fixed_window: bool = Field(False, description="false: each centre draws 1 … window")
+    negatives: Annotated[int, Field(ge=1, le=1000)] = Field(5, description="K, noise words a pair (sampling, nce)")
+    strip_noise: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        8, description="noise words that 16 centres share in place of K a pair; 0 = each pair draws its own"
+    )
+    block: Annotated[int, Field(ge=16, le=65_536, multiple_of=16)] = Field(
+        256, description="centres whose gradients are taken together; few beside the vocabulary"
+    )
+    subsample: float = Field(1e-3, ge=0, le=1, description="t: words with a larger share are thinned out; 0 = none")
+    subsampling: Literal["program", "paper"] = Field(
+        "program", description="keep with √(t/f) + t/f, as Mikolov's program does, or with √(t/f), as his paper says"
+    )
+
+
+class WordsTrain(Section):
+    """Stochastic gradient descent; the rate falls linearly from alpha to a ten thousandth of it (MATH F3)."""
+
+    epochs: PositiveInt = Field(5, description="times the text is gone through")
+    words: Annotated[int, Field(ge=16, le=10_000_000)] = Field(10_000, description="words of the text a step")
+    alpha: float = Field(0.025, gt=0, le=10, description="α, the rate at first")
+
+
+class WordProbe(Section):
+    """What a person looks at while vectors are learnt."""
+
+    words: list[str] = Field(default_factory=list, max_length=64, description="their nearest words are the samples")
+    shown: Annotated[int, Field(ge=2, le=50_000)] = Field(
+        2000, description="vectors in a frame: those of the most frequent words"
+    )
+
+
+class WordVectorScenario(Scenario):
+    """Vectors of words, learnt from the words around them."""
+
+    kind: Literal["word-vectors"] = "word-vectors"
+    data: WordText = Field(default_factory=WordText)
+    vectors: Vectors = Field(default_factory=Vectors)
+    train: WordsTrain = Field(default_factory=WordsTrain)
+    look: WordProbe = Field(default_factory=WordProbe)
+
+    @model_validator(mode="after")
+    def the_softmax_is_small_enough(self) -> Self:
+        numbers = self.data.most * self.vectors.block
+        if self.vectors.objective == "softmax" and numbers > 100_000_000:
+            raise ValueError(
+                f"a softmax takes data.most × vectors.block = {numbers:,} scores at once; allowed: at most 100,000,000"
+            )
+        return self
+
+    def outline(self) -> list[tuple[str, str]]:
+        vectors, train = self.vectors, self.train
+        how = {
+            "sampling": f"{several(vectors.negatives, 'negative')} a pair",
+            "softmax": "full softmax",
+            "hierarchical": "hierarchical softmax",
+            "nce": f"noise contrastive, {several(vectors.negatives, 'noise word')}",
+        }[vectors.objective]
+        text = self.data.text if self.data.source == "text" else "planted, its synonyms and analogies known"
+        return [
+            ("Vectors", f"{vectors.architecture}, width {vectors.width}, window {vectors.window}, {how}"),
+            ("Text", f"{text}; words that occur at least {several(self.data.minimum, 'time')}"),
+            ("Training", f"{several(train.epochs, 'epoch')}, {grouped(train.words)} words a step, α {train.alpha:g}"),
+        ]
+
+
+class WordVectorsKind(Kind):
+    name = "word-vectors"
+    title = "Word vectors"
+    schema = WordVectorScenario
+    primary_metrics = ("synonyms", "loss")
+    units: ClassVar = {"loss": "nats"}
+
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
+        """Return the scenario with [compute] decided: products this small gain nothing from a second thread."""
+        chosen = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
+        compute: Compute = scenario.compute
+        chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}
+        device = "cpu" if compute.device == "auto" else compute.device
+        decided = compute.model_copy(update={**chosen, "device": device, "threads": compute.threads or 1})
+        return scenario.model_copy(update={"compute": decided})
+
+    def build(self, scenario: Any) -> WordVectors:
+        """The vectors before their first step. LabError if the text cannot be read or has too few words."""
+        from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+
+        return WordVectors(self.resolve(scenario))
+
+    def explain_metric(
+        self,
+        scenario: WordVectorScenario,
+        name: str,
+        step: int,
+        values: Mapping[str, float],
+        facts: Mapping[str, Any],
+    ) -> Explanation | None:
+        """Explain the loss by its objective, the rate by its line, and what was planted by how it is asked for."""
+        vectors, value = scenario.vectors, values.get(name)
+        if value is None:
+            return None
+        words = int(facts.get("vocabulary", 0))
+        if name == "loss":
+            return self._explain_loss(scenario, step, value, words)
+        if name == "alpha":
+            steps = int(facts.get("steps", 0))
+            left = max(1 - (step - 1) / steps, 1e-4) if steps else 0.0
+            return Explanation(
+                question=f"why is α {value:.4g} at step {step}?",
+                equation="αₜ = α₀ max(1 − t/T, 10⁻⁴)",
+                math="K5",
+                source="the C program of Mikolov et al. 2013",
+                operands=[Operand("α₀", scenario.train.alpha, "train.alpha"), Operand("T", steps, "steps")],
+                steps=[Step("1 − t/T", f"1 − {step - 1}/{steps}", left)] if steps else [],
+                result=value,
+            )
+        asked = {
+            "synonyms": ("the word nearest to w by cosine is its synonym", "planted words"),
+            "analogies": (
+                "the word nearest to a − b + c, without the three, has c's base and a's feature",
+                "questions",
+            ),
+        }
+        if name not in asked:
+            return None
+        return Explanation(
+            question=f"why are {name} at {value:.3f} at step {step}?",
+            equation=f"{name} = #({asked[name][0]}) / n",
+            math="K6",
+            source="computed here, from the text that this scenario plants",
+            operands=[Operand("V", words, "words"), Operand("D", vectors.width, "width")],
+            steps=[Step("by chance", f"1/V of the {asked[name][1]}", 1 / max(words - 1, 1))],
+            result=value,
+        )
+
+    def _explain_loss(self, scenario: WordVectorScenario, step: int, value: float, words: int) -> Explanation:
+        from math import log
+
+        vectors = scenario.vectors
+        K = vectors.negatives
+        per = "pair" if vectors.architecture == "skip-gram" else "centre"
+        equation, at_first, math = {
+            "sampling": ("L = −ln σ(v·u) − Σₖ ln σ(−v·uₙₖ)", (f"{1 + K} ln 2", (1 + K) * log(2)), "K5"),
+            "nce": ("L = −ln σ(x_o) − Σₖ ln σ(−xₙₖ),  x = v·u − ln(K q)", None, "K5"),
+            "hierarchical": ("L = −Σⱼ ln σ(sⱼ v·uⱼ) on the way to the word", None, "K5"),
+            "softmax": ("L = −ln p(o | v),  p = softmax(U v)", (f"ln {words}", log(max(words, 1))), "K4"),
+        }[vectors.objective]
+        steps = [Step("at first", at_first[0], at_first[1], "while u = 0")] if at_first else []
+        return Explanation(
+            question=f"why is the loss {value:.4g} nats at step {step}?",
+            equation=equation,
+            math=math,
+            source="Wang (5)–(12); Mikolov et al. 2013",
+            operands=[Operand("V", words, "words"), Operand("K", K, "noise words a pair")],
+            steps=[*steps, Step("L", f"mean over a {per} of the first block of the step", value)],
+            result=value,
+        )
+
+
+KIND = WordVectorsKind()
