@@ -104,6 +104,10 @@ def test_the_installed_program_runs_a_shipped_scenario(installed: Path, tmp_path
     assert "gpt-tiny" in call(installed, tmp_path, "runs")
 
 
+def test_the_installed_program_brings_its_formulas(installed: Path, tmp_path: Path) -> None:
+    assert "Scaled dot-product attention" in call(installed, tmp_path, "formulas", "T1")
+
+
 def test_the_installed_program_brings_its_sentences(installed: Path, tmp_path: Path) -> None:
     said = call(installed, tmp_path, "tokenizer", "compare", "bytes", "python-docs")
     assert "English" in said

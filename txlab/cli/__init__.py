@@ -25,6 +25,7 @@ from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
 from txlab.cli.explain import explain
 from txlab.cli.follow import attach
+from txlab.cli.formulas import formulas
 from txlab.cli.generate import generate
 from txlab.cli.group import Command, Group
 from txlab.cli.play import play
@@ -53,7 +54,7 @@ COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "See what runs have done": [runs, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],
-    "Look up, and play": [scenarios, presets, verify, doctor, play],
+    "Look up, and play": [scenarios, formulas, presets, verify, doctor, play],
 }
 OF_TOKENIZER: dict[str, Callable[..., Any]] = {
     "train": train,

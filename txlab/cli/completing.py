@@ -136,6 +136,12 @@ def world_names(context: Context, incomplete: str) -> list[Item]:
     return [Item(name) for name in worlds()]
 
 
+def formula_numbers(context: Context, incomplete: str) -> list[Item]:
+    from txlab.experiments.formulas import content
+
+    return [Item(number, formula.title) for number, formula in content()[0].items()]
+
+
 # Settings whose values are names.
 NAMED: dict[str, Completer] = {
     "data.tokenizer": tokenizers,
@@ -148,6 +154,7 @@ COMPLETERS: dict[str, Completer] = {
     "SCENARIO": scenarios,
     "RUN": runs,
     "MODEL": runs,
+    "NUMBER": formula_numbers,
     "PRESET": fixed(*PRESETS),
     "KEY=VALUE": settings,
     "--tokenizer": tokenizers,

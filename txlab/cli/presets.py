@@ -80,7 +80,7 @@ def facts(preset: Preset) -> dict[str, Any]:
 
 
 def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
-    """Return the shape in MATH.md's letters: N D H K F T V; None if not published."""
+    """Return the shape in the letters of `txlab formulas`: N D H K F T V; None if not published."""
     from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
     from txlab.engine.transformer.vision import VisionShape
 

@@ -36,7 +36,7 @@ class Explanation:
 
     question   what was asked, e.g. "why does 'mice' look at 'cat' with .62?"
     equation   the formula in letters, e.g. "αᵢⱼ = exp(sᵢⱼ) / Σⱼ′ exp(sᵢⱼ′)"
-    math       the item of MATH.md, e.g. "T1"
+    math       the formula's number, e.g. "T1" (`txlab formulas`)
     source     where the formula comes from, e.g. "Vaswani et al. 2017, eq. 1"
     operands   the inputs, in the order of the equation
     steps      the computation from the operands to the result

@@ -42,11 +42,11 @@ class About(Section):
     """What the catalogue says about a scenario."""
 
     title: str = Field("", max_length=120, description="one line: what happens")
-    chapter: Chapter = Field("T", description="chapter of MATH.md")
+    chapter: Chapter = Field("T", description="chapter of the formulas: F, K, R, T, M, G or H")
     shows: str = Field("", description="a paragraph: what this scenario shows")
     expect: str = Field("", description="what you will see, with numbers")
     formulas: list[str] = Field(default_factory=list, description="the formulas that run, in Unicode")
-    math: list[str] = Field(default_factory=list, description="items of MATH.md, e.g. T9")
+    math: list[str] = Field(default_factory=list, description="numbers of formulas, e.g. T9 (txlab formulas T9)")
     source: str = Field("", description="lecture text and paper")
     minutes: float = Field(0.0, ge=0, description="about how long it takes on two CPU cores; 0 = unknown")
     device: Literal["any", "gpu"] = Field("any", description="gpu: far too slow without one")

@@ -85,8 +85,8 @@ def scenarios_in(folder: Path) -> dict[str, Path]:
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """The scenarios that come with txlab and with other packages, by chapter of MATH.md and then by duration, shortest
-    first; those of unknown duration come last."""
+    """The scenarios that come with txlab and with other packages, by chapter of the formulas and then by duration,
+    shortest first; those of unknown duration come last."""
     entries = [CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in installed().items()]
     chapters = list(CHAPTERS)
 

@@ -31,7 +31,7 @@ NOT_ASKED = -100  # the target of a position that is not predicted: torch's cros
 
 @dataclass(frozen=True)
 class BertShape:
-    """The configuration of a model; letters are those of MATH.md.
+    """The configuration of a model; letters are those of `txlab formulas`.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
     segments    number of segments a token may belong to (first or second sentence); 0 = none (DistilBERT)

@@ -23,7 +23,7 @@ from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
 @dataclass(frozen=True)
 class EncoderDecoderShape:
-    """The configuration of a model; letters are those of MATH.md.
+    """The configuration of a model; letters are those of `txlab formulas`.
 
     encoder_layers, decoder_layers N · heads H · width D · feed_forward F (0 = 4D) · context, the maximum number of
     positions of a source and of a target

@@ -33,7 +33,7 @@ from txlab.engine.transformer.positions import BUCKETS, TURNED, Rotary, bucket, 
 
 @dataclass(frozen=True)
 class GPTShape:
-    """The configuration of a model; letters are those of MATH.md.
+    """The configuration of a model; letters are those of `txlab formulas`.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T (0 = no limit) · vocabulary V
     positions      "learned", "sinusoidal", "rotary" (configured by `rotary`), or "relative": a bias per head and

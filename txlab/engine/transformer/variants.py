@@ -26,7 +26,7 @@ from txlab.errors import LabError, nearest
 class Variant:
     """An erratum.
 
-    math    the item of MATH.md
+    math    the number of its formula
     says    what the source says, in one sentence
     right   what is correct, and what the models do
     breaks  the visible effect of switching it on

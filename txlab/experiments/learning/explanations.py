@@ -31,7 +31,7 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class MeanLoss:
-    """What a loss is a mean of: its equation, the item of MATH.md, what it is averaged over, and what is predicted."""
+    """What a loss is a mean of: its equation, its formula's number, what it is averaged over, and what is predicted."""
 
     equation: str = "L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)"
     math: str = "T9, R1"

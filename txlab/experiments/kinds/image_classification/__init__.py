@@ -1,7 +1,7 @@
 """The kind "image-classification": a vision transformer that learns to name generated shapes (MATH T14), and the schema
 of its scenarios.
 
-torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters are those of `txlab formulas`.
 """
 
 from __future__ import annotations

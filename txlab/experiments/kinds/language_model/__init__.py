@@ -1,7 +1,7 @@
 """The kind "language-model": a decoder-only transformer that learns to predict the next token (MATH T9), and the schema
 of its scenarios.
 
-torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters are those of `txlab formulas`.
 """
 
 from __future__ import annotations
