@@ -98,7 +98,7 @@ def test_metrics_come_out_at_their_numbers() -> None:
 
 
 def test_where_there_is_no_more_to_say_nothing_is_said() -> None:
-    assert explain_metric(SETTINGS, "memory_mb", 5, {"memory_mb": 400}) is None
+    assert explain_metric(SETTINGS, "steps", 5, {"steps": 400}) is None
     assert explain_metric(SETTINGS, "loss", 5, {"loss": math.nan}) is None
     assert explain_metric(SETTINGS, "share_of_peak", 5, {"share_of_peak": 0.2}) is None
     assert explain_metric({"kind": "recorded"}, "loss", 5, {"loss": 1.0}) is None

@@ -370,7 +370,8 @@ def test_metrics_are_explained_by_what_they_are_made_of() -> None:
     score = explain_metric(grid.model_dump(), "score/accumulating", 2, values)
     assert score is not None
     assert score.result == values["score/accumulating"]
-    assert explain_metric(made.model_dump(), "memory_mb", 6, {"memory_mb": 3.0}) is None
+    assert explain_metric(made.model_dump(), "memory_mb", 6, {"memory_mb": 3.0}).result == 3.0
+    assert explain_metric(made.model_dump(), "no_such_metric", 6, {"no_such_metric": 3.0}) is None
 
 
 def test_a_value_is_explained_by_its_last_update_or_beside_the_true_one() -> None:
@@ -415,10 +416,11 @@ def test_the_error_of_a_step_and_both_errors_of_the_counterexample_are_explained
     for name in values:
         what, _, label = name.partition("/")
         answer = explain_metric(baird.model_dump(), name, 5, values)
-        assert (answer is not None) == (what in ("rms", "projected"))
-        if answer is not None:
+        assert answer is not None
+        assert answer.result == values[name]
+        if what in ("rms", "projected"):
             beside = "projected" if what == "rms" else "rms"
-            assert (answer.result, answer.steps[0].result) == (values[name], values[f"{beside}/{label}"])
+            assert answer.steps[0].result == values[f"{beside}/{label}"]
 
 
 def test_one_run_has_no_standard_error() -> None:

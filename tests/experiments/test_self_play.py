@@ -297,7 +297,8 @@ def test_every_metric_that_is_judged_is_explained_by_its_own_number() -> None:
     told = {step.name: step.result for step in why.steps}
     assert told["all"] == pytest.approx(1)
     assert (round(float(told["perfect"]), 6), round(float(told["best"]), 6)) == (0.777484, 0.934392)  # type: ignore[arg-type]
-    assert explain_metric(scenario, "self_won", 1, values) is None
+    assert explain_metric(scenario, "self_won", 1, values).result == values["self_won"]
+    assert explain_metric(scenario, "no_such_metric", 1, values) is None
 
 
 @pytest.mark.parametrize("seeds", [1, 40])

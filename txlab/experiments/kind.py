@@ -174,7 +174,11 @@ def explain_metric(
     kind = kind_of_run(scenario.get("kind"))
     if kind is UNKNOWN or name not in values:
         return None
-    return kind.explain_metric(kind.schema.model_validate(dict(scenario)), name, step, values, facts or {})
+    from txlab.experiments.machine_explanations import explain_machine
+
+    asked = kind.schema.model_validate(dict(scenario))
+    found = kind.explain_metric(asked, name, step, values, facts or {})
+    return found or explain_machine(asked, name, step, values, facts or {})
 
 
 def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | None:

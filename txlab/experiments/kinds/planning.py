@@ -308,7 +308,7 @@ class PlanningKind(TabularKind):
     def explain_metric(
         self, scenario: PlanningScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Explain delta, residual, value_start and changed."""
+        """Explain what a step records."""
         if name not in values:
             return None
         value = values[name]
@@ -332,6 +332,16 @@ class PlanningKind(TabularKind):
                     "of policy iteration the policy itself, improved with its own Q^π (Wang §6.1 writes V*, with which "
                     "nothing would be left to improve: erratum of M2); else the one that goes where the values are best"
                 ),
+            ),
+            "improvements": (
+                f"why {value:.0f} improvements?",
+                "π′(s) = argmaxₐ Q^π(s,a),  as often as Q^π has been evaluated;  until π′ = π",
+                "of the policy so far; there are finitely many policies, and each is better than the one before",
+            ),
+            "gamma": (
+                f"why a discount of {value:.4g}?",
+                "v(s) = E[R₁ + γ R₂ + γ² R₃ + …]",
+                f"changed while it ran; the world has {world_of(scenario.world).process.discount:g}",
             ),
         }.get(name)
         if told is None:

@@ -324,7 +324,11 @@ class SelfPlayKind(TabularKind):
             return explain_against_random(scenario, name, values)
         if name.removeprefix("lost_to_perfect_") in SEATS:
             return explain_against_perfect(scenario, name, values)
-        return None
+        told = AMONG_THEMSELVES.get(name)
+        if told is None:
+            return None
+        question, equation, operand = told
+        return Explanation(question.format(value=values[name]), equation, "G1", "counted", [operand], [], values[name])
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """Explain the value of a move in a frame; index is (move,) for "openings", (position, move) for "shown".
@@ -420,6 +424,29 @@ def explain_against_perfect(scenario: SelfPlayScenario, name: str, values: Mappi
         ],
         result=lost,
     )
+
+
+# Shares of the games that the learners play against themselves, and of learners that cannot be beaten.
+OF_STEP = Operand("n", "games of this step", "all learners' own games, exploration included; the first player's view")
+AMONG_THEMSELVES = {
+    "self_won": ("why does the first player win {value:.4g} of its games against itself?", "#(won) / n", OF_STEP),
+    "self_drawn": ("why is {value:.4g} of its games against itself drawn?", "#(drawn) / n", OF_STEP),
+    "self_lost": ("why does the first player lose {value:.4g} of its games against itself?", "#(lost) / n", OF_STEP),
+    **{
+        f"won_{seat}_{bound}": (
+            f"why {{value:.4g}} as a bound of what they win, sitting {seat}?",
+            "mean ∓ s / √n,  s² = Σ (wonᵢ − mean)² / (n − 1)",
+            Operand("n", "the learners", f"won_{seat} is their mean"),
+        )
+        for seat in SEATS
+        for bound in ("low", "high")
+    },
+    "unbeaten": (
+        "why are {value:.4g} of the learners unbeaten?",
+        "#(learners that lose to the perfect player from neither seat) / n",
+        Operand("n", "the learners", "each playing greedily; all games with the perfect player are followed"),
+    ),
+}
 
 
 def explain_epsilon(scenario: SelfPlayScenario, step: int, value: float) -> Explanation:

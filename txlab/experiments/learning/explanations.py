@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, expm1, log
+from math import exp, expm1, log, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -122,7 +122,50 @@ def explain_step(
         return _gradient_norm(scenario, step, values[name])
     if name == "val_bits_per_byte":
         return explain_bits_per_byte(values, facts)
-    return _share_of_peak(values, facts) if name == "share_of_peak" else None
+    return explain_accuracy(name, scenario, values, facts) if name in ACCURACIES else None
+
+
+# Shares of predictions that are right → of what, and where.
+ACCURACIES = {
+    "copy_accuracy": "answers of this batch: symbols that the rest of the sequence determines",
+    "masked_accuracy": "tokens asked for, in the validation text",
+    "token_accuracy": "tokens of the unseen targets, each given those before it",
+    "accuracy": "images of this batch",
+    "val_accuracy": "images that training never sees",
+}
+
+
+def explain_accuracy(
+    name: str, scenario: Trained, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation:
+    """A share of right predictions, beside that of guessing evenly, and how far chance moves it."""
+    share, what, many = values[name], ACCURACIES[name], choices_of(facts)
+    operands = [Operand("n", "all that are scored", what)]
+    steps = [Step("wrong", f"1 − {share:.4f}", 1 - share)]
+    if many:
+        operands.append(Operand("V", many, "to choose from"))
+        steps.append(Step("1 / V", f"1 / {many}", 1 / many, "by guessing evenly"))
+    train = scenario.train
+    count = {"accuracy": train.batch, "val_accuracy": train.batch * train.validation_batches}.get(name)
+    if count:
+        operands[0] = Operand("n", count, what)
+        steps.append(Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {count})", sqrt(share * (1 - share) / count)))
+    return Explanation(
+        question=f"what does an accuracy of {share:.4g} mean?",
+        equation="accuracy = (1/n) Σ [argmax p = y]",
+        math="F5",
+        source="counted: the likeliest prediction is the right one, or not",
+        operands=operands,
+        steps=steps,
+        result=share,
+    )
+
+
+def choices_of(facts: Mapping[str, Any]) -> int | None:
+    """How many classes or tokens a prediction chooses from, if that is known."""
+    classes = facts.get("classes")
+    found: int | None = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
+    return found
 
 
 def _learning_rate(scenario: Trained, step: int, rate: float) -> Explanation:
@@ -183,8 +226,7 @@ def explain_loss(
 ) -> Explanation:
     """What a loss in nats means: perplexity, bits, and the loss of a uniform guess."""
     loss, equation, over, things = values[name], mean.equation, mean.over, mean.things
-    classes = facts.get("classes")
-    many = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
+    many = choices_of(facts)
     unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "validation"
     of = unseen if name == "val_loss" else "this batch"
     operands = [Operand("L", loss, f"mean over {over} of {of}, in nats")]
@@ -264,40 +306,3 @@ def explain_bits_per_byte(values: Mapping[str, float], facts: Mapping[str, Any])
         ],
         result=bits,
     )
-
-
-def _share_of_peak(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
-    share = values["share_of_peak"]
-    speed, peak, work, tokens = (
-        values.get("tokens_per_second"),
-        facts.get("peak_flops"),
-        facts.get("flops_per_step"),
-        facts.get("units_per_step"),
-    )
-    if not (speed and peak and work and tokens):
-        return None
-    rate = work * speed / tokens
-    return Explanation(
-        question=f"why {share:.1%} of this machine's peak?",
-        equation="share = FLOPs a token · tokens a second / peak",
-        math="T9",
-        source="Chowdhery et al. 2022, appendix B",
-        operands=[
-            Operand("FLOPs a token", work / tokens, "6 · weights of matrix products + 12 · N · T · D"),
-            Operand("tokens a second", speed, "measured"),
-            Operand("peak", peak, "FLOP/s of a large matrix product here, in the dtype and with the threads in use"),
-            *_choices(facts),
-        ],
-        steps=[
-            Step("FLOP/s", f"{work / tokens:.4g} · {speed:.4g}", rate),
-            Step("share", f"{rate:.4g} / {peak:.4g}", rate / peak),
-        ],
-        result=share,
-    )
-
-
-def _choices(facts: Mapping[str, Any]) -> list[Operand]:
-    """The timings from which dtype, attention kernel and threads were chosen, fastest first."""
-    compute = facts.get("compute")
-    why = compute.get("why") if isinstance(compute, Mapping) else None
-    return [Operand("chosen", str(reason)) for reason in why] if isinstance(why, list) else []

@@ -32,14 +32,18 @@ OFF_POLICY_ERRORS = {
 
 
 def explained(scenario: PredictionScenario, name: str, step: int, values: Mapping[str, float]) -> Explanation | None:
-    """Explain rms/…, projected/…, score/… or delta/… at this step; None for anything else."""
+    """Explain what a prediction records at this step; None for anything else."""
     what, _, label = name.partition("/")
     if name not in values:
         return None
     if scenario.off_policy:
-        return _off_policy(what, label, step, values) if what in ("rms", "projected") else None
+        if what in ("rms", "projected"):
+            return _off_policy(what, label, step, values)
+        return _weight(name, label, step, values[name]) if what[0] == "w" and what[1:].isdigit() else None
     if what == "rms":
         return _rms(scenario, label, step, values)
+    if what in ("rms_low", "rms_high"):
+        return _bound(scenario, what, label, values)
     if what == "score":
         return _score(scenario, label, step, values[name])
     if what == "delta":
@@ -82,6 +86,38 @@ def _off_policy(what: str, label: str, step: int, values: Mapping[str, float]) -
             Operand(what, found, note),
             Operand("d(s)", "1 / |S|", "how often the behaviour policy is in each state"),
             Operand("V^π(s)", 0.0, "in every state, which the features can say"),
+        ],
+        steps=steps,
+        result=found,
+    )
+
+
+def _weight(name: str, label: str, step: int, found: float) -> Explanation:
+    """A weight of Baird's counterexample."""
+    return Explanation(
+        question=f"why {number(found)} for {name.partition('/')[0]} of {label} after step {step}?",
+        equation="V(s) = w · x(s):  V(sᵢ) = 2 wᵢ + w₈ for i = 1 … 6,  V(s₇) = w₇ + 2 w₈",
+        math="M4",
+        source="Baird 1995; Sutton and Barto 2018, §11.2",
+        operands=[Operand("w", found, "all V^π are 0, which w = 0 says; semi-gradient updates drive w away from it")],
+        steps=[],
+        result=found,
+    )
+
+
+def _bound(scenario: PredictionScenario, what: str, label: str, values: Mapping[str, float]) -> Explanation:
+    """One standard error below or above a mean of RMS errors."""
+    found, mean = values[f"{what}/{label}"], values.get(f"rms/{label}")
+    runs = scenario.predict.runs
+    steps = [] if mean is None else [Step("s / √n", f"|{found:.4g} − {mean:.4g}|", abs(found - mean), "standard error")]
+    return Explanation(
+        question=f"why {found:.4g} as a bound of the RMS error of {label}?",
+        equation="mean ∓ s / √n,  s² = Σ (RMSᵢ − mean)² / (n − 1)",
+        math="M4",
+        source=SOURCE,
+        operands=[
+            Operand("mean", "not recorded" if mean is None else mean, f"rms/{label}: mean over the runs"),
+            Operand("n", runs, "runs; the mean of as many others lies within the bounds about two times in three"),
         ],
         steps=steps,
         result=found,

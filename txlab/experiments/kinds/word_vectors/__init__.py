@@ -1,6 +1,6 @@
 """The kind "word-vectors": word2vec on a text (MATH K4–K6), and the schema of its scenarios.
 
-torch is not imported here, because validating a scenario imports its kind. Letters in the descriptions are MATH.md's.
+torch is not imported here, because validating a scenario imports its kind. Letters are those of `txlab formulas`.
 """
 
 from __future__ import annotations

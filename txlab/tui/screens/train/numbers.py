@@ -21,7 +21,7 @@ from txlab.tui.widgets.facts import FactTable
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
 
-STATED = {"compute", "frames", "memory_mb", "seconds_left"}  # facts that are not computed by a formula
+STATED = {"compute", "frames"}  # facts that are not computed by a formula
 
 
 class NumbersPanel(Panel):

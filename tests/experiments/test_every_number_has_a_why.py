@@ -1,0 +1,79 @@
+"""Whatever a run records, `w` explains: every metric of every kind, and what the machine says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import pytest
+
+from txlab.experiments.kind import explain_metric, kind_named, kind_names
+from txlab.experiments.learning.kind import GradientKind
+from txlab.runs.loop import Speed
+from txlab.runs.scenario import catalogue, load_scenario
+
+SMALL_MODEL = ["model.width=16", "model.heads=2", "train.steps=2", "train.batch=2", "train.validation_batches=1"]
+SMALL_TEXT = [*SMALL_MODEL, "model.layers=1", "model.context=16", "data.tokenizer=bytes", "data.text={text}"]
+# One scenario for each way in which a kind measures, made small.
+SMALL: dict[str, list[str]] = {
+    "gpt-tiny": SMALL_TEXT,
+    "gpt-mixture": [*SMALL_TEXT[:-1], 'data.mixture=[{text="{text}"},{text="{text}",weight=2}]'],
+    "gpt-copy": [*SMALL_MODEL, "model.layers=1"],
+    "few-shot": [*SMALL_MODEL, "model.layers=1"],
+    "attention-graph": SMALL_MODEL,
+    "bert-docs": [*SMALL_TEXT, "sampling.prompts=[]"],
+    "translate": [*SMALL_MODEL, "data.pairs=50", "model.encoder_layers=1", "model.decoder_layers=1"],
+    "vit-shapes": [*SMALL_MODEL, "model.layers=1"],
+    "bandits": ["testbed.runs=5"],
+    "cliff": ["control.runs=3"],
+    "maximisation-bias": ["control.runs=3"],
+    "gridworld": [],
+    "gambler": [],
+    "four-by-three": [],
+    "random-walk": [],
+    "random-walk-n-step": [],
+    "td-lambda": [],
+    "td-network": [],
+    "baird": [],
+    "words-planted": [],
+    "tictactoe": [],
+    "tictactoe-q": [],
+    "tictactoe-lambda": ["learn.seeds=2"],
+}
+
+
+def recorded(name: str, overrides: list[str]) -> tuple[Mapping[str, Any], dict[str, float], dict[str, Any]]:
+    """The scenario, the values of its first step with all that the machine says, and its facts."""
+    scenario = load_scenario(name, [*overrides]).scenario
+    compute = scenario.compute.model_copy(update={"share": "operations", "threads": 1, "attention": "matmul"})
+    if hasattr(scenario.compute, "dtype"):
+        compute = compute.model_copy(update={"dtype": "float32", "compile": False})
+    scenario = scenario.model_copy(update={"compute": compute})
+    kind = kind_named(scenario.kind)
+    experiment = kind.mathematics().experiment_of(scenario) if isinstance(kind, GradientKind) else kind.build(scenario)
+    facts = {"peak_flops": 1e11, **experiment.facts()}
+    speed = Speed(facts, steps=1)
+    speed.begin(0)
+    values = {name: float(value) for name, value in experiment.step().items()}
+    values |= {name: float(value) for name, value in experiment.evaluate().items()}
+    values |= speed.look(1) | {"host_memory_mb": 100.0, "seconds_left": 3.0}
+    return scenario.model_dump(mode="json"), values, facts
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_metric_of_a_kind_is_explained(name: str, tmp_path: Any) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+    scenario, values, facts = recorded(name, [word.replace("{text}", str(text)) for word in SMALL[name]])
+    told = {name: explain_metric(scenario, name, 1, values, facts) for name in values if isfinite(values[name])}
+    assert [metric for metric, why in told.items() if why is None] == []
+    for metric, why in told.items():
+        assert why is not None
+        assert why.result == pytest.approx(values[metric]), metric
+        assert why.equation, metric
+
+
+def test_no_kind_is_left_out() -> None:
+    named = {load_scenario(name).scenario.kind for name in SMALL}
+    assert named == {entry.scenario.kind for entry in catalogue()} == set(kind_names())
