@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
-from txlab.runs.directory import RunInfo
+from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.finding import delete_run
+from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
 from txlab.tui.run_summary import RunsUnder, resampled
 from txlab.tui.screens.dialogs import Dialog
@@ -321,3 +323,73 @@ async def test_a_name_that_is_written_out_is_the_one_that_is_chosen(root: Path) 
         await pilot.pause()
         assert rows.selectable()[0] != "cliff"
         assert rows.key == "cliff"
+
+
+async def test_a_run_started_while_an_older_one_is_selected_is_the_one_that_opens(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda path, **_: 1)
+    make_run(root, "older begins")
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded and lab(app).runs.glances)
+        # the filter finds the scenario by its title and the older run by its name, but not the new run
+        await pilot.press("slash", *"begins", "enter")
+        await settle(pilot, lambda: "gpt" in (lab(app).catalogue.rows.key or ""))
+        await pilot.press("enter")
+        await settle(pilot, lambda: len(list(root.iterdir())) == 2)
+        await settle(pilot, lambda: lab(app).runs.started)
+        await pilot.press("tab", "enter")
+        await settle(pilot, lambda: app.current_run is not None)
+        assert app.current_run is not None
+        assert "older" not in app.current_run.name
+
+
+async def test_a_look_that_began_before_a_run_was_started_does_not_unlist_it(root: Path) -> None:
+    older = make_run(root, "older")
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).runs.glances)
+        new = make_run(root, "newer", status="open")
+        runs = lab(app).runs
+        runs.select_started(new)
+        runs.show([older], {})
+        assert runs.rows.key == str(new)
+        runs.show([new, older], {})
+        assert runs.rows.selectable() == [str(new), str(older)]
+
+
+async def test_two_runs_of_one_scenario_are_told_apart_and_one_is_given_a_name_and_a_note(root: Path) -> None:
+    paths = [make_run(root, "gpt-tiny") for _ in range(3)]
+    for path, layers in zip(paths, (2, 3), strict=False):
+        info = RunInfo.load(path)
+        info.changes = {"model.layers": layers}
+        info.save(RunDirectory(path))
+    app = app_on(root)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot, lambda: len(lab(app).runs.glances) == 3)
+        shown = text_of(app)
+        assert "gpt-tiny layers=2" in shown
+        assert "gpt-tiny layers=3" in shown
+        await pilot.press("tab")
+        lab(app).runs.rows.select(str(paths[0]))
+        await pilot.press("n", *"best", "enter")
+        await settle(pilot, lambda: "A note" in text_of(app))
+        await pilot.press(*"keep", "enter")
+        await settle(pilot, lambda: "✓ best" in text_of(app))
+        assert "keep" in text_of(app)
+        assert "layers=2" in text_of(app)  # the details still say what was changed
+    assert read_label(paths[0]) == Label("best", "keep")
+
+
+async def test_runs_that_differ_in_nothing_show_when_they_were_started(root: Path) -> None:
+    for created in (1e9, 1e9 + 61):
+        path = make_run(root, "gpt-tiny")
+        info = RunInfo.load(path)
+        info.created = created
+        info.save(RunDirectory(path))
+    app = app_on(root)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot, lambda: len(lab(app).runs.glances) == 2)
+        for created in (1e9, 1e9 + 61):
+            assert time.strftime("gpt-tiny %d %b %H:%M:%S", time.localtime(created)) in text_of(app)

@@ -31,6 +31,7 @@ from txlab.cli.group import Command, Group
 from txlab.cli.play import play
 from txlab.cli.presets import presets
 from txlab.cli.run import resume, run
+from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
 from txlab.cli.terminal import ascii_only, is_terminal, shown
@@ -51,7 +52,7 @@ app = typer.Typer(
 
 COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "Start and steer a run": [run, attach, stop, resume, control],
-    "See what runs have done": [runs, plot, export],
+    "See what runs have done": [runs, name_run, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],
     "Look up, and play": [scenarios, formulas, presets, verify, doctor, play],

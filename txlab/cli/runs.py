@@ -42,6 +42,7 @@ def runs(
 def facts(path: Path) -> dict[str, Any]:
     """Return the list entry of one run; for a directory that cannot be read, the reason."""
     from txlab.runs.directory import ALIVE
+    from txlab.runs.label import read_label
     from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
 
@@ -64,6 +65,9 @@ def facts(path: Path) -> dict[str, Any]:
         "path": str(path),
         "scenario": info.scenario,
         "title": info.title,
+        "label": (label := read_label(path)).name,
+        "note": label.note,
+        "changes": info.changes,
         "status": "unreadable" if reader.problem else state.status,
         "reason": reader.problem or state.reason,
         "step": step,
@@ -87,6 +91,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     from txlab.drawing.formatting import duration
     from txlab.drawing.spark import spark
     from txlab.drawing.text import cut
+    from txlab.runs.label import told_changes
 
     head = [
         Column("name", loose=True),
@@ -96,7 +101,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         Column("value", "right"),
         Column("curve"),
     ]
-    cells, paint, reasons = [], {}, []
+    cells, paint, beneath = [], {}, []
     for i, row in enumerate(rows):
         word, colour = status_word(row["status"])
         if row["status"] == "lost" and row.get("heartbeat_age") is not None:
@@ -107,10 +112,26 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)
         cells.append([shown(row["name"]), word, step, metric, "" if value is None else numeral(value), curve])
-        reasons.append(row["reason"] if row["status"] in ("failed", "lost", "unreadable") else "")
+        reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
+        named = [row.get("label"), told_changes(row.get("changes") or {}), row.get("note")]
+        beneath.append([line for line in ("  ".join(word for word in named if word), reason) if line])
     title, *lines = table(head, cells, paint).splitlines()
     print(title)
-    for line, reason in zip(lines, reasons, strict=True):
+    for line, said in zip(lines, beneath, strict=True):
         print(line)
-        if reason:  # on a line of its own: a sentence would make the table too wide
-            print("    " + (cut(shown(reason), columns() - 5) if sys.stdout.isatty() else shown(reason)))
+        for sentence in said:  # on a line of its own: it would make the table too wide
+            print("    " + (cut(shown(sentence), columns() - 5) if sys.stdout.isatty() else shown(sentence)))
+
+
+def name(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help='the name to give it; "" removes it')] = None,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help='a note to keep; "" removes it')] = None,
+) -> None:
+    """Give a run a name and a note, or print those that it has."""
+    from txlab.runs.finding import find_run
+    from txlab.runs.label import read_label, write_label
+
+    path = find_run(run)
+    label = read_label(path) if name is None and note is None else write_label(path, name, note)
+    print(shown(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))

@@ -33,7 +33,7 @@ LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much m
 LARGEST_HEARTBEAT = 4096
 
 # The entries of a run directory; nothing else may have these names.
-FILES = ("run.json", "scenario.toml", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
+FILES = ("run.json", "scenario.toml", "label.json", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
 FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
 FOLDERS = ("checkpoints", "frames", "inbox")
 
@@ -118,7 +118,10 @@ class Unreadable(LabError):
 
 @dataclass
 class RunInfo:
-    """run.json: what the run is, which process computes it, how it ended. Times are Unix seconds; None = not yet."""
+    """run.json: what the run is, which process computes it, how it ended. Times are Unix seconds; None = not yet.
+
+    changes  dotted key → value of the settings that differ from the scenario's file
+    """
 
     name: str
     scenario: str = ""
@@ -137,6 +140,7 @@ class RunInfo:
     device: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
@@ -175,7 +179,7 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("command", "git"):
+        for name in ("changes", "command", "git"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}

@@ -17,6 +17,7 @@ from pathlib import Path
 from txlab.errors import LabError, nearest
 from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
+from txlab.runs.label import read_label
 
 
 def default_root() -> Path:
@@ -99,7 +100,8 @@ def is_run(path: Path) -> bool:
 
 
 def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
-    """Find a run by its path, its directory name under `root`, "latest", or a scenario's name (its newest run).
+    """Find a run by its path, its directory name under `root`, "latest", a scenario's name (its newest run), or
+    the name that it was given.
 
     Raises LabError with the nearest name if there is none.
     """
@@ -115,6 +117,9 @@ def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
         return runs[0].resolve()
     for path in runs:
         if re.fullmatch(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(given)}(-\d+)?", path.name):
+            return path.resolve()
+    for path in runs:
+        if given and read_label(path).name == given:
             return path.resolve()
     if not runs:
         raise LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")

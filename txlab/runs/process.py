@@ -90,6 +90,7 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
             scenario = start.scenario
         run.write("scenario.toml", dump_scenario(scenario).encode(), durable=True)
         info = new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length())
+        info.changes = dict(loaded.changes)
         info.command, info.git = command_line(), commit_of(Path.cwd())
         info.save(run)
     except OSError as error:

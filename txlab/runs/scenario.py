@@ -15,7 +15,7 @@ import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -47,11 +47,13 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class LoadedScenario:
-    """A validated scenario; `name` is safe in a file name; `origin` tells people where it came from."""
+    """A validated scenario; `name` is safe in a file name; `origin` tells people where it came from; `changes` are the
+    settings (dotted key → value) that the caller gave and the file has otherwise or not at all."""
 
     scenario: Scenario
     name: str
     origin: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,17 @@ def load_scenario(
     if device is not None:
         put(table, ("compute", "device"), device)
         said[("compute", "device")] = f"--device {escaped(device)}"
-    scenario = check(table, text, path, said)
-    return LoadedScenario(with_absolute_paths(scenario, path, said), run_name(path), str(path))
+    scenario = with_absolute_paths(check(table, text, path, said), path, said)
+    written, now = parse(text, path), scenario.model_dump()
+    changes = {".".join(key): value for key in said if (value := value_at(now, key)) != value_at(written, key)}
+    return LoadedScenario(scenario, run_name(path), str(path), changes)
+
+
+def value_at(table: Any, key: Key) -> Any:
+    """Return the value of a dotted key; None if there is none."""
+    for part in key:
+        table = table.get(part) if isinstance(table, dict) else None
+    return table
 
 
 def dump_scenario(scenario: Scenario) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
 from txlab.runs.finding import list_runs
+from txlab.runs.label import Label, handle_of, read_label, told_changes
 from txlab.runs.primary_metric import primary_metrics
 from txlab.runs.reader import RunReader
 
@@ -48,6 +49,11 @@ class RunSummary:
     seconds_left: float | None = None
     facts: dict[str, Any] = field(default_factory=dict, compare=False)
     kind: str = ""
+    changes: str = ""
+    """The settings that differ from the scenario, in short."""
+    label: Label = field(default_factory=Label)
+    handle: str = ""
+    """What the run is called: its given name, or its scenario and what was changed."""
 
     @property
     def recorded(self) -> bool:
@@ -85,6 +91,9 @@ def summary_of(reader: RunReader) -> RunSummary:
         left if left is not None and math.isfinite(left) else None,
         info.facts,
         info.kind,
+        told_changes(info.changes),
+        label := read_label(path),
+        handle_of(info, label, scenario_name(path, info.scenario)),
     )
 
 
@@ -151,7 +160,8 @@ class RunsUnder:
             reader.poll()
             now = summary_of(reader)
         except LabError as error:
-            return RunSummary(path, path.name, scenario_name(path, ""), status="unreadable", reason=str(error))
+            name = scenario_name(path, "")
+            return RunSummary(path, path.name, name, status="unreadable", reason=str(error), handle=name)
         if now.going:
             self.readers[path] = reader
         else:
@@ -159,10 +169,10 @@ class RunsUnder:
         return now if now != known else None
 
     def restarted(self, path: Path, known: RunSummary) -> bool:
-        """Return whether a run that had ended or could not be read goes on: its run.json or heartbeat was replaced."""
+        """Return whether one of the files was replaced by which a run that had ended goes on or is labelled."""
         run = RunDirectory(path)
         newest = 0
-        for file in (run.run_file, run.heartbeat):
+        for file in (run.run_file, run.heartbeat, run.path / "label.json"):
             try:
                 newest = max(newest, file.stat(follow_symlinks=False).st_mtime_ns)
             except OSError:

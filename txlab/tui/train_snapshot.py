@@ -20,6 +20,7 @@ from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
 from txlab.experiments.kind import Label, kind_of_run
 from txlab.runs.directory import RunState
+from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
 from txlab.runs.primary_metric import UNSEEN, primary_metrics, validation_of
 from txlab.runs.reader import RunReader
@@ -105,6 +106,7 @@ class Snapshot:
     scenario: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     recorded: bool = False  # by another program, which takes no requests
+    created: float = 0.0
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -124,7 +126,7 @@ def recent(series: Series, at: int | None) -> tuple[float, ...] | None:
 
 def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) -> Snapshot:
     """Gather the snapshot. `other` returns the reader of an overlaid run."""
-    info, state = reader.info, reader.state
+    path, info, state = reader.directory.path, reader.info, reader.state
     if reader.problem:
         state = replace(state, status="unreadable", reason=reader.problem)
     names, kind = reader.names(), kind_of_run(info.kind)
@@ -143,7 +145,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     until = info.ended or time.time()
     left = values.get("seconds_left") if look.at is None else None
     return Snapshot(
-        scenario_name(reader.directory.path, info.scenario),
+        handle_of(info, read_label(path), scenario_name(path, info.scenario)),
         state,
         info.title,
         metric,
@@ -164,6 +166,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         reader.scenario,
         info.facts,
         info.recorded,
+        info.created,
     )
 
 
@@ -187,9 +190,18 @@ def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path],
         beside.poll()
         series = beside.series(metric)
         if len(series):
-            found.append(line(beside.info.name, "other", series))
+            found.append(line(legend_of(beside), "other", series))
     found += [line("", "dead", dead) for dead in reader.dead_series(metric)[-DEAD_SHOWN:]]
     return tuple(found)
+
+
+def legend_of(reader: RunReader) -> str:
+    """Return what a run is called beside another one: its name, or scenario and changes, or the time of its start."""
+    path, info = reader.directory.path, reader.info
+    label, scenario = read_label(path), scenario_name(path, info.scenario)
+    if label.name or info.changes or not info.created:
+        return handle_of(info, label, scenario)
+    return f"{scenario} {time.strftime('%d %b %H:%M:%S', time.localtime(info.created))}"
 
 
 def line(label: str, role: str, series: Series) -> Line:

@@ -96,6 +96,10 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
 def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
     """Return what a run is, its progress, why it ended, what can be done about that, and its curve in `lines` lines."""
     parts = [Content.styled(visible(run.title or run.scenario), "bold"), Content("\n\n")]
+    if run.label.name:
+        parts = [Content.styled(visible(run.label.name) + "\n", "bold $accent"), *parts]
+    if run.label.note:
+        parts.append(Content(hanging(visible(run.label.note), cells, 0) + "\n\n"))
     state = STATES.get(run.status, run.status)
     steps = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
     bad = run.status in ("failed", "lost", "unreadable")
@@ -107,6 +111,7 @@ def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool =
         parts.append(Content.styled(advice + "\n", "$quiet"))
     rows = [
         ("scenario", visible(run.scenario)),
+        ("changed", visible(run.changes)),
         ("started", calendar(run.created) if run.created else ""),
         ("took" if not run.going else "runs for", duration(run.seconds) if run.seconds else ""),
         ("to go", duration(run.seconds_left) if run.going and run.seconds_left is not None else ""),

@@ -8,7 +8,9 @@ Polling and all actions run in threads; the list reads only the runs in view (`t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +26,7 @@ from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
 from txlab.runs.finding import delete_run
+from txlab.runs.label import shared, write_label
 from txlab.runs.primary_metric import short
 from txlab.tui.panel import Panel
 from txlab.tui.run_summary import ENDED, GOING, RunSummary, RunsUnder
@@ -55,6 +58,7 @@ class RunsPanel(Panel):
         Binding("r", "resume", "resume", id="lab.resume"),
         Binding("x", "stop", "stop", id="lab.stop"),
         Binding("d", "delete", "delete", id="lab.delete"),
+        Binding("n", "name", "name", id="lab.name"),
         Binding("a", "attach", "attach", id="lab.attach"),
     )
 
@@ -71,7 +75,9 @@ class RunsPanel(Panel):
         self.looking = False
         self.on_screen = True
         self.in_use = False  # whether the keys act on this list
-        self.awaited = ""  # the run started last, to be selected as soon as it is listed
+        self.started = ""  # the run started here last; it is shown whatever the filter says, until the filter changes
+        self.unlisted: Path | None = None  # the same as long as no look at the folder has found it
+        self.shared: set[str] = set()  # names that several runs have
 
     def compose(self) -> ComposeResult:
         yield Words("Runs", classes="panel-title", id="runs-title")
@@ -96,7 +102,7 @@ class RunsPanel(Panel):
         if key is None:
             return None
         path = Path(key)
-        return self.glances.get(path) or RunSummary(path, path.name, path.name, status="created")
+        return self.glances.get(path) or RunSummary(path, path.name, path.name, handle=path.name)
 
     # Polling.
 
@@ -127,9 +133,15 @@ class RunsPanel(Panel):
         if not self.is_attached:
             return
         self.glances.update(news)
-        if paths != self.paths:
-            self.paths = paths
+        if self.unlisted in paths:
+            self.unlisted = None
+        elif self.unlisted is not None:  # a look that began before the run was there
+            paths = [self.unlisted, *paths]
+        again = shared(run.handle for path in paths if (run := self.glances.get(path)) is not None)
+        if paths != self.paths or again != self.shared:
+            self.paths, self.shared = paths, again
             self.fill()
+            self.rows.redraw()
         elif news:
             self.rows.redraw_items({str(path) for path in news})
         if news or not paths:
@@ -138,20 +150,25 @@ class RunsPanel(Panel):
 
     def filter(self, words: list[str]) -> None:
         """Show only runs with all of these words in their names."""
-        self.words = words
+        self.words, self.started = words, ""
         self.fill()
 
-    def fill(self) -> None:
-        shown = [path for path in self.paths if all(word in path.name.lower() for word in self.words)]
-        self.rows.empty = "no run matches" if self.words and self.paths else NO_RUNS
-        self.rows.set_items([Item(str(path), height=2) for path in shown])
-        if self.awaited and self.awaited in self.rows.selectable():
-            self.rows.select(self.awaited)
-            self.awaited = ""
+    def matches(self, path: Path) -> bool:
+        run = self.glances.get(path)
+        text = f"{path.name} {run.handle} {run.label.note}".lower() if run else path.name.lower()
+        return str(path) == self.started or all(word in text for word in self.words)
 
-    def await_run(self, path: Path) -> None:
-        """Select this new run as soon as it is listed."""
-        self.awaited = str(path)
+    def fill(self) -> None:
+        self.rows.empty = "no run matches" if self.words and self.paths else NO_RUNS
+        self.rows.set_items([Item(str(path), height=2) for path in self.paths if self.matches(path)])
+
+    def select_started(self, path: Path) -> None:
+        """List a run that was started just now, and select it: what is opened next is this one."""
+        self.started = str(path)
+        if path not in self.paths:
+            self.unlisted, self.paths = path, [path, *self.paths]
+        self.fill()
+        self.rows.select(self.started)
         look = partial(self.look_in_thread, {path.name}, force=True)
         self.run_worker(look, thread=True, group="runs", exit_on_error=False)
 
@@ -165,7 +182,10 @@ class RunsPanel(Panel):
     def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
         path = Path(item.key or "")
         focused, ascii = self.rows.has_focus, bool(getattr(self.app, "ascii", False))
-        return run_lines(path, self.glances.get(path), width, chosen, focused, ascii)
+        run = self.glances.get(path)
+        if run is not None and run.handle in self.shared and run.created:
+            run = replace(run, handle=f"{run.handle} {time.strftime('%d %b %H:%M:%S', time.localtime(run.created))}")
+        return run_lines(path, run, width, chosen, focused, ascii)
 
     # Actions.
 
@@ -179,6 +199,7 @@ class RunsPanel(Panel):
             "lab.resume": ours and status in CAN_GO_ON,
             "lab.stop": ours and status in GOING,
             "lab.delete": status in (*ENDED, "lost"),
+            "lab.name": self.in_use,
         }
         return binding.description if useful.get(binding.id or "") else ""
 
@@ -194,6 +215,28 @@ class RunsPanel(Panel):
     def action_attach(self) -> None:
         if (run := self.chosen) is not None:
             self.app.look_at(run.path)  # type: ignore[attr-defined]
+
+    def action_name(self) -> None:
+        """Ask for a name, then for a note."""
+        from txlab.tui.screens.dialogs import AskValue
+
+        if (run := self.chosen) is None:
+            return
+
+        def ask_note(name: str | None) -> None:
+            if name is not None:
+                note = AskValue("A note about it", "what you want to remember; empty = none", run.label.note)
+                self.app.push_screen(note, lambda note: self.write_label(run.path, name, note))
+
+        about = "empty = its scenario and what was changed"
+        self.app.push_screen(AskValue(f"A name for {run.handle or run.name}", about, run.label.name), ask_note)
+
+    def write_label(self, path: Path, name: str, note: str | None) -> None:
+        def write() -> None:
+            write_label(path, name, note)
+            self.look_in_thread({path.name}, force=True)
+
+        self.run_worker(write, thread=True, group="name", exit_on_error=False)
 
     def action_resume(self) -> None:
         run = self.chosen
@@ -282,7 +325,7 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
         return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
     far = how_far(run)
     state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
-    name = fit(visible(run.scenario), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
+    name = fit(visible(run.handle), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
     first: Line = [cursor, state, (name, "accent" if chosen and focused else "strong"), (f" {far}", "quiet")]
     return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
 

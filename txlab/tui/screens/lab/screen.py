@@ -31,7 +31,7 @@ class LabScreen(BenchScreen):
     )
     PANELS = (CataloguePanel, RunsPanel)
     KEY_ORDER = (
-        *("lab.start", "lab.change", "lab.resume", "lab.stop", "lab.delete", "screen.why", "lab.other"),
+        *("lab.start", "lab.change", "lab.resume", "lab.stop", "lab.delete", "lab.name", "screen.why", "lab.other"),
         *("lab.scroll", "lab.scroll-back", "lab.filter", "lab.attach"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,7 +72,7 @@ class LabScreen(BenchScreen):
 
     @on(CataloguePanel.Started)
     def started(self, event: CataloguePanel.Started) -> None:
-        self.runs.await_run(event.path)
+        self.runs.select_started(event.path)
 
     @on(RunsPanel.News)
     def news_of_runs(self) -> None:

@@ -13,6 +13,9 @@ from textual.message import Message
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
+from txlab.errors import LabError
+from txlab.runs.directory import RunInfo
+from txlab.runs.label import read_label, told_changes
 from txlab.tui.panel import Panel
 from txlab.tui.screens.train.text import brief
 from txlab.tui.screens.words import Words
@@ -165,7 +168,7 @@ class CurvePanel(Panel):
 
         def find() -> None:
             paths = {path.name: path.absolute() for path in list_runs(root) if path.absolute() != here}
-            rows = [(name, "", path in self.overlays) for name, path in paths.items()]
+            rows = [(name, about_run(path), path in self.overlays) for name, path in paths.items()]
 
             def ask() -> None:
                 question = Choose("Draw which run beside this one?", rows)
@@ -180,6 +183,14 @@ class CurvePanel(Panel):
             now = self.overlays
             self.overlays = tuple(p for p in now if p != path) if path in now else (*now, path)[-OVERLAYS:]
             self.post_message(self.Changed())
+
+
+def about_run(path: Path) -> str:
+    """Return the name that a run was given and what was changed in it; "" if neither is known."""
+    try:
+        return "  ".join(word for word in (read_label(path).name, told_changes(RunInfo.load(path).changes)) if word)
+    except LabError:
+        return ""
 
 
 def round_number(value: float) -> float:

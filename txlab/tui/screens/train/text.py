@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from txlab.drawing.formatting import STATES, clock, count, duration
+from txlab.drawing.formatting import STATES, calendar, clock, count, duration
 from txlab.drawing.text import cut, fit, visible, visible_lines, width
 from txlab.tui.history import Entry
 from txlab.tui.theme import Glyphs
@@ -60,7 +60,8 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
             words.append(Content.styled(f"{dot}r resumes it", "$quiet"))
     if not snap.complete:
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
-    return Content.assemble(name, *words, looking)
+    began = f"{dot}started {calendar(snap.created)}" if snap.created else ""
+    return Content.assemble(name, *words, looking, Content.styled(began, "$quiet"))
 
 
 def brief(snap: Snapshot, cells: int) -> Content:
