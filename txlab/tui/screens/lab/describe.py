@@ -121,7 +121,7 @@ def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool =
     parts.append(Content("\n"))
     for name, value in rows:
         if value:
-            parts += [Content.styled(f"{name:<12}", "$quiet"), Content(f"{value}\n")]
+            parts += [Content.styled(f"{name:<12}", "$quiet"), Content(hanging(value, cells, 12, " ")[1:] + "\n")]
     parts.append(Content.styled(f"\n{visible(str(run.path))}", "$quiet"))
     parts.append(Content("\n\n"))
     for key, does in (("enter", " opens it, "), ("w", " says why it is where it is")):
