@@ -46,3 +46,8 @@ def test_nothing_is_wider_than_the_line(terms: list[tuple[str, float | None]], c
 def test_a_compact_number_is_right_to_three_digits(value: float) -> None:
     read = float(compact(value).replace("−", "-"))
     assert abs(read - value) <= 0.006 * abs(value)
+
+
+def test_two_factors_have_a_sign_between_them() -> None:
+    (pair,) = term_lines([("r", -1.0), ("+", None), ("γ", 1.0), ("Q(s′,a′)", 0.0), ("−", None), ("V", 2.0)], 100)
+    assert "+ 1 · 0 " in "".join(text for text, _ in pair[1])

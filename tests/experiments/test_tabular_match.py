@@ -10,7 +10,7 @@ import pytest
 from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.gymnasium_adapter import stepped
 from txlab.engine.rl.maps.compiling import compile_map
-from txlab.engine.rl.rules import rule_names
+from txlab.engine.rl.rules import rule_named, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
@@ -250,3 +250,78 @@ def test_a_match_is_an_experiment_whose_numbers_are_changed_by_side() -> None:
         found.adjust("epsilon/2", 0.3)
     assert (found.evaluate(), found.samples()) == ({}, ())
     assert found.facts()["headline"] == ["delta/q-learning", "delta/n-step-sarsa"]
+
+
+def fallen(rule: str) -> Match:
+    """A match that has just stepped off the cliff: every other action of the cell is worth more."""
+    found = match([Settings(rule=rule, epsilon=0.5)])
+    while True:
+        found.run(1)
+        last = found.agents[0].last
+        assert last is not None
+        if last.reward == -100:
+            return found
+
+
+@pytest.mark.parametrize("rule", ["sarsa", "q-learning", "sarsa-lambda"])
+def test_why_begins_with_the_update_just_made(rule: str) -> None:
+    found = fallen(rule)
+    last = found.agents[0].last
+    assert last is not None
+    for told in (found.explain(0), found.explain(0, last.state), found.explanations(0)[0]):
+        assert told == last.explanation
+    chosen = {step.name: step.result for step in last.explanation.steps}["chosen"]
+    assert chosen == found.world.process.actions[last.action]
+
+
+def test_why_goes_through_the_actions_of_the_cell() -> None:
+    found = match([Settings(rule="sarsa-lambda", epsilon=0.3)])
+    agent, taken = found.agents[0], np.zeros((48, 4), dtype=int)
+    for _ in range(60):
+        found.run(1)
+        last = agent.last
+        assert last is not None
+        taken[last.state, last.action] += 1
+    state = found.updated(0)
+    first, cell, *others = found.explanations(0)
+    assert len(others) == 3
+    assert len({told.question for told in (first, *others)}) == 4
+    rows = {operand.name: operand.value for operand in cell.operands}
+    q, trace = agent.q(), agent.trace()
+    assert q is not None
+    assert trace is not None
+    assert rows["Q(s,·)"] == q[state].tolist()
+    assert rows["e(s,·)"] == trace[state].tolist()
+    assert rows["visits"] == taken[state].tolist()
+    assert rows["π(·|s)"] == agent.policy()[state].tolist()
+    assert list(cell.labels) == list(found.world.process.actions)
+    assert cell.result == pytest.approx(float(agent.policy()[state] @ q[state]))
+
+
+@pytest.mark.parametrize("rule", [rule for rule in rule_names() if rule_named(rule).steers])
+def test_visits_are_the_steps_taken_and_survive_a_checkpoint(rule: str) -> None:
+    one, two = (match([Settings(rule=rule, gamma=0.9, alpha=0.1)], "frozen-lake") for _ in range(2))
+    one.run(400)
+    assert sum(map(sum, one.agents[0].visits)) == 400
+    two.load_state_dict(put_together(*take_apart(one.state_dict())))
+    assert two.agents[0].visits == one.agents[0].visits
+
+
+@pytest.mark.parametrize("rule", ["sarsa", "expected-sarsa", "monte-carlo", "sarsa-lambda"])
+def test_an_untouched_action_of_an_on_policy_learner_has_its_own_equation(rule: str) -> None:
+    found = match([Settings(rule=rule, epsilon=0.2), Settings(rule="q-learning")])
+    assert "Σₐ′ π(a′|s′) Q(s′,a′)" in found.explain(0, 5, 2).equation
+    assert "max" not in found.explain(0, 5, 2).equation
+    assert "maxₐ′ Q(s′,a′)" in found.explain(1, 5, 2).equation
+
+
+@pytest.mark.parametrize("rule", ["sarsa", "sarsa-lambda"])
+def test_the_next_action_of_sarsa_has_its_name(rule: str) -> None:
+    found = match([Settings(rule=rule)])
+    found.run(7)
+    agent = found.agents[0]
+    last = agent.last
+    assert last is not None
+    assert agent.pending is not None
+    named = {step.name: step.result for step in last.explanation.steps}
+    assert named["a′"] == agent.process.actions[agent.world.actions[agent.state][agent.pending]]

@@ -52,6 +52,8 @@ def term_lines(terms: Sequence[tuple[str, float | None]], cells: int, ascii: boo
     columns: list[tuple[str, str, bool]] = []
     before: tuple[str, float | None] = ("", None)
     for letters, value in terms:
+        if value is not None and value >= 0 and before[1] is not None:
+            columns.append(("", formula("·", ascii), True))  # between two factors: "1 · 0", not "1 0"
         written, number = letters.strip(), below(letters, value, before).strip()
         columns.append((formula(written, ascii), formula(number, ascii), value is None))
         before = (letters, value)

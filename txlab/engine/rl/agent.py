@@ -37,6 +37,7 @@ class Agent:
     """A learner with a table of Q(s, a), and what all rules share; a family adds its `loop` and `explain_update`.
 
     rows      [s][k] Q(s, a) of the allowed actions; a row is replaced, never written, so a record may hold it
+    visits    [s][k] how often the pair was taken, or [s][0] the state visited by a rule without actions
     records   [s][k] what the last update of the pair was made of, or None; its first entry is the step
     returns, lengths   undiscounted returns and lengths of finished episodes; `ends`: `updates` when each ended
     """
@@ -58,6 +59,7 @@ class Agent:
         self.enter_world(process)
         for name in self.tables:
             setattr(self, name, [[settings.initial] * len(row) for row in self.world.actions])
+        self.visits: list[list[int]] = [[0] * len(row) for row in self.world.actions]
         self.records: list[list[Any]] = [[None] * len(row) for row in self.world.actions]
         self.settings_history: list[tuple[int, Settings, float]] = [(0, self.settings, self.gamma)]
         self.state = self.world.begin(float(uniforms(seed, -1, 1)[0, 0, 3]))
@@ -175,6 +177,35 @@ class Agent:
         record = self.records[state][k]
         return None if record is None else self.explain_update(state, k, record)
 
+    def explain_cell(self, state: int, action: int) -> Explanation:
+        """The actions of a cell side by side: Q(s,a), π(a|s), the traces and how often each was taken; `action` is
+        marked."""
+        q, trace, actions = self.q(), self.trace(), self.world.actions[state]
+        assert q is not None
+        name, row = self.process.states[state], q[state, actions]
+        operands = [
+            Operand("Q(s,·)", row.tolist(), f"in {name}"),
+            Operand("π(·|s)", self.policy()[state, actions].tolist(), "its policy now"),
+        ]
+        if self.rule.steers:
+            operands.append(Operand("visits", list(self.visits[state]), "how often each was taken"))
+        if trace is not None:
+            operands.insert(1, Operand("e(s,·)", trace[state, actions].tolist(), "traces, as they stand"))
+        letters = "maxₐ Q(s,a)" if self.rule.off_policy else "Σₐ π(a|s) Q(s,a)"
+        value = float(row.max() if self.rule.off_policy else self.policy()[state, actions] @ row)
+        what = "the greedy policy's value" if self.rule.off_policy else "the value under the policy it follows"
+        return Explanation(
+            question=f"what is known of the actions in {name}?",
+            equation=f"V(s) = {letters},  {self.rule.equation}",
+            math=self.rule.math,
+            source=f"{self.rule.title}: {self.rule.source}",
+            operands=operands,
+            steps=[Step("V(s)", letters, value, what)],
+            result=value,
+            labels=[self.process.actions[a] for a in actions],
+            asked=actions.index(action),
+        )
+
     def explain_update(self, state: int, k: int, record: Any) -> Update:
         raise NotImplementedError(f"the rule {self.rule.name} does not tell")
 
@@ -199,11 +230,13 @@ class Agent:
         labels: Sequence[str] = (),
         asked: int | None = None,
         question: str = "",
+        chosen: Step | None = None,
     ) -> Update:
         """Build an `Update` from what a loop recorded of it; its explanation begins with how the action was chosen.
 
         pair (s, k) and the transition from there; numbers: before, δ, after; `ahead` is the k of a′ in the next state.
-        `labels` name the numbers of a row among the operands; `asked` is the one pointed at.
+        `labels` name the numbers of a row among the operands; `asked` is the one pointed at. `chosen` is needed where
+        the step that made the update was not the one that took the pair's action.
         """
         (s, k), (reward, then, end), (before, delta, after) = pair, transition, numbers
         actions, rule = self.world.actions, self.rule
@@ -212,10 +245,19 @@ class Agent:
             question = f"why {number(after)} {'in' if k < 0 else 'for'} {where}?"
         if asked is None and 0 <= ahead < len(labels):
             asked = ahead
-        chosen = Step("chosen", context.settings.policy, 1.0 if context.explored else 0.0, context.how())
+        if chosen is None and k >= 0:
+            chosen = context.chosen(s, k)
         source = f"{rule.title}: {rule.source}"
         explanation = Explanation(
-            question, rule.equation, rule.math, source, operands, [chosen, *steps], after, list(labels), asked
+            question,
+            rule.equation,
+            rule.math,
+            source,
+            operands,
+            [chosen, *steps] if chosen else steps,
+            after,
+            list(labels),
+            asked,
         )
         return Update(
             number=context.t + 1,
@@ -309,6 +351,7 @@ class Agent:
 
         for name in self.tables:
             setattr(self, name, carried(getattr(self, name), self.settings.initial))
+        self.visits = carried(self.visits, 0)
         self.records = [[self.renumber_record(record, news) for record in row] for row in carried(self.records, None)]
         self.latest = None
         self.renumber_states(olds, news, actions)
@@ -363,6 +406,7 @@ class Agent:
             "ends": np.array(self.ends, dtype=np.int64),
             "settings": [[t, vars(settings), gamma] for t, settings, gamma in self.settings_history],
             "tables": {name: self.spread(getattr(self, name)) for name in self.tables},
+            "visits": json.dumps(self.visits),
             "records": json.dumps(self.records),
             "outside": self.world.state(),
         }
@@ -381,6 +425,7 @@ class Agent:
             flat = np.asarray(state["tables"][name], dtype=np.float64)
             setattr(self, name, [flat[s, row].tolist() for s, row in enumerate(self.world.actions)])
         self.records = json.loads(state["records"])
+        self.visits = json.loads(state.get("visits", "null")) or self.visits
         self.world.load(state["outside"])
         self.prepare()
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.explain import Explanation
+from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.settings import Settings
@@ -114,6 +114,10 @@ class StepContext:
 
     def action(self, s: int, k: int) -> str:
         return self.actions(s)[k]
+
+    def chosen(self, s: int, k: int) -> Step:
+        """The line of an explanation that says which action this step took, and why that one."""
+        return Step("chosen", "", self.action(s, k), self.how())
 
     def how(self) -> str:
         """A description of how the action was chosen."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from txlab.engine.explain import Explanation
+from txlab.engine.rl.rules import rule_named, rule_names
 from txlab.engine.rl.why import Rule, why_value
 from txlab.engine.rl.world import World
 from txlab.errors import LabError, nearest
@@ -24,9 +25,6 @@ from txlab.experiments.schema import Compute
 from txlab.experiments.tabular.world import WorldSection, with_its_map, world_of
 
 FOR_NETWORKS = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
-
-OPTIMAL = ("value-iteration", "q-learning", "dyna-q", "double-q", "watkins-q-lambda")
-"""Rules whose values are those of the greedy policy; the values of other rules are of the policy in the frame."""
 
 
 class TabularKind(Kind):
@@ -150,11 +148,16 @@ def rule_of(frame: Frame, number: str, side: Mapping[str, Any]) -> Rule:
     """The policy that the values are of: "optimal", or the one in the frame, as for planned ε-soft policies."""
     policy = frame.tensors.get(f"{number}/policy")
     planned_soft = "sweep" in side and side.get("epsilon")
-    if policy is None or (side.get("rule") in OPTIMAL and not planned_soft):
+    if policy is None or (off_policy(side.get("rule")) and not planned_soft):
         return "optimal"
     shares = np.asarray(policy, dtype=np.float64)
     normal: np.ndarray = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
     return normal
+
+
+def off_policy(rule: Any) -> bool:
+    """Whether the values of this rule are those of the greedy policy, and not of the one in the frame."""
+    return rule in rule_names() and rule_named(rule).off_policy
 
 
 def world_in(frame: Frame) -> World:

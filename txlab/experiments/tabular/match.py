@@ -19,7 +19,7 @@ from txlab.engine.rl.maps.compiling import carried
 from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.settings import BOUNDS, Settings
 from txlab.engine.rl.update import Update
-from txlab.engine.rl.why import why_value
+from txlab.engine.rl.why import Rule, why_value
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame, State
@@ -123,13 +123,47 @@ class Match(TabularExperiment):
         """The states that a side's greedy policy leads through, and its return, without exploration."""
         return self.agents[side].greedy_path(min(1000, self.world.process.limit or 1000))
 
-    def explain(self, side: int, state: int, action: int | None = None) -> Explanation:
-        """Explain the value in a cell: by its last update, or, if there was none, by its initial value and the Bellman
-        equation. Without an action, the one of the largest value is meant."""
+    def explanations(self, side: int, state: int | None = None) -> list[Explanation]:
+        """What `w` goes through in a cell, by default the one updated last: the update made there last, all actions
+        of the cell side by side, and then each of the other actions."""
+        agent = self.agents[side]
+        state = self.updated(side) if state is None else state
+        found = [self.explain(side, state)]
+        if agent.q() is None or not agent.world.actions[state]:
+            return found
+        first, *others = self.actions(side, state)
+        told = [self.explain(side, state, a) for a in others if self.explainable(side, state, a)]
+        return [*found, agent.explain_cell(state, first), *told]
+
+    def updated(self, side: int) -> int:
+        """The state that a side updated last, or, before any update, the one it is in."""
+        agent = self.agents[side]
+        return agent.state if agent.latest is None else agent.latest[0]
+
+    def actions(self, side: int, state: int) -> list[int]:
+        """The allowed actions, the one updated last first; those never updated last, by their values."""
+        agent, q = self.agents[side], self.agents[side].q()
+
+        def order(a: int) -> tuple[float, bool, float]:
+            last = agent.last_at(state, a)
+            k = agent.world.actions[state].index(a)
+            return (last.number if last else 0, (state, k) == agent.latest, 0.0 if q is None else float(q[state, a]))
+
+        return sorted(agent.world.actions[state], key=order, reverse=True)
+
+    def explainable(self, side: int, state: int, action: int) -> bool:
+        """Whether there is an answer: an update, or known probabilities."""
+        return self.world.environment is None or self.agents[side].last_at(state, action) is not None
+
+    def explain(self, side: int, state: int | None = None, action: int | None = None) -> Explanation:
+        """Explain the value in a cell, by default the one updated last: by its last update, or, if there was none, by
+        its initial value and the Bellman equation of what the rule learns: of its own policy, or of the greedy one.
+        Without an action, the one updated last is meant."""
         agent = self.agents[side]
         q = agent.q()
-        if action is None and q is not None and self.world.process.allowed[state].any():
-            action = int(np.nanargmax(q[state]))
+        state = self.updated(side) if state is None else state
+        if action is None and q is not None and agent.world.actions[state]:
+            action = self.actions(side, state)[0]
         last = agent.last_at(state, -1 if action is None else action)
         if last is not None:
             return last.explanation
@@ -138,7 +172,8 @@ class Match(TabularExperiment):
             raise LabError(
                 f"no update has touched {self.world.process.states[state]} yet: it stands at its first value"
             )
-        said = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma)
+        rule: Rule = "optimal" if agent.rule.off_policy else agent.policy()
+        said = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma, rule)
         untouched = Step("begins at", "no update has touched it yet", said.result, "its initial value")
         return replace(said, steps=[untouched, *said.steps])
 

@@ -59,6 +59,7 @@ class DoubleQ(OneStep):
             both[which][was] = new
             t = first + place
             records[was][k] = (t, transition, old, chooser, value, ahead, both[1 - which][was][k])
+            self.visits[was][k] += 1
             total += reward
             if end or t == last:
                 s, total, last = self.end_episode(t, total, coin), 0.0, self.last_step

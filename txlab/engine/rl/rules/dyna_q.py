@@ -69,6 +69,7 @@ class DynaQ(OneStep):
                 x = met[int(drawn[place][u] * len(met))]
                 y = tried[x][int(drawn[place][u + 1] * len(tried[x]))]
                 self.correct(t, x, y, remembered[x, y], True)
+            self.visits[was][k] += 1
             total += reward
             if end or t == last:
                 s, total, last = self.end_episode(t, total, u3[place]), 0.0, self.last_step

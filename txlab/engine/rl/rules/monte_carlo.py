@@ -62,6 +62,7 @@ class Episodic(Agent):
                 k = tied(row, u1[place])
             transition = moves[s][k] or draw_transition(s, k, place)
             trail.append((s, k, transition))
+            self.visits[s][k] += 1
             reward, s, end = transition
             total += reward
             t = first + place

@@ -35,6 +35,7 @@ class NStep(Episodic):
             t = first + place
             transition = moves[s][k] or draw_transition(s, k, place)
             trail.append((s, k, transition))
+            self.visits[s][k] += 1
             reward, s, end = transition
             k = -1
             if end != ENDED:
@@ -113,6 +114,7 @@ class NStep(Episodic):
             operands,
             steps,
             ahead=ahead,
+            chosen=self.context(t - m + 1).chosen(state, k),
         )
 
 

@@ -42,6 +42,7 @@ class OneStep(Agent):
 
     def loop(self, draws: Draws, steps: int) -> None:
         rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.world.moves
+        visits = self.visits
         u0, u1, u3, draw_transition, over = draws.u0, draws.u1, draws.u3, self.world.sampler(draws), ENDED
         alpha, gamma, target, choose_ahead = self.settings.alpha, self.gamma, self.rule.target, self.rule.ahead
         # Two targets are inlined: a call would cost SARSA and Q-learning 10 % (benchmarks/rl_glass.py).
@@ -82,6 +83,7 @@ class OneStep(Agent):
             delta = reward + gamma * value - old
             new = old + alpha * delta
             records[was][a] = (t, transition, old, after, value, ahead)
+            visits[was][a] += 1
             if new != old:
                 rows[was] = row = row.copy()
                 row[a] = new
@@ -201,8 +203,8 @@ class Sarsa(OneStepRule):
         return now.xp.take(now.table["q"], step.ahead * now.stride + (now.base + step.next))
 
     def explain_target(self, context: StepContext, record: Any) -> list[Step]:
-        (_, then, _), ahead, value = record[1], record[5], record[4]
-        return [Step("a′", context.action(then, ahead), value, "the action that is taken next")]
+        (_, then, _), ahead = record[1], record[5]
+        return [Step("a′", "", context.action(then, ahead), "the action that is taken next")]
 
 
 class ExpectedSarsa(OneStepRule):
@@ -258,7 +260,7 @@ class QLearning(OneStepRule):
         after, value = record[3], record[4]
         labels = context.actions(record[1][1])
         best = ", ".join(label for label, one in zip(labels, after, strict=True) if one == value)
-        return [Step("argmaxₐ′", best, value, "whatever is done next: off-policy, and no approximation to SARSA")]
+        return [Step("argmaxₐ′", "", best, "whatever is done next: off-policy, and no approximation to SARSA")]
 
 
 SARSA, EXPECTED_SARSA, Q_LEARNING = Sarsa(), ExpectedSarsa(), QLearning()

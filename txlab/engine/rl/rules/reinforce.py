@@ -151,6 +151,7 @@ class Reinforce(Episodic):
             ],
             labels=context.actions(state),
             asked=taken,
+            chosen=context.chosen(where, taken),
             question=f"why a preference of {number(new)} for {a} in {s}?",
         )
 

@@ -42,6 +42,7 @@ class TDLambda(Agent):
 
     def loop(self, draws: Draws, steps: int) -> None:
         worth, records, moves, eligible = self.worth, self.records, self.world.moves, self.eligible
+        visits = self.visits
         u1, u3, draw_transition = draws.u1, draws.u3, self.world.sampler(draws)
         alpha, gamma, grows = self.settings.alpha, self.gamma, self.settings.traces
         decay = gamma * self.settings.lam
@@ -49,6 +50,7 @@ class TDLambda(Agent):
         for place in range(steps):
             was, t = s, first + place
             k = int(u1[place] * len(moves[s]))
+            visits[s][0] += 1
             transition = moves[s][k] or draw_transition(s, k, place)
             reward, s, end = transition
             value = 0.0 if end == ENDED else worth[s]

@@ -129,6 +129,7 @@ class ValueIteration(Agent):
 
 class ValueIterationRule(Rule):
     name, title, steers, parameters = "value-iteration", "value iteration", False, ()
+    off_policy = True
     agent = ValueIteration
     equation = "Q(s,a) ← r(s,a) + γ Σ p(s′|s,a) V(s′),  V(s) = maxₐ Q(s,a)"
     math, source = "M2", "Sutton and Barto 2018, eq. 4.10"

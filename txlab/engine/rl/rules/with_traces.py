@@ -41,6 +41,7 @@ class WithTraces(Agent):
 
     def loop(self, draws: Draws, steps: int) -> None:
         rows, records, moves, eligible = self.rows, self.records, self.world.moves, self.eligible
+        visits = self.visits
         u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
         alpha, gamma, target = self.settings.alpha, self.gamma, self.rule.one_step.target
         lam, replacing, off_policy = self.settings.lam, self.settings.traces == "replacing", self.rule.off_policy
@@ -64,6 +65,7 @@ class WithTraces(Agent):
             known = rows[was][j]
             delta = reward + gamma * value - known
             eligible[was, j] = 1.0 if replacing else eligible.get((was, j), 0.0) + 1.0
+            visits[was][j] += 1
             share, fade = alpha * delta, gamma * keep
             made = (after.copy(), value, k, delta, (was, j), known)
             for pair, e in eligible.items():
@@ -136,6 +138,7 @@ class WithTraces(Agent):
         if not ended:
             operands.append(Operand("Q(s′,·)", list(after), f"in {context.state(then)}"))
         steps = [
+            *([] if ended else self.rule.one_step.explain_target(context, (*record[:3], after, value, ahead))),
             Step(letters, "0" if ended else "", value, context.ending(end, then)),
             Step("δ", f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}", delta, there),
             Step(
@@ -160,6 +163,7 @@ class WithTraces(Agent):
             ahead=ahead,
             trace=pairs,
             labels=context.actions(then),
+            chosen=context.chosen(was, j),
         )
 
 
