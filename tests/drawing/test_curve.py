@@ -307,3 +307,10 @@ def test_a_curve_that_begins_far_off_does_not_make_the_rest_flat() -> None:
     assert -60 <= window.low < -50
     assert window.high == -20
     assert without_the_beginning([]) is None
+
+
+@pytest.mark.parametrize(("step", "left", "right"), [(0, 0, 1), (1, 0, 1), (40, 0, 40)])
+def test_an_axis_with_a_single_step_counts_from_zero(step: int, left: float, right: float) -> None:
+    window = window_of([Curve("loss", np.array([step]), np.array([5.5]))])
+    assert window is not None
+    assert (window.left, window.right) == (left, right)

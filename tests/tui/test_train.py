@@ -439,3 +439,31 @@ def test_a_run_that_says_what_it_is_about_has_that_first_and_its_band_beside_it(
     assert {"won first", "greedy sarsa", "episodes/s"} <= facts.keys()
     assert snap.metric == "return/sarsa"
     assert snap.metrics.index("episodes_per_second") > snap.metrics.index("greedy/sarsa")
+
+
+async def test_another_run_is_shown_at_its_own_live_edge_whatever_step_the_last_one_was_at(root: Path) -> None:
+    first, second = make_run(root), make_run(root, "second", steps=30)
+    app = app_on(root, first)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("[", "[", "left", "z")
+        await settle(pilot, lambda: train(app).run.at is not None)
+        app.current_run = second.absolute()
+        await settle(pilot, lambda: train(app).snap is not None and train(app).snap.step == 30)
+        timeline, chart = train(app).query_one(TimeLine), train(app).query_one(Chart)
+        assert (train(app).run.at, timeline.at, chart.marker, chart.cursor, chart.zoomed) == (None,) * 5
+        assert timeline.label() == "30 · last frame"
+
+
+async def test_nothing_of_a_deleted_run_stays_on_the_screen(root: Path) -> None:
+    run = as_ours(make_run(root, status="open"))
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await settle(pilot, lambda: "loss" in text_of(app))
+        app.current_run = None
+        await settle(pilot, lambda: "No run is chosen" in text_of(app))
+        shown = text_of(app)
+        assert not any(0x2801 <= ord(character) <= 0x28FF for character in shown)
+        for word in ("loss", "sample at", "last frame", "pause", "stop", "resume", "lr", "checkpoint", "why"):
+            assert word not in shown, word

@@ -92,6 +92,8 @@ def window_of(
         return None
     starts, stops, lows, highs = zip(*found, strict=True)
     left, right = (min(starts) if left is None else left), (max(stops) if right is None else right)
+    if left == right and not log_x:  # a single step, which an axis counts from 0
+        left, right = (min(left, 0.0), max(right, 0.0)) if left else (0.0, 1.0)
     left, right = apart(left, right, log_x)
     low, high = apart(min(lows), max(highs), log_y)
     return Window(left, right, low, high, log_x, log_y)

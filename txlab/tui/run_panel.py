@@ -121,7 +121,10 @@ class RunPanel(Panel):
     def _run_changed(self, path: Path | None) -> None:
         if path != self.path:
             self.path, self.at, self._failure, self.watching = path, None, "", True
+            self.status, self.recorded = "", False
+            self.timeline.forget()
             self.viewer.run_changed()
+            self.screen.refresh_bindings()
             self.wants_read()
 
     def _look_again(self) -> None:
@@ -209,7 +212,7 @@ class RunPanel(Panel):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable requests for a run that has ended or that another program recorded."""
         if action in ("pause", "step", "stop"):
-            return not self.recorded and self.status in ("running", "paused", "created", "")
+            return self.path is not None and not self.recorded and self.status in ("running", "paused", "created", "")
         return True
 
     def word_for(self, binding: Binding) -> str:

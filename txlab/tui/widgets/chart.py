@@ -120,6 +120,12 @@ class Chart(Painted, can_focus=True):
             self.postponed = True
             self.set_timer(wait, self.after_waiting)
 
+    def forget(self) -> None:
+        """Show no curve, and neither cursor, mark nor zoom of the last one."""
+        self.marker = self.cursor = self.zoomed = None
+        self.series = ()
+        self.redraw()
+
     def after_waiting(self) -> None:
         self.postponed = False
         self.redraw()

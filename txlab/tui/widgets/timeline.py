@@ -79,6 +79,11 @@ class TimeLine(Painted, can_focus=False):
         if now != self.drawn:
             self.refresh()
 
+    def forget(self) -> None:
+        """Show that there are no frames, and follow the live edge of whatever comes next."""
+        self.at = None
+        self.set_frames(np.empty(0, np.int64))
+
     @property
     def live(self) -> bool:
         return self.at is None

@@ -154,8 +154,6 @@ class AttentionScreen(BenchScreen):
         self.patterns.forget()
         self.patterns.compare(None)
         self.remove_class("-timeless")
-        self.run.timeline.at = None
-        self.run.timeline.set_frames(np.empty(0, np.int64))
         self.query_one(HeadLine).say("", "", "", "")
         name = visible(self.run.path.name, self.ascii) if self.run.path else ""
         self.say_empty((f"looking at {name}",) if name else NO_RUN)

@@ -81,7 +81,7 @@ class ControlPanel(Panel):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         status = self.run.status
-        if self.run.recorded:
+        if self.run.recorded or self.run.path is None:
             return False
         if action == "resume":
             return status in ENDED_EARLY

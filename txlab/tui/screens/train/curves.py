@@ -59,6 +59,9 @@ class CurvePanel(Panel):
         self.forget()
         self.smooths_itself = True  # until the user chooses
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.app.current_run is not None  # type: ignore[attr-defined]
+
     def compose(self) -> ComposeResult:
         yield Words(id="brief")
         yield self.chart
@@ -70,6 +73,9 @@ class CurvePanel(Panel):
         self.overlays: tuple[Path, ...] = ()
         self.shown: tuple[object, ...] = ()
         self.shown_at = 0.0
+        self.chart.forget()
+        if self.is_mounted:
+            self.query_one("#brief", Words).say("", layout=False)
 
     def show(self, snap: Snapshot) -> None:
         """Draw a different chart at once; the same one, slightly longer, at most every CHART_EVERY seconds."""

@@ -43,6 +43,9 @@ class NumbersPanel(Panel):
         self.facts = FactTable(id="facts")
         self.forget()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.run.path is not None
+
     def compose(self) -> ComposeResult:
         yield self.facts
         yield Rule()
@@ -52,6 +55,9 @@ class NumbersPanel(Panel):
     def forget(self) -> None:
         self.snap: Snapshot | None = None
         self.beside: int | None = None
+        self.facts.set_facts(())
+        if self.is_mounted:
+            self.query_one("#samples-text", Words).say("")
 
     def show(self, snap: Snapshot) -> None:
         self.snap = snap
