@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
+from textual.widgets import Input
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
@@ -15,9 +16,9 @@ from txlab.runs.finding import delete_run
 from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
 from txlab.tui.run_summary import RunsUnder, resampled
-from txlab.tui.screens.dialogs import Dialog
+from txlab.tui.screens.dialogs import AskValue, Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
-from txlab.tui.screens.lab.overrides import ChangeFirst, overrides_in
+from txlab.tui.screens.lab.overrides import ChangeFirst
 from txlab.tui.screens.lab.rows import Rows
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.page import Page
@@ -108,8 +109,70 @@ async def test_changes_are_checked_while_they_are_typed_and_then_started(
     assert "steps = 5" in (started[0] / "scenario.toml").read_text()
 
 
-def test_overrides_are_lines_without_comments() -> None:
-    assert overrides_in("a.b = 1\n\n# no\n  c=2  ") == ["a.b = 1", "c=2"]
+def form_of(app: object) -> ChangeFirst:
+    assert isinstance(app.screen, ChangeFirst)  # type: ignore[attr-defined]
+    return app.screen  # type: ignore[attr-defined, no-any-return]
+
+
+async def test_settings_are_a_form_with_what_is_allowed_and_the_changed_ones_marked(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Path] = []
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda path, **_: started.append(path) or 1)
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
+        await pilot.press("e")
+        await settle(pilot, lambda: form_of(app).good)
+        keys = list(form_of(app).settings)
+        tables = list(dict.fromkeys(key.rpartition(".")[0] for key in keys))
+        assert tables[:3] == ["data", "model", "train"]
+        assert "about.title" not in keys
+        assert "a whole number, at least 1" in text_of(app)
+        await pilot.press(*"layers", "enter")  # the old value is selected: typing replaces it
+        before = form_of(app).base["model.layers"].value
+        await settle(pilot, lambda: form_of(app).good)
+        await pilot.press("3")
+        await settle(pilot, lambda: form_of(app).good and "* layers" in text_of(app))
+        assert f"was {before}" in text_of(app)
+        await pilot.press("enter", *"steps=x")
+        await settle(pilot, lambda: form_of(app).wrong)
+        assert "train.steps" in text_of(app)
+        assert "--set" not in text_of(app)
+        await pilot.press("f5")
+        await settle(pilot, lambda: "not started: " in text_of(app))  # F5 answers
+        await pilot.press("backspace", "5", "f5")  # before it has been checked
+        await settle(pilot, lambda: started)
+    assert RunInfo.load(started[0]).changes == {"model.layers": 3, "train.steps": 5}
+
+
+async def test_a_change_is_taken_back_by_an_empty_value_and_esc_leaves_one_level_at_a_time(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
+        await pilot.press("e")
+        await settle(pilot, lambda: form_of(app).good)
+        for typed, changes in (("seed=7", {"seed": "7"}), ("seed=", {})):
+            await pilot.press(*typed)
+            await settle(pilot, lambda: form_of(app).good)
+            await pilot.press("enter")
+            assert form_of(app).changes == changes
+        await pilot.press(*"lr", "escape")
+        assert form_of(app).query_one(Input).value == ""
+        await pilot.press("escape")
+        await settle(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_a_text_box_selects_its_old_text(root: Path) -> None:
+    app = app_on(root)
+    answers: list[str | None] = []
+    async with app.run_test() as pilot:
+        await app.push_screen(AskValue("What?", value="old"), answers.append)
+        await pilot.press(*"new", "enter")
+        await pilot.pause()
+    assert answers == ["new"]
 
 
 async def test_enter_on_a_run_opens_it_on_train(root: Path) -> None:

@@ -157,7 +157,7 @@ class AskValue(Dialog[str]):
         with Vertical(classes="dialog"):
             yield Words(Content(visible(self.title_text)), classes="dialog-title")
             yield Words(Content(self.about), classes="dialog-body")
-            yield Input(self.value, select_on_focus=False)
+            yield Input(self.value)
             yield Words("", id="verdict")
             yield Words(key_hints(("enter", "do it"), ("esc", "leave it")), classes="dialog-keys")
 

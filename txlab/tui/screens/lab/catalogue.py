@@ -70,7 +70,7 @@ class CataloguePanel(Panel):
         super().__init__(id="catalogue-panel")
         self.entries: dict[str, CatalogueEntry] = {}
         self.rows = Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
-        self.filter = Filter(placeholder="/ filter", id="filter", select_on_focus=False)
+        self.filter = Filter(placeholder="/ filter", id="filter")
         self.in_use = True  # whether the keys work on this list
 
     def compose(self) -> ComposeResult:

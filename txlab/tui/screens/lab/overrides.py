@@ -1,105 +1,284 @@
-"""Change a scenario before it starts: lines `key = value`, validated at every key stroke."""
+"""Change a scenario before it starts: its settings as a form, validated at every key stroke.
+
+One line takes everything that is typed: letters filter the settings, and `key = value` changes one. The list below it
+has what each setting is now and what is allowed; enter on one puts it into the line with its old value selected.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import tomli_w
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import TextArea
+from textual.widgets import Input
+from textual.widgets.input import Selection
 from textual.worker import get_current_worker
 
-from txlab.drawing.text import visible
-from txlab.errors import LabError
+from txlab.drawing.text import fit, visible, width
+from txlab.errors import LabError, nearest
+from txlab.experiments.schema import Scenario
+from txlab.runs.scenario import load_scenario
+from txlab.runs.scenario_errors import allowed, every_key, given, locate
 from txlab.tui.screens.dialogs import Dialog, key_hints
+from txlab.tui.screens.lab.rows import Item, Line, Rows
 from txlab.tui.screens.words import Words
+from txlab.tui.theme import glyphs
+
+FIRST = ("data", "model", "train")  # the tables most often changed
+LAST = ("", "record", "compute")
+WIDE = 80  # cells of a row from which its columns need not be narrow
 
 
-def overrides_in(text: str) -> list[str]:
-    """Return the `a.b=c` overrides of lines "a.b = c"; empty lines and # comments are skipped."""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+@dataclass(frozen=True)
+class Setting:
+    """A key of a scenario: its value, what is allowed, and what it means ("" = its name says it)."""
+
+    key: str
+    value: Any
+    allowed: str
+    about: str
+
+    @property
+    def text(self) -> str:
+        """The value as one types it."""
+        return typed(self.value)
+
+
+def typed(value: Any) -> str:
+    """Return a value as one types it: a text without quotes, anything else as TOML, a table not at all.
+
+    >>> typed("notes.txt"), typed(True), typed([1, 2]), typed([{"a": 1}])
+    ('notes.txt', 'true', '[1, 2]', '')
+    """
+    if isinstance(value, str) or value is None:
+        return value or ""
+    if isinstance(value, dict) or (isinstance(value, Sequence) and any(isinstance(each, dict) for each in value)):
+        return ""
+    return " ".join(tomli_w.dumps({"v": value}).partition("=")[2].split()).replace("[ ", "[").replace(", ]", "]")
+
+
+def settings_of(scenario: Scenario) -> list[Setting]:
+    """Return all settings of a scenario without its description: data, model and training first."""
+    schema, table = type(scenario), scenario.model_dump()
+    found = []
+    for key in every_key(schema):
+        if key == "kind" or key.startswith("about."):
+            continue
+        value: Any = table
+        for part in key.split("."):
+            value = value[part]
+        field = locate(schema, tuple(key.split(".")))[1]
+        found.append(Setting(key, value, allowed(field), (field and field.description) or ""))
+    tables = [setting.key.rpartition(".")[0] for setting in found]
+    order = [*FIRST, *(name for name in dict.fromkeys(tables) if name not in (*FIRST, *LAST)), *LAST]
+    return sorted(found, key=lambda setting: order.index(setting.key.rpartition(".")[0]))
+
+
+def meant(word: str, keys: Sequence[str]) -> str:
+    """Return the key that was typed: whole, or its last part where only one key ends so. LabError with the nearest."""
+    word = word.strip()
+    ending = [key for key in keys if key.rpartition(".")[2] == word]
+    if word in keys:
+        return word
+    if len(ending) == 1:
+        return ending[0]
+    raise LabError(f"{given(word)} is not a setting{nearest(word, [*keys, *(key.rpartition('.')[2] for key in keys)])}")
 
 
 class ChangeFirst(Dialog[list[str]]):
-    """Answers with the overrides, or None. The scenario's present values are listed below, to copy from."""
+    """Answers with the overrides ("train.steps=200"), or None."""
 
     CSS_PATH = ["../dialogs.tcss", "overrides.tcss"]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the listing takes all the room there is
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the list takes all the room there is
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "start", "start", id="change.start", priority=True),
-        Binding("enter", "start", "start", id="change.start-too"),
         Binding("escape", "leave", "leave it", id="change.leave", priority=True),
+        Binding("up", "move(-1)", "up", id="change.up", priority=True),
+        Binding("down", "move(1)", "down", id="change.down", priority=True),
+        Binding("pageup", "page(-1)", "page up", id="change.page-up", priority=True),
+        Binding("pagedown", "page(1)", "page down", id="change.page-down", priority=True),
     ]
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.scenario_name = name
+        self.base: dict[str, Setting] = {}  # as in the scenario's file
+        self.settings: dict[str, Setting] = {}  # with the changes
+        self.changes: dict[str, str] = {}
         self.good = False
+        self.starts = False  # as soon as what is typed has been checked
+        self.wrong = ""
+        self.rows = Rows(self.draw_row, "no setting matches", id="settings")
+        self.rows.can_focus = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog change"):
             yield Words(Content(f"{visible(self.scenario_name)}, changed"), classes="dialog-title")
-            yield Words(Content.styled("one change a line, as in   train.steps = 200", "$quiet"), classes="dialog-body")
-            yield TextArea("", id="lines", soft_wrap=True, tab_behavior="focus")
+            yield Input(placeholder="filter, or key = value", id="line")
             yield Words("", id="verdict")
-            with VerticalScroll(id="now", can_focus=True):
-                yield Words("", id="now-text")
-            yield Words(key_hints(("F5", "or"), ("tab enter", "start"), ("esc", "leave it")))
+            yield self.rows
+            yield Words("", id="about")
+            hints = (("enter", "change it"), ("F5", "start"), ("esc", "cancel"))
+            yield Words(key_hints(("↑ ↓", "choose"), *hints), classes="dialog-keys")
 
     def on_mount(self) -> None:
-        self.query_one(TextArea).focus()
+        self.query_one(Input).focus()
         self.judge()
 
-    def on_text_area_changed(self) -> None:
-        self.judge()
+    # What is typed, and whether it is allowed.
+
+    def assigned(self) -> dict[str, str]:
+        """Return the changes with the one that is being typed; an empty value takes a change back. Raises LabError."""
+        key, equals, value = self.query_one(Input).value.partition("=")
+        if not equals:
+            return self.changes
+        key = meant(key, list(self.base))
+        others = {name: text for name, text in self.changes.items() if name != key}
+        value = value.strip()
+        return others if value in ("", self.base[key].text) else {**others, key: value}
 
     def judge(self) -> None:
         """Validate in a thread; only the newest text counts."""
-        overrides = overrides_in(self.query_one(TextArea).text)
-        self.run_worker(lambda: self.check(overrides), thread=True, group="check", exclusive=True, exit_on_error=False)
-
-    def check(self, overrides: list[str]) -> None:
-        from txlab.runs.scenario import dump_scenario, load_scenario
-
+        self.good = False
         try:
-            text, wrong = dump_scenario(load_scenario(self.scenario_name, overrides).scenario), ""
+            changes = self.assigned() if self.base else {}
         except LabError as error:
-            text, wrong = "", str(error)
-        if not get_current_worker().is_cancelled and self.is_attached:
-            self.app.call_later(self.say, text, wrong, len(overrides))
+            self.workers.cancel_group(self, "check")
+            self.say({}, str(error))
+            return
+        self.run_worker(lambda: self.check(changes), thread=True, group="check", exclusive=True, exit_on_error=False)
 
-    def say(self, text: str, wrong: str, changes: int) -> None:
+    def check(self, changes: Mapping[str, str]) -> None:
+        found: dict[str, Setting] = {}
+        wrong = ""
+        try:
+            scenario = load_scenario(self.scenario_name, overrides_of(changes)).scenario
+            found = {setting.key: setting for setting in settings_of(scenario)}
+        except LabError as error:
+            wrong = str(error).removeprefix("--set: ").removeprefix("--set ")
+        if not get_current_worker().is_cancelled and self.is_attached:
+            self.app.call_later(self.say, found, wrong)
+
+    def say(self, settings: dict[str, Setting], wrong: str) -> None:
         if not self.is_attached:
             return
-        self.good = not wrong
-        verdict = self.query_one("#verdict", Words)
-        if wrong:
-            verdict.say(Content.styled(visible(wrong), "$error"))
+        self.good, self.wrong = not wrong, wrong
+        self.settings = settings or self.settings
+        self.base = self.base or settings
+        self.fill()
+        if not self.starts:
             return
-        words = (
-            "nothing changed yet"
-            if not changes
-            else "one change, valid"
-            if changes == 1
-            else f"{changes} changes, valid"
+        self.starts = False
+        self.action_start()
+
+    # The list.
+
+    def changed(self, key: str) -> bool:
+        return bool(self.settings[key].value != self.base[key].value)
+
+    def fill(self) -> None:
+        line, equals, _ = self.query_one(Input).value.partition("=")
+        words = line.lower().split()
+        if equals and not any(line.strip() in key for key in self.settings):
+            words = []  # what is wrong with it stands above; here is what there is
+        items: list[Item] = []
+        heading = None
+        for key, setting in self.settings.items():
+            if not all(word in f"{key} {setting.about}".lower() for word in words):
+                continue
+            table = key.rpartition(".")[0]
+            if table != heading:
+                heading = table
+                items.append(Item(None, table or "the run"))
+            items.append(Item(key))
+        self.rows.set_items(items)
+        if words and (exact := next((key for key in self.settings if key.rpartition(".")[2] == words[0]), "")):
+            self.rows.select(exact)
+        self.rows.redraw()
+        self.describe()
+
+    def describe(self) -> None:
+        """Say what is wrong, or how much is changed; and the meaning of the selected setting."""
+        changed = [setting for key, setting in self.settings.items() if self.changed(key)]
+        told = "  ".join(f"{setting.key} = {given(setting.value)}" for setting in changed) or "nothing changed yet"
+        verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(told, "$quiet")
+        self.query_one("#verdict", Words).say(verdict)
+        setting = self.settings.get(self.rows.key or "")
+        about = (
+            f"{setting.key}: {'; '.join(filter(None, (setting.about, setting.allowed)))}" if setting is not None else ""
         )
-        verdict.say(Content.styled(words, "$quiet"))
-        lines = [line for line in text.split("\n") if line]
-        about = next((i for i, line in enumerate(lines) if line == "[about]"), None)
-        if about is not None:
-            end = next((i for i in range(about + 1, len(lines)) if lines[i].startswith("[")), len(lines))
-            lines = lines[:about] + lines[end:]
-        parts = [Content.styled(visible(line) + "\n", "bold" if line.startswith("[") else "$quiet") for line in lines]
-        self.query_one("#now-text", Words).say(Content.assemble(*parts))
+        self.query_one("#about", Words).say(Content.styled(visible(about), "$quiet"))
+
+    def draw_row(self, item: Item, cells: int, chosen: bool) -> list[Line]:
+        if item.key is None:
+            return [[(fit(item.text, cells), "heading")]]
+        signs, setting = glyphs(getattr(self.app, "ascii", False)), self.settings[item.key]
+        changed = self.changed(item.key)
+        was = f"was {given(self.base[item.key].value)}; " if changed else ""
+        for_key, for_value = (24, 20) if cells >= WIDE else (18, 14)
+        name = fit(f"{'*' if changed else ' '} {item.key.rpartition('.')[2]}", for_key, ellipsis=signs.ellipsis)
+        value = fit(visible(given(setting.value)), for_value, ellipsis=signs.ellipsis)
+        rest = max(0, cells - 3 - width(name) - width(value))
+        return [
+            [
+                (f"{signs.cursor if chosen else ' '} ", "accent"),
+                (name, "accent" if changed else "strong" if chosen else "plain"),
+                (f"{value} ", "accent" if changed else "plain"),
+                (fit(visible(was + setting.allowed), rest, ellipsis=signs.ellipsis), "quiet"),
+            ]
+        ]
+
+    # Keys.
+
+    def on_input_changed(self) -> None:
+        self.fill()
+        self.judge()
+
+    def on_input_submitted(self) -> None:
+        """Take what is typed, or put the selected setting into the line, its value selected."""
+        line = self.query_one(Input)
+        if "=" in line.value:
+            if self.good:
+                self.changes = self.assigned()
+                line.value = ""
+            else:
+                self.app.bell()
+        elif (setting := self.settings.get(self.rows.key or "")) is not None:
+            line.value = f"{setting.key} = {setting.text}"
+            line.selection = Selection(len(setting.key) + 3, len(line.value))
 
     def action_start(self) -> None:
+        """Start with what is typed; while it is being checked, start as soon as it is found good."""
         if self.good:
-            self.dismiss(overrides_in(self.query_one(TextArea).text))
-        else:
+            self.dismiss(overrides_of(self.assigned()))
+        elif self.wrong:
             self.app.bell()
+            self.wrong = f"not started: {self.wrong.removeprefix('not started: ')}"
+            self.describe()
+        else:
+            self.starts = True
 
     def action_leave(self) -> None:
-        self.dismiss(None)
+        """Clear the line; leave if it is empty."""
+        line = self.query_one(Input)
+        if line.value:
+            line.value = ""
+        else:
+            self.dismiss(None)
+
+    def action_move(self, by: int) -> None:
+        self.rows.action_move(by)
+        self.describe()
+
+    def action_page(self, by: int) -> None:
+        self.rows.action_page(by)
+        self.describe()
+
+
+def overrides_of(changes: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in changes.items()]
