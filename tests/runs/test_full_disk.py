@@ -25,7 +25,10 @@ register()
 
 
 def made(root: Path) -> RunDirectory:
-    record = Record(evaluate_every=10, sample_every=3, frame_every=1, checkpoint_every=10, checkpoints_kept=1)
+    record = Record(
+        evaluate_every=10, sample_every=3, frame_every=1, checkpoint_every=10, checkpoints_kept=1, checkpoints_mb=0
+    )
+    record = record.model_copy(update={"checkpoints_mb": 0.0})
     scenario = RegressionScenario(record=record, train=Train(steps=20_000))
     return RunDirectory(prepare(LoadedScenario(scenario, "regression", "a test"), root=root))
 

@@ -23,7 +23,9 @@ from txlab.runs.scenario import LoadedScenario
 
 register()
 
-RECORD = Record(evaluate_every=10, sample_every=20, frame_every=5, checkpoint_every=10, checkpoints_kept=2)
+RECORD = Record(
+    evaluate_every=10, sample_every=20, frame_every=5, checkpoint_every=10, checkpoints_kept=2, checkpoints_mb=0
+)
 
 
 def made(root: Path, record: Record = RECORD, **train: Any) -> RunDirectory:

@@ -467,3 +467,82 @@ async def test_nothing_of_a_deleted_run_stays_on_the_screen(root: Path) -> None:
         assert not any(0x2801 <= ord(character) <= 0x28FF for character in shown)
         for word in ("loss", "sample at", "last frame", "pause", "stop", "resume", "lr", "checkpoint", "why"):
             assert word not in shown, word
+
+
+# Going back
+
+
+def told(app: Any) -> str:
+    return " ".join(str(notice.message) for notice in app._notifications)
+
+
+BANDITS = ["testbed.steps=60", "testbed.runs=20", "record.checkpoint_every=20", "record.frame_every=8"]
+
+
+def bandits(root: Path) -> Path:
+    from txlab.runs.process import execute, prepare
+    from txlab.runs.scenario import load_scenario
+
+    run = prepare(load_scenario("bandits", BANDITS), root=root)
+    execute(run)
+    return run
+
+
+async def test_from_a_step_that_is_looked_at_one_goes_on_in_a_new_run(root: Path) -> None:
+    run = bandits(root)
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("[", "[")  # frames are at 0, 8 … 56, 60
+        await settle(pilot, lambda: train(app).run.at == 48)
+        await settle(pilot, lambda: "go on from 48" in text_of(app))
+        await pilot.press("r")
+        await settle(pilot, lambda: "Go on from checkpoint 40, the nearest before 48" in text_of(app))
+        await pilot.press("enter")
+        await settle(pilot, lambda: app.current_run != run)
+        new = app.current_run
+        assert new is not None
+        await settle(pilot, lambda: RunInfo.load(new).status == "done")
+        assert RunInfo.load(new).branched == {"run": run.name, "step": 40}
+
+
+async def test_or_in_the_same_run_whose_end_stays_as_a_branch(root: Path) -> None:
+    run = bandits(root)
+    app = app_on(root, run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("[", "[", "r")
+        await settle(pilot, lambda: "in this run" in text_of(app))
+        await pilot.press("down", "enter")
+        await settle(pilot, lambda: "rewound to checkpoint 40" in (run / "events.jsonl").read_text())
+        await settle(pilot, lambda: RunInfo.load(run).status == "done")
+        reader = reader_of(run)
+        assert any(len(reader.dead_series(name)) for name in reader.names())
+
+
+async def test_at_the_live_edge_r_says_how_to_go_back(root: Path) -> None:
+    run = bandits(root)
+    before = (run / "events.jsonl").read_bytes()
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("r")
+        await settle(pilot, lambda: "is done; [ goes back" in told(app))
+    assert (run / "events.jsonl").read_bytes() == before
+
+
+async def test_a_step_before_the_first_checkpoint_is_answered_with_those_there_are(root: Path) -> None:
+    app = app_on(root, bandits(root))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await pilot.press("{", "r")
+        await settle(pilot, lambda: "no checkpoint at or before step 0; there are: 20, 40, 60" in told(app))
+
+
+async def test_ticks_mark_only_checkpoints_that_exist(root: Path) -> None:
+    run = bandits(root)
+    shutil.rmtree(run / "checkpoints" / "00000020")
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        assert train(app).run.timeline.checkpoints.tolist() == [40, 60]

@@ -137,6 +137,9 @@ def resume(
         int | None,
         typer.Option("--from", metavar="STEP", help="go back to the last checkpoint at or before STEP", min=0),
     ] = None,
+    in_new_run: Annotated[
+        bool, typer.Option("--branch", help="in a new run, which begins with this one's log; this one stays as it is")
+    ] = False,
     detach: Detach = False,
     json: Json = False,
 ) -> None:
@@ -144,11 +147,16 @@ def resume(
 
     Interrupted, stopped, failed, killed or lost: it goes on from its last checkpoint.
     """
+    from txlab.runs.branch import branch
     from txlab.runs.directory import RunDirectory, info_of, state_of
+    from txlab.runs.events import LARGEST_STEP
     from txlab.runs.finding import find_run
 
     directory = find_run(name)
     RunDirectory(directory).require_own()
+    if in_new_run:
+        start(branch(directory, checkpoint_before(directory, LARGEST_STEP if step is None else step)), detach, json)
+        return
     state = state_of(directory, info_of(RunDirectory(directory)))
     if state.status in ("running", "paused"):
         raise LabError(f"{directory.name} is {state.status} (process {state.pid} on {state.host}); nothing to resume")
@@ -243,7 +251,7 @@ def report(directory: Path, info: RunInfo) -> None:
         lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")), ascii_only())
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
-    spent = duration((info.ended or 0) - (info.started or 0)) if info.started and info.ended else "?"
+    spent = duration(info.seconds()) if info.ended else "?"
     told = primary_metrics(reader.info.facts, reader.names("metrics"), reader.info.kind)
     results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)

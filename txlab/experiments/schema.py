@@ -60,8 +60,11 @@ class Record(Section):
     sample_every: NonNegativeInt = 200
     frame_every: NonNegativeInt = 25  # a frame takes about a seventh of a small model's step
     frames_mb: float = Field(64.0, gt=0, le=100_000, description="disk budget of frames/; older ones are thinned")
-    checkpoint_every: NonNegativeInt = 500
+    checkpoint_every: NonNegativeInt = 100
     checkpoints_kept: PositiveInt = Field(3, description="the newest so many stay, and the best by validation")
+    checkpoints_mb: float = Field(
+        256.0, ge=0, le=1e6, description="disk budget in which older ones stay too, evenly spaced, to go back to"
+    )
 
 
 class Compute(Section):

@@ -339,8 +339,12 @@ def _line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def prune(run: RunDirectory, keep: int) -> list[int]:
-    """Remove all but the newest `keep` and the one with the best validation loss; returns the steps removed."""
+def prune(run: RunDirectory, keep: int, budget: int = 0) -> list[int]:
+    """Remove checkpoints until all take at most `budget` bytes; returns the steps removed.
+
+    The newest `keep` and the one with the best validation loss stay in any case. Of the others the one goes first whose
+    neighbours are nearest to each other, so that those left are spread over the run.
+    """
     there = steps(run)
     losses = {}
     for step in there:
@@ -349,9 +353,28 @@ def prune(run: RunDirectory, keep: int) -> list[int]:
             if loss is not None:
                 losses[step] = loss
     best = min(losses, key=lambda step: (losses[step], step)) if losses else None
-    removed = [step for step in there[: max(0, len(there) - keep)] if step != best]
+    older = [step for step in there[: max(0, len(there) - keep)] if step != best]
+    sizes = {step: _size(run, step) for step in there}
+    removed: list[int] = []
+    while older and sum(sizes.values()) > budget:
+        places = {step: there.index(step) for step in older}
+        gaps = {step: there[place + 1] - (there[place - 1] if place else 0) for step, place in places.items()}
+        least = min(older, key=lambda step: (gaps[step], step))
+        for known in (older, there):
+            known.remove(least)
+        del sizes[least]
+        removed.append(least)
     remove(run, removed)
-    return removed
+    return sorted(removed)
+
+
+def _size(run: RunDirectory, step: int) -> int:
+    """Bytes that a checkpoint takes; 0 if it cannot be read."""
+    try:
+        with run.folder("checkpoints", f"{step:08d}") as folder:
+            return sum(folder.stat(name).st_size for name in folder.names())
+    except OSError:
+        return 0
 
 
 def set_aside(run: RunDirectory, step: int) -> None:

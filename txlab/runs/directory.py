@@ -120,7 +120,9 @@ class Unreadable(LabError):
 class RunInfo:
     """run.json: what the run is, which process computes it, how it ended. Times are Unix seconds; None = not yet.
 
-    changes  dotted key → value of the settings that differ from the scenario's file
+    changes   dotted key → value of the settings that differ from the scenario's file
+    spent     seconds that earlier processes computed it; see `seconds`
+    branched  {"run", "step"}: the run and the checkpoint that it goes on from
     """
 
     name: str
@@ -135,6 +137,7 @@ class RunInfo:
     created: float = 0.0
     started: float | None = None
     ended: float | None = None
+    spent: float = 0.0
     step: int = 0
     steps: int = 0
     device: str = ""
@@ -143,6 +146,7 @@ class RunInfo:
     changes: dict[str, Any] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
+    branched: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod
@@ -173,13 +177,19 @@ class RunInfo:
         """Whether another program's loop wrote the run; then only the names of its metrics are known."""
         return self.kind == "recorded"
 
+    def seconds(self, until: float | None = None) -> float:
+        """How long it has been computed, by all its processes; `until` stands for the end of one that has none yet."""
+        end = self.ended if self.ended is not None else until
+        now = max(0.0, end - self.started) if self.started is not None and end is not None else 0.0
+        return self.spent + now
+
     def save(self, run: RunDirectory) -> None:
         run.write("run.json", self.encoded())
 
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("changes", "command", "git"):
+        for name in ("changes", "command", "git", "branched"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}

@@ -159,7 +159,12 @@ class _Loop:
         if self.saved_at != self.step:
             self.experiment.verify()
             self.recorder.checkpoint(
-                self.step, self.experiment.state_dict(), self.record.checkpoints_kept, self.val_loss, self.pending
+                self.step,
+                self.experiment.state_dict(),
+                self.record.checkpoints_kept,
+                self.val_loss,
+                self.pending,
+                round(self.record.checkpoints_mb * 1e6),
             )
             self.saved_at = self.step
 

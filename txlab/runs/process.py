@@ -148,6 +148,8 @@ def execute(
 
 def begin(run: RunDirectory, info: RunInfo) -> None:
     """Record in run.json that this process now computes the run."""
+    beat = read_heartbeat(run)  # of a process that was killed, and wrote no end
+    info.spent = info.seconds(until=beat["time"] if beat else None)
     info.status, info.reason, info.pid = "running", "", os.getpid()
     info.host, info.user = socket.gethostname(), user_name()
     info.started, info.ended = time.time(), None
@@ -187,6 +189,8 @@ def _compute(
         if checkpoint or newest is not None:
             came_from = step if newest is None else max(step, newest)
             reason = "there is no checkpoint; begun afresh" if step < 0 else f"resumed from checkpoint {step}"
+            if newest is None and info.branched:
+                reason = f"branched from {info.branched.get('run')} at checkpoint {step}"
             if rewind_to is not None:
                 checkpoints.remove(run, [later for later in checkpoints.steps(run) if later > step])
                 reason = f"rewound to checkpoint {step}"

@@ -163,14 +163,15 @@ class Recorder:
         keep: int = 3,
         val_loss: float | None = None,
         pending: Sequence[Mapping[str, Any]] = (),
+        budget: int = 0,
     ) -> None:
-        """Save the state once every row so far is on disk, then remove checkpoints beyond `keep`."""
+        """Save the state once every row so far is on disk, then remove checkpoints beyond `keep` and the budget."""
         self.flush()
         self.events.sync()
         about = checkpoints.CheckpointInfo(step, self.events.size, val_loss, pending)
         size = checkpoints.save(self.run, step, state, about)
         self.row("checkpoint", step, bytes=size)
-        checkpoints.prune(self.run, keep)
+        checkpoints.prune(self.run, keep, budget)
         self.info.step = step
         self.info.save(self.run)
 

@@ -71,7 +71,6 @@ def summary_of(reader: RunReader) -> RunSummary:
     names = reader.names("metrics")
     metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
     series = reader.series(metric) if metric else None
-    until = info.ended or time.time()
     left = reader.latest("seconds_left")
     return RunSummary(
         path,
@@ -87,7 +86,7 @@ def summary_of(reader: RunReader) -> RunSummary:
         resampled(series.steps, series.values) if series is not None else (),
         int(series.steps[0]) if series is not None and len(series) else 0,
         info.created,
-        int(max(0.0, until - info.started)) if info.started else 0,
+        int(info.seconds(until=time.time())),
         left if left is not None and math.isfinite(left) else None,
         info.facts,
         info.kind,

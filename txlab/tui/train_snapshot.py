@@ -19,6 +19,7 @@ import numpy as np
 from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
 from txlab.experiments.kind import Label, kind_of_run
+from txlab.runs import checkpoints
 from txlab.runs.directory import RunState
 from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
@@ -142,7 +143,6 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     )
     values = {name: value for name in names if (value := value_at(reader.series(name), look.at)) is not None}
     steps = reader.frames.steps
-    until = info.ended or time.time()
     left = values.get("seconds_left") if look.at is None else None
     return Snapshot(
         handle_of(info, read_label(path), scenario_name(path, info.scenario)),
@@ -156,10 +156,10 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         samples_of(reader),
         history(reader),
         steps,
-        np.array([row["step"] for row in reader.rows("checkpoint")], np.int64),
+        np.array(checkpoints.steps(reader.directory), np.int64),
         step,
         state.steps,
-        max(0.0, until - info.started) if info.started else 0.0,
+        info.seconds(until=time.time()),
         left if left is not None and math.isfinite(left) else None,
         reader.complete,
         values,

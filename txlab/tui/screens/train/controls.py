@@ -6,13 +6,14 @@ A run answers requests in its own log; until then they are listed there as "aske
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from textual.binding import Binding
 
-from txlab.drawing.formatting import STATES, duration, significant
+from txlab.drawing.formatting import STATES, count, duration, significant
 from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
 from txlab.tui.history import answered
@@ -23,6 +24,8 @@ from txlab.tui.screens.words import Words
 from txlab.tui.train_snapshot import Snapshot
 
 ENDED_EARLY = ("lost", "failed", "stopped", "interrupted")
+BRANCH, REWIND = "in a new run", "in this run"
+STOPS_WITHIN = 60.0  # seconds: a step, and a checkpoint, of a large model
 
 
 class ControlPanel(Panel):
@@ -84,7 +87,7 @@ class ControlPanel(Panel):
         if self.run.recorded or self.run.path is None:
             return False
         if action == "resume":
-            return status in ENDED_EARLY
+            return bool(status)
         if action == "scale_lr" and self.snap and self.snap.values and "lr" not in self.snap.values:
             return False  # a run without a learning rate
         return status in ("running", "paused", "created", "")
@@ -92,19 +95,77 @@ class ControlPanel(Panel):
     def action_checkpoint(self) -> None:
         self.run.ask("checkpoint")
 
+    def word_for(self, binding: Binding) -> str:
+        at = self.run.at
+        if binding.id != "train.resume" or at is None:
+            return binding.description if self.run.status in ENDED_EARLY or binding.id != "train.resume" else ""
+        return f"go on from {count(at)}"
+
     def action_resume(self) -> None:
-        """Resume a run that ended early, in its own process."""
-        path = self.run.path
+        """Go on: from the step that is looked at, here or in a new run; at the live edge, a run that ended early."""
+        path, at = self.run.path, self.run.at
         if path is None:
             return
+        if at is not None:
+            self.go_on_from(path, at)
+        elif self.run.status in ENDED_EARLY:
+            self.tell(f"{path.name}: {STATES['created']}")
+            self.in_thread(lambda: start_detached_again(path))
+        elif self.run.status == "done":
+            self.tell(f"{path.name} is done; [ goes back to an earlier step, and r goes on from there")
+        else:
+            self.tell(f"{path.name} is {self.run.status}; [ goes back to an earlier step, and r goes on from there")
+
+    def go_on_from(self, path: Path, at: int) -> None:
+        """Ask whether this run goes back to the checkpoint before a step, or a new run begins there."""
+        from txlab.tui.screens.dialogs import Choose
+
+        checkpoint = max((step for step in self.checkpoints() if step <= at), default=None)
+        if checkpoint is None:
+            held = ", ".join(count(step) for step in self.checkpoints()) or "none"
+            self.tell(f"there is no checkpoint at or before step {count(at)}; there are: {held}", "warning")
+            return
+        nearest = "" if checkpoint == at else f", the nearest before {count(at)}"
+        stop = " It is stopped first." if self.run.status in ("running", "paused", "created") else ""
+        rows = [
+            (BRANCH, "this run stays as it is", False),
+            (REWIND, f"what comes after is drawn as a branch.{stop}", False),
+        ]
+
+        def go(choice: str | None) -> None:
+            if choice == REWIND:
+                self.tell(f"{path.name} goes back to checkpoint {count(checkpoint)}")
+                self.in_thread(lambda: start_detached_again(path, checkpoint))
+            elif choice == BRANCH:
+                self.in_thread(lambda: self.branch_off(path, checkpoint))
+
+        self.app.push_screen(Choose(f"Go on from checkpoint {count(checkpoint)}{nearest}", rows), go)
+
+    def branch_off(self, path: Path, checkpoint: int) -> None:
+        from txlab.runs.branch import branch
+        from txlab.runs.process import start_detached
+
+        new = branch(path, checkpoint)
+        start_detached(new)
+        self.app.call_from_thread(self.opened, new)
+
+    def opened(self, path: Path) -> None:
+        self.app.current_run = path  # type: ignore[attr-defined]
         self.tell(f"{path.name}: {STATES['created']}")
 
-        def begin() -> None:
-            from txlab.runs.process import start_detached
+    def checkpoints(self) -> list[int]:
+        return [] if self.snap is None else [int(step) for step in self.snap.checkpoints]
 
-            start_detached(path)
+    def in_thread(self, work: Callable[[], object]) -> None:
+        """Do something with a run; a LabError is told in a sentence."""
 
-        self.run_worker(begin, thread=True, group="start", exit_on_error=False)
+        def guarded() -> None:
+            try:
+                work()
+            except LabError as error:
+                self.app.call_from_thread(self.tell, str(error), "error")
+
+        self.run_worker(guarded, thread=True, group="start", exit_on_error=False)
 
     def action_scale_lr(self, factor: float) -> None:
         """Scale the peak of the schedule by a factor; the learning rate in the facts changes with it."""
@@ -126,6 +187,22 @@ class ControlPanel(Panel):
         lr = self.snap.values.get("lr") if self.snap else None
         start = f"lr = {lr:.3g}" if lr is not None else ""
         self.app.push_screen(AskValue("Set a parameter of the run", "name = value", start, check), send)
+
+
+def start_detached_again(path: Path, rewind_to: int | None = None) -> None:
+    """Go on with a run in a process of its own; one that still computes is stopped first. LabError if it does not."""
+    from txlab.runs.control import Request, send
+    from txlab.runs.directory import ALIVE, state_of
+    from txlab.runs.process import start_detached
+
+    if state_of(path).status in ALIVE:
+        send(path, Request("stop"))
+        deadline = time.monotonic() + STOPS_WITHIN
+        while state_of(path).status in ALIVE:
+            if time.monotonic() > deadline:
+                raise LabError(f"{path.name} has not stopped within {STOPS_WITHIN:.0f} s; it goes on as before")
+            time.sleep(0.1)
+    start_detached(path, rewind_to)
 
 
 def parse_setting(text: str) -> tuple[str, float]:

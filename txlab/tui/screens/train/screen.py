@@ -106,6 +106,7 @@ class TrainScreen(BenchScreen):
 
     def moved(self) -> None:
         self.curves.chart.marker = self.run.at
+        self.refresh_bindings()
         self.show_words()
         self.run.wants_read()
 

@@ -1,0 +1,67 @@
+"""A new run that goes on from a checkpoint of another one, which stays as it is.
+
+It begins with what the old run logged up to that checkpoint, so that its curve begins with the old one's; frames of the
+earlier steps stay with the old run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from txlab.errors import LabError
+from txlab.files import OpenFolder
+from txlab.runs import checkpoints
+from txlab.runs.directory import FILES_OF_START, RunDirectory, info_of, new_info
+from txlab.runs.finding import create_run_directory
+from txlab.runs.origin import command_line, commit_of
+
+PIECE = 1 << 20
+
+
+def branch(run: RunDirectory | Path, step: int, root: Path | None = None, out: Path | None = None) -> Path:
+    """Prepare a run that will go on from checkpoint `step` of this one, and return its path; `execute` computes it.
+
+    `root` is the folder of runs, by default that of the old run. Raises LabError if there is no such checkpoint, it is
+    damaged, or another program recorded the run.
+    """
+    old = RunDirectory.of(run).held()
+    info = info_of(old)
+    if info.recorded:
+        raise LabError(f"{old.path} was recorded by another program, which alone can go on with it")
+    checkpoints.read(old, step)  # refuse a damaged one before anything is made
+    about = checkpoints.look(old, step)
+    new = create_run_directory(root or old.path.parent, f"{info.scenario or old.name}-from-{step}", out)
+    try:
+        with old.folder() as source, new.folder() as target:
+            for name in ("scenario.toml", *FILES_OF_START):
+                if source.kind(name):
+                    copy(source, target, name)
+            copy(source, target, "events.jsonl", about.log_bytes)
+        name = f"{step:08d}"
+        with old.folder("checkpoints", name) as source, new.folder("checkpoints", name, make=True) as target:
+            for part in (checkpoints.STATE, checkpoints.TENSORS):
+                copy(source, target, part)
+        made = new_info(new, info.scenario, info.kind, info.title, info.steps)
+        made.step, made.facts, made.changes = step, info.facts, info.changes
+        made.branched = {"run": old.name, "step": step}
+        made.command, made.git = command_line(), commit_of(Path.cwd())
+        made.save(new)
+    except OSError as error:
+        shutil.rmtree(new.path, ignore_errors=True)
+        raise LabError(f"{old.path} cannot be copied to {new.path}: {error.strerror}") from None
+    return new.path
+
+
+def copy(source: OpenFolder, target: OpenFolder, name: str, size: int | None = None) -> None:
+    """Copy a file, or its first `size` bytes. Raises OSError."""
+    with (
+        os.fdopen(source.open(name), "rb") as old,
+        os.fdopen(target.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as new,
+    ):
+        left = os.fstat(old.fileno()).st_size if size is None else size
+        while left > 0 and (data := old.read(min(PIECE, left))):
+            new.write(data)
+            left -= len(data)
+        os.fsync(new.fileno())
