@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -46,7 +50,28 @@ settings.load_profile("txlab")
 
 
 def pytest_unconfigure() -> None:
+    end_processes_of_the_suite()
     shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """After a test that failed, end what it had started: it may not have come to the line that would have done so."""
+    report = yield
+    if report.failed and report.when == "call":
+        end_processes_of_the_suite(since=call.start)
+    return report
+
+
+def end_processes_of_the_suite(since: float = 0.0) -> None:
+    """Kill the processes that tests started, children or not (detached ones have no parent, but our HOME)."""
+    ours = {child.pid for child in psutil.Process().children(recursive=True)}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            started = process.create_time() >= since - 0.02  # which is known in hundredths of a second
+            of_tests = process.pid in ours or process.environ().get("HOME") == str(HOME)
+            if started and of_tests and process.pid != os.getpid():
+                process.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -57,10 +57,11 @@ def one_life(run: RunDirectory, request_at: dict[int, Request] | None = None) ->
 
 
 def wait_for_step(run: RunDirectory, pid: int, step: int) -> None:
-    """Wait until the process has recorded this step, or has ended."""
+    """Wait until this process, not one before it, has recorded that step, or until it has ended."""
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         rows, _ = read_rows(run.events)
-        if rows and rows[-1]["step"] >= step:
+        own = any(row["event"] == "start" and row["pid"] == pid for row in rows)
+        if own and rows[-1]["step"] >= step:
             return
         time.sleep(0.001)
 
