@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.schema import grouped
 
 WINDOW = "a window of about ten seconds, without pauses, evaluations and samples"
 
@@ -46,7 +47,7 @@ def _speed(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> 
         return None
     rate = values.get("steps_per_second", values[name] / size)
     return Explanation(
-        question=f"why {values[name]:.4g} {unit} a second?",
+        question=f"why {grouped(round(values[name]))} {unit} a second?",
         equation=f"{unit} a second = {unit} a step · steps a second",
         math="T11",
         source="measured while it ran",
@@ -90,11 +91,11 @@ def _memory(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) ->
         known = 16e-6 * parameters
         steps = [
             Step("of the model", f"16 · {parameters} / 10⁶", known, "MB: float32 weights, gradients, two moments"),
-            Step("the rest", f"{used:.1f} − {known:.1f}", used - known, "activations, data, programs"),
+            Step("the rest", f"{used:.1f} − {known:.1f}", used - known, "activations, data, libraries"),
         ]
     return Explanation(
         question=f"why {used:.4g} MB?",
-        equation="memory = weights + gradients + moments + activations + programs",
+        equation="memory = weights + gradients + moments + activations + data + libraries",
         math="T11",
         source="measured while it ran",
         operands=[Operand("memory", used, f"MB: {what}")],
@@ -134,4 +135,4 @@ def choices_made(facts: Mapping[str, Any]) -> list[Operand]:
     """The timings from which dtype, attention kernel and threads were chosen, fastest first."""
     compute = facts.get("compute")
     why = compute.get("why") if isinstance(compute, Mapping) else None
-    return [Operand("chosen", str(reason)) for reason in why] if isinstance(why, list) else []
+    return [Operand("setup", str(reason)) for reason in why] if isinstance(why, list) else []
