@@ -172,8 +172,8 @@ def test_a_text_can_say_nothing_to_the_terminal(ask: Ask, models: dict[str, Open
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--head", "3.1"], "layers 1 to 2; 3 is none"),
-        (["--head", "2.9"], "heads 1 to 3; 9 is none"),
+        (["--head", "3.1"], "no layer 3; allowed: 1 to 2"),
+        (["--head", "2.9"], "no head 9; allowed: 1 to 3"),
         (["--head", "0.1"], "counted from 1"),
         (["--head", "x"], "for example --head 2.3"),
         (["--head", "2"], "needs --layer"),
@@ -187,7 +187,7 @@ def test_a_text_can_say_nothing_to_the_terminal(ask: Ask, models: dict[str, Open
         (["--rows", "1:2"], "for one pattern"),
         (["--out", "x.gif"], "neither .png nor .svg"),
         (["--off", "2.attn"], "nearest: attention"),
-        (["--off", "9.9"], "9 is none"),
+        (["--off", "9.9"], "no layer 9; allowed"),
         (["--scale", "1.1"], "by how much"),
         (["--scale", "1.1=nan"], "not a number"),
         (["--cut", "1.1"], "names no edge"),
@@ -199,7 +199,7 @@ def test_a_text_can_say_nothing_to_the_terminal(ask: Ask, models: dict[str, Open
         (["--edit", "embed.weight[1]=2"], "no place in it"),
         (["--erratum", "scaled"], "nearest: scaled-output"),
         (["--off", "1.1", "--position", "6"], "0 to 5"),
-        (["--target", "x"], "no encoder–decoder"),
+        (["--target", "x"], "not an encoder–decoder"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:

@@ -94,13 +94,13 @@ def test_neurons_and_the_bias_sum_to_the_feed_forward(ask: Ask, models: dict[str
     [
         (["--circuits", "--next", "a"], "--next means nothing"),
         (["--circuits", "--off", "1.1"], "as they are"),
-        (["--circuits", "--head", "3.1"], "layers 1 to 2"),
-        (["--circuits", "--layer", "0"], "layers 1 to 2"),
+        (["--circuits", "--head", "3.1"], "no layer 3; allowed: 1 to 2"),
+        (["--circuits", "--layer", "0"], "no layer 0; allowed: 1 to 2"),
         (["--circuits", "--site", "cross"], "there is: self"),
         (["--circuits", "--lens"], "two questions"),
         ([TEXT, "--circuits"], "leave the text out"),
         ([TEXT, "--neurons", "--head", "1.1"], "no heads"),
-        ([TEXT, "--neurons", "--layer", "3"], "layers 1 to 2"),
+        ([TEXT, "--neurons", "--layer", "3"], "allowed: 1 to 2"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:

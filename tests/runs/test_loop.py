@@ -173,7 +173,7 @@ def test_requests_that_cannot_be_done_are_answered_and_the_run_goes_on(tmp_path:
     controls = rows_of(run, "control")
     assert [row["applied"] for row in controls] == [False] * 5
     errors = " / ".join(row["error"] for row in controls)
-    for words in ["nearest: lr", "allowed is 0 to 1", "not valid JSON", "is unknown", "finite number"]:
+    for words in ["nearest: lr", "allowed: 0 to 1", "not valid JSON", "is unknown", "finite number"]:
         assert words in errors
     assert metrics_of(run) == metrics_of(never_killed(tmp_path))
 

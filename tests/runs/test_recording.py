@@ -249,7 +249,7 @@ def test_a_metric_may_have_any_name_and_comes_in_a_mapping_too(tmp_path: Path) -
         run.log(1, {"train/loss": 1.0, "values": 2.0}, step=7, self=8, lr=np.float32(0.5))
         run.log(2, {"epoch": np.int64(3), "ok": np.bool_(True), "half": np.float16(0.5), "one": np.ones((1, 1))})
         for wrong in ({"": 1.0}, {3: 1.0}):
-            with pytest.raises(LabError, match="no name of a metric"):
+            with pytest.raises(LabError, match="not a metric name"):
                 run.log(3, wrong)  # type: ignore[arg-type]
         with pytest.raises(LabError, match="lr is given twice"):
             run.log(3, {"lr": 1.0}, lr=2.0)

@@ -101,7 +101,7 @@ def test_a_chosen_checkpoint_is_the_one_that_is_taken(tiny_run: Path, tmp_path: 
     from safetensors.torch import load_file
 
     assert equal(load_file(run.path / WEIGHTS), dict(state(tiny_run, 6)["model"]))
-    with pytest.raises(LabError, match=r"start\.step = 7 is no checkpoint of .*; there are: 6, 12"):
+    with pytest.raises(LabError, match=r"start\.step = 7 is not a checkpoint of .*; there are: 6, 12"):
         prepared(tmp_path, tiny_run, ("start.step=7",))
 
 

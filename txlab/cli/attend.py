@@ -91,7 +91,7 @@ def attend(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Who looks at whom in a text: all heads, or one head's pattern."""
+    """Which tokens attend to which: all heads, or one head's pattern."""
     from txlab.cli.models import about, print_json, print_model
     from txlab.cli.terminal import shown
     from txlab.engine.interpret.activation_cache import run_with_cache

@@ -47,7 +47,7 @@ def plot(
     log_x: Annotated[bool, typer.Option("--log-x", help="logarithmic steps")] = False,
     log_y: Annotated[bool, typer.Option("--log-y", help="logarithmic values")] = False,
     smooth: Annotated[
-        float, typer.Option("--smooth", metavar="STEPS", help="average over about so many steps", min=0)
+        float, typer.Option("--smooth", metavar="STEPS", help="smooth over about this many steps", min=0)
     ] = 0,
     first: Annotated[float | None, typer.Option("--from", metavar="STEP", help="the first step shown")] = None,
     last: Annotated[float | None, typer.Option("--to", metavar="STEP", help="the last step shown")] = None,

@@ -59,8 +59,10 @@ def explain(
     site: SiteOption = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1; of --lens from 0", min=0)] = None,
     head: Annotated[str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2")] = None,
-    row: Annotated[int | None, typer.Option("--row", metavar="N", help="with --head: who looks, from 0")] = None,
-    column: Annotated[int | None, typer.Option("--column", metavar="N", help="and at whom")] = None,
+    row: Annotated[
+        int | None, typer.Option("--row", metavar="N", help="with --head: the query position, from 0")
+    ] = None,
+    column: Annotated[int | None, typer.Option("--column", metavar="N", help="the key position, from 0")] = None,
     following: Annotated[
         str | None, typer.Option("--next", metavar="TOKEN", help=f"a next token's probability; {EXACT}12 is token 12")
     ] = None,
@@ -257,7 +259,7 @@ def why_of_kl(reading: Reading, position: int | None) -> Explanation:
     from txlab.engine.interpret.why import why_kl
 
     if not reading.given:
-        raise LabError("--kl compares with interventions, and there is none; for example --off 2.3")
+        raise LabError("--kl needs at least one intervention; for example --off 2.3")
     place = reading.place(position)
     found = effect(reading.model.model, reading.text, reading.given, reading.second, place)
     return why_kl(found, names_of(reading))

@@ -132,7 +132,7 @@ def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> byt
                 raise LabError(f"--file {str(file)!r} {TOO_LARGE}") from None
             raise LabError(f"--file {str(file)!r} cannot be read: {error.strerror or error}") from None
         except ValueError:  # a NUL in the name
-            raise LabError(f"--file {str(file)!r} cannot be read: no such name is possible") from None
+            raise LabError(f"--file {str(file)!r} cannot be read: it is not a valid file name") from None
     if text == "-" or (text is None and needed):
         return standard_input()
     return None if text is None else os.fsencode(text)

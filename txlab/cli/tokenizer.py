@@ -229,7 +229,7 @@ def unwritable(path: Path) -> Iterator[None]:
     except OSError as error:
         raise LabError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
-        raise LabError(f"{str(path)!r} cannot be written: no such name is possible") from None
+        raise LabError(f"{str(path)!r} cannot be written: it is not a valid file name") from None
 
 
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:

@@ -61,7 +61,7 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
             folder.mkdir()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
         where = getattr(error, "filename", None) or out or root or default_root()
-        reason = getattr(error, "strerror", None) or "no such name is possible"
+        reason = getattr(error, "strerror", None) or "it is not a valid file name"
         raise LabError(f"the run directory {where} cannot be made: {reason}") from None
     return run
 

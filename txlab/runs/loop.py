@@ -247,7 +247,7 @@ class _Loop:
         if key not in adjustable:
             error = f"set {key!r}: no such parameter{nearest(key, adjustable)}; adjustable: {', '.join(adjustable)}"
         elif value is None or not adjustable[key].low <= value <= adjustable[key].high:
-            error = f"set {key} = {value}: allowed is {adjustable[key].low:g} to {adjustable[key].high:g}"
+            error = f"set {key} = {value}: allowed: {adjustable[key].low:g} to {adjustable[key].high:g}"
         else:
             try:
                 self.experiment.adjust(key, value)

@@ -165,7 +165,7 @@ class OpenModel:
             raise LabError(f"{self.title} reads pictures, not texts")
         if self.kind != "encoder-decoder":
             if target is not None:
-                raise LabError(f"{self.title} is no encoder–decoder: it reads one text, and has no target")
+                raise LabError(f"{self.title} is not an encoder–decoder: it reads one text, and has no target")
             return Text(self.ids(source)) if pair is None else self.pair(source, pair)
         if pair is not None:
             raise LabError(f"{self.title} reads a source and a target, not a pair of texts")

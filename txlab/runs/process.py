@@ -188,7 +188,9 @@ def _compute(
             checkpoints.set_aside(run, bad)
         if checkpoint or newest is not None:
             came_from = step if newest is None else max(step, newest)
-            reason = "there is no checkpoint; begun afresh" if step < 0 else f"resumed from checkpoint {step}"
+            reason = (
+                "there is no checkpoint; started from the beginning" if step < 0 else f"resumed from checkpoint {step}"
+            )
             if newest is None and info.branched:
                 reason = f"branched from {info.branched.get('run')} at checkpoint {step}"
             if rewind_to is not None:

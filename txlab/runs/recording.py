@@ -103,7 +103,7 @@ def metric(step: int, name: object, value: Any) -> Any:
     if type(value) is float and type(name) is str and name:
         return value
     if not isinstance(name, str) or not name:
-        raise LabError(f"step {step}: {name!r} is no name of a metric; a name is a text that is not empty")
+        raise LabError(f"step {step}: {name!r} is not a metric name; a name is a non-empty string")
     shape = getattr(value, "shape", None)
     try:
         if isinstance(value, (str, bytes)) or value is None:

@@ -174,7 +174,9 @@ def read_text(path: Path, follow: bool = True) -> str:
     except OSError as error:
         raise LabError(f"{shown} cannot be read: {error.strerror or error}{neighbour(path)}") from None
     if len(content) > LARGEST_FILE:
-        raise LabError(f"{shown} is larger than {LARGEST_FILE // 1024} KiB, so it is no scenario; allowed: a TOML file")
+        raise LabError(
+            f"{shown} is larger than {LARGEST_FILE // 1024} KiB, so it is not a scenario; allowed: a TOML file"
+        )
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

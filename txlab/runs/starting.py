@@ -104,7 +104,7 @@ def opened_start(start: Start, root: Path | None) -> OpenModel:
         raise LabError(f"{said}: {error}") from None
     if start.step and model.step != start.step:
         there = ", ".join(map(str, model.steps)) or "none; it is not a run"
-        raise LabError(f"start.step = {start.step} is no checkpoint of {model.name}; there are: {there}")
+        raise LabError(f"start.step = {start.step} is not a checkpoint of {model.name}; there are: {there}")
     return model
 
 

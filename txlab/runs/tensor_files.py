@@ -147,7 +147,7 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
     import psutil
 
     if size > psutil.virtual_memory().available:
-        raise ValueError(f"it has {size >> 20} MiB, which is more than there is memory")
+        raise ValueError(f"it has {size >> 20} MiB, which is more than the available memory")
     found: dict[str, Any] = {}
     order = sorted(places, key=lambda name: places[name][2:])
     with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
@@ -170,12 +170,12 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
             while rest:
                 taken = file.readinto(rest)
                 if not taken:
-                    raise ValueError("it became shorter while it was read")
+                    raise ValueError("it shrank while being read")
                 rest = rest[taken:]
             crc = zlib.crc32(data.data, crc)
             behind = end
     if behind != size:
-        raise ValueError("there is something behind the last tensor")
+        raise ValueError("there is extra data after the last tensor")
     if checksum not in (None, crc):
         raise ValueError("the checksum is wrong")
     return found

@@ -194,7 +194,7 @@ def test_what_cannot_be_seen_is_said_in_a_sentence() -> None:
     with pytest.raises(LabError, match="no target"):
         run_with_cache(pair, Text((1, 2)))
     seen = run_with_cache(model, Text((1, 2)))
-    with pytest.raises(LabError, match=r"heads 1\.1 to 2\.2; 3\.1"):
+    with pytest.raises(LabError, match=r"no head 3\.1; allowed: 1\.1 to 2\.2"):
         seen.pattern("self", 2, 0)
     with pytest.raises(LabError, match="there is: self"):
         seen.pattern("cross", 0, 0)

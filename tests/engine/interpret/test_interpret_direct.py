@@ -123,11 +123,11 @@ def test_what_has_no_direct_effect_says_why() -> None:
         direct_effects(gpt, TEXT, 1, interventions=[Erratum("scalar-gain")])
     with pytest.raises(LabError, match="dropped-residual takes what heads add out"):
         direct_effects(model_named("gpt"), TEXT, 5, interventions=[Erratum("dropped-residual")])
-    with pytest.raises(LabError, match="0 to 10; 11"):
+    with pytest.raises(LabError, match="no token 11; allowed: 0 to 10"):
         direct_effects(gpt, TEXT, 11)
-    with pytest.raises(LabError, match="positions 0 to 9"):
+    with pytest.raises(LabError, match="no prediction at position .*; allowed: 0 to 9"):
         direct_effects(gpt, TEXT, 1, position=10)
-    with pytest.raises(LabError, match="layers 1 to 2; 3"):
+    with pytest.raises(LabError, match="no layer 3; allowed: 1 to 2"):
         neurons(gpt, TEXT, 2, 1)
 
 
@@ -172,7 +172,7 @@ def test_the_lens_of_a_pass_already_seen_is_that_of_a_new_one() -> None:
         found = lens_at(model, seen, position)
         torch.testing.assert_close(found.logits, lens(model, PAIR, position, 5, wishes, second).logits, **CLOSE)
         torch.testing.assert_close(found.logits[-1], seen.logits[position], **CLOSE)
-    with pytest.raises(LabError, match="positions 0 to 4; 5"):
+    with pytest.raises(LabError, match="no prediction at position 5; allowed: 0 to 4"):
         lens_at(model, seen, 5)
 
 

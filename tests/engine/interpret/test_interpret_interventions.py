@@ -246,7 +246,7 @@ def test_the_effect_is_the_divergence_and_the_tokens_that_moved() -> None:
     assert pairs.kl == pytest.approx(found.kl)
     everywhere = divergences(run(model, TEXT), changed(model, TEXT, ScaleHead("self", 0, 0, 0.0)))
     assert float(everywhere[6]) == pytest.approx(found.kl)
-    with pytest.raises(LabError, match="positions 0 to 9"):
+    with pytest.raises(LabError, match="no prediction at position .*; allowed: 0 to 9"):
         effect(model, TEXT, [], position=10)
 
 
@@ -312,15 +312,15 @@ def test_any_json_is_an_intervention_or_a_sentence(data: dict[str, object]) -> N
 @pytest.mark.parametrize(
     ("wish", "part"),
     [
-        (ScaleHead("self", 2, 0), "layers 1 to 2; 3"),
-        (ScaleHead("self", 0, 2), "heads 1 to 2; 3"),
+        (ScaleHead("self", 2, 0), "no layer 3; allowed: 1 to 2"),
+        (ScaleHead("self", 0, 2), "no head 3; allowed: 1 to 2"),
         (ScaleHead("cross", 0, 0), "there is: self"),
         (ScaleBlock("self", 0, "cross"), "it has: attention, feed_forward"),
         (Edge("self", 0, 0, 10, 0), "rows 0 to 9"),
         (Patch("blocks.0.leaf", 0), "nearest: blocks.0.leave"),
         (Patch("blocks.0.leave", 10), "no position 10"),
         (Patch("blocks.0.leave", 0, 0, 1), "no heads"),
-        (Patch("blocks.0.attention.heads", 0, 0, 2), "heads 1 to 2; 3"),
+        (Patch("blocks.0.attention.heads", 0, 0, 2), "no head 3; allowed: 1 to 2"),
         (EditWeight("embed.weight", (11, 0), 1.0), r"11 × 8; \[11, 0\]"),
         (EditWeight("embed.weight", (1,), 1.0), "11 × 8"),
         (Erratum("causal-encoder"), "only the word is wrong"),

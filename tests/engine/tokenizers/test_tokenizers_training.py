@@ -192,7 +192,7 @@ def test_counts_travel_with_the_tokenizer() -> None:
     trainer = Trainer(Counter({b"aaab": 2}))
     trainer.step()
     assert trainer.tokenizer().counts == (4,)
-    with pytest.raises(LabError, match="1 merges and the counts of 2"):
+    with pytest.raises(LabError, match="1 merges but 2 counts"):
         BytePairTokenizer([(97, 97)], counts=[1, 2])
 
 

@@ -302,7 +302,7 @@ def test_what_must_not_be_written_is_not() -> None:
 def test_what_cannot_be_written_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="start token"):
         beam_search(translator(), [1], 3)
-    with pytest.raises(ValueError, match="none"):
+    with pytest.raises(ValueError, match="must be at least 1, not 0"):
         beam_search(gpt(), [1], 3, beams=0)
     with pytest.raises(ValueError, match="source has no tokens"):
         generate_target(translator(), [[1], []], 3, start=START, end=END)

@@ -91,7 +91,7 @@ def test_what_the_bert_presets_leave_out_is_as_much_as_they_say() -> None:
                 intermediate_size=shape.inner,
             )
             whole = counted(transformers.BertForPreTraining(config))
-        (more,) = re.findall(r"guess, ([\d ]+) parameters", PRESETS[name].notes[0])
+        (more,) = re.findall(r"next-sentence head, ([\d ]+) parameters", PRESETS[name].notes[0])
         assert whole - parameters(shape) == int(more.replace(" ", ""))
 
 

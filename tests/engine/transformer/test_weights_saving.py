@@ -97,9 +97,9 @@ def test_a_folder_that_is_there_is_never_written_into(tmp_path: Path) -> None:
 
 
 def test_what_has_no_form_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"'hugingface' is not a form of models \(nearest: huggingface\)"):
+    with pytest.raises(LabError, match=r"'hugingface' is not a model format \(nearest: huggingface\)"):
         save_model(GPT(SHAPE), None, tmp_path / "m", "hugingface")
-    with pytest.raises(LabError, match="a Linear has no form"):
+    with pytest.raises(LabError, match="a Linear cannot be saved for transformers"):
         save_model(torch.nn.Linear(2, 2), None, tmp_path / "m")  # type: ignore[arg-type]
     with pytest.raises(LabError, match=r"end = 11 is not in every vocabulary; allowed: 0 … 10"):
         save_model(GPT(SHAPE), None, tmp_path / "m", special={"end": 11})
@@ -129,7 +129,7 @@ def test_a_tokenizer_without_any_form_is_left_out_and_a_sentence_says_so(tmp_pat
         vocabulary = 11
 
     (note,) = save_model(GPT(SHAPE), Odd(), tmp_path / "m")
-    assert note.startswith("the tokenizer is left out: a Odd has no form of ours")
+    assert note.startswith("the tokenizer is left out: a Odd cannot be saved in txlab's format")
     model = EncoderDecoder(EncoderDecoderShape(1, 1, 2, 8, 20, 20, 6))
     (note,) = save_model(model, CharacterTokenizer.of("abc"), tmp_path / "n", target_tokenizer=Odd())
     assert "left out" in note

@@ -212,7 +212,7 @@ class ActivationCache:
         found = self.sites[site]
         if not 0 <= layer < found.layers or (head is not None and not 0 <= head < found.heads):
             asked = f"{layer + 1}" if head is None else f"{layer + 1}.{head + 1}"
-            raise LabError(f"{site} attention has heads 1.1 to {found.layers}.{found.heads}; {asked} is none of them")
+            raise LabError(f"{site} attention has no head {asked}; allowed: 1.1 to {found.layers}.{found.heads}")
 
 
 @torch.no_grad()

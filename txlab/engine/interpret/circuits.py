@@ -183,7 +183,7 @@ def circuit(
 def circuit_of(weights: HeadWeights, head: int, kind: str, gram: Tensor | None = None) -> Circuit:
     """Return the circuit of given weights; `gram` (D, D) = W_Eᵀ W_U for ov, W_Eᵀ W_E for qk, None within the stream."""
     if kind not in ("qk", "ov"):
-        raise LabError(f"a head has two circuits, qk and ov; {kind!r} is none of them")
+        raise LabError(f"a head has no circuit {kind!r}; allowed: qk, ov")
     K, D = weights.q.shape[-2:]
     middle = torch.eye(D, dtype=torch.float64, device=weights.q.device) if gram is None else gram
     if kind == "ov":

@@ -159,7 +159,7 @@ def _reader(
             )
     for token in tokens:
         if token is not None and not 0 <= token < len(found[0]):
-            raise LabError(f"there are tokens 0 to {len(found[0]) - 1}; {token} is none of them")
+            raise LabError(f"there is no token {token}; allowed: 0 to {len(found[0]) - 1}")
     return found
 
 
@@ -276,6 +276,6 @@ def neurons(
     """
     layers = len(stream_of(model).blocks)
     if not 0 <= layer < layers:
-        raise LabError(f"the stream that predicts has layers 1 to {layers}; {layer + 1} is none of them")
+        raise LabError(f"the stream that predicts has no layer {layer + 1}; allowed: 1 to {layers}")
     found, active, adds = _effects(model, text, (token, against, position), tuple(interventions), second, layer)
     return Neurons(layer, found, active, adds)

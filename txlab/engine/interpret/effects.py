@@ -80,7 +80,7 @@ def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iter
     """Return the Effect at one position of two logits (T, V)."""
     for logits in (before, after):
         if not -len(logits) <= position < len(logits):
-            raise LabError(f"there are predictions at positions 0 to {len(logits) - 1}; {position} is none of them")
+            raise LabError(f"there is no prediction at position {position}; allowed: 0 to {len(logits) - 1}")
     p, q = (logits[position].double().log_softmax(-1) for logits in (before, after))  # (V) each
     change = (q.exp() - p.exp()).abs()
     largest = change.topk(min(most, len(change))).indices
@@ -155,4 +155,4 @@ def check_position(text: Text, position: int) -> None:
     """Raise LabError unless the predicting stream has this position."""
     length = len(text.predicting)
     if not -length <= position < length:
-        raise LabError(f"there are predictions at positions 0 to {length - 1}; {position} is none of them")
+        raise LabError(f"there is no prediction at position {position}; allowed: 0 to {length - 1}")

@@ -328,7 +328,7 @@ def _head(value: Tensor, wish: Patch) -> Tensor:
             f"{wish.place} has no heads of its own; those that have: query, key, value, scores, pattern, heads"
         )
     if not 0 <= (wish.head or 0) < value.shape[1]:
-        raise LabError(f"{wish.place} has heads 1 to {value.shape[1]}; {(wish.head or 0) + 1} is none of them")
+        raise LabError(f"{wish.place} has no head {(wish.head or 0) + 1}; allowed: 1 to {value.shape[1]}")
     return value[:, wish.head]
 
 

@@ -106,9 +106,9 @@ def head_of(model: Model, name: str, layer: int, head: int | None = None) -> Sit
     """Return the site after checking that it has this layer and head (if given); LabError otherwise."""
     site = site_named(model, name)
     if not 0 <= layer < site.layers:
-        raise LabError(f"{site.name} attention has layers 1 to {site.layers}; {layer + 1} is none of them")
+        raise LabError(f"{site.name} attention has no layer {layer + 1}; allowed: 1 to {site.layers}")
     if head is not None and not 0 <= head < site.heads:
-        raise LabError(f"{site.name} attention has heads 1 to {site.heads}; {head + 1} is none of them")
+        raise LabError(f"{site.name} attention has no head {head + 1}; allowed: 1 to {site.heads}")
     return site
 
 

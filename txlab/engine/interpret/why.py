@@ -209,7 +209,7 @@ def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Expl
 def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
     """Explain p of one token from a row of logits (V), in float64."""
     if not 0 <= token < len(logits):
-        raise LabError(f"there are tokens 0 to {len(logits) - 1}; {token} is none of them")
+        raise LabError(f"there is no token {token}; allowed: 0 to {len(logits) - 1}")
     z = logits.double()
     largest = z.topk(min(SHOWN, len(z)))
     shown = largest.indices.tolist()
@@ -373,7 +373,7 @@ def why_score(
     """Explain a head's previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
     counted = cache.counted(site, layer, head)
     if score not in counted:
-        raise LabError(f"{site} attention has the scores {', '.join(counted)}; {score!r} is none of them")
+        raise LabError(f"{site} attention has no score {score!r}; allowed: {', '.join(counted)}")
     rows, looked = counted[score][0], counted[score][1][0]  # (n) each
     result = float(cache.scores_of_layer(site, layer)[score][head])
     equation, what = SCORES[score]

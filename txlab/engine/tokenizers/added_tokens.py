@@ -83,7 +83,7 @@ def added_tokens(entries: Iterable[object]) -> list[AddedToken]:
 
 
 def out_of_place(content: str, token: int) -> LabError:
-    return LabError(f"the added token {shown(content)} with the id {shown(token)} is out of bounds or there twice")
+    return LabError(f"the added token {shown(content)} with the id {shown(token)} is out of bounds or a duplicate")
 
 
 class Finder:

@@ -126,9 +126,9 @@ class BytePairTokenizer(Tokenizer):
         start = self.base.after
         self.made = list(range(start, start + len(self.merges))) if ids is None else list(ids)
         if len(self.made) != len(self.merges):
-            raise LabError(f"there are {len(self.merges)} merges and {len(self.made)} ids of theirs")
+            raise LabError(f"there are {len(self.merges)} merges but {len(self.made)} ids for them")
         if self.counts and len(self.counts) != len(self.merges):
-            raise LabError(f"there are {len(self.merges)} merges and the counts of {len(self.counts)}")
+            raise LabError(f"there are {len(self.merges)} merges but {len(self.counts)} counts")
         self.added = tuple(added)
         if offsets not in OFFSETS:
             raise LabError(f"offsets = {str(offsets)[:40]!r} is not known; allowed: {', '.join(OFFSETS)}")
@@ -138,7 +138,7 @@ class BytePairTokenizer(Tokenizer):
         if "" in plain or len(plain) != len(self.base.special) + len(self.given):
             raise LabError("special tokens must be different texts, none of them empty")
         if twice := [token.content for token in self.added if token.content in plain]:
-            raise LabError(f"the added token {twice[0]!r} is there twice")
+            raise LabError(f"the added token {twice[0]!r} is listed twice")
         self.added_tokens = AddedTokens([*(AddedToken(name, token) for name, token in plain.items()), *self.added])
         self.special_of = plain | {token.content: token.id for token in self.added if token.special}
         self.special = tuple(self.special_of)

@@ -220,8 +220,8 @@ class NumberTokenizer(Labelled):
         for word in filter(None, BETWEEN.split(text)):
             if not (word.isascii() and word.isdecimal()):
                 raise LabError(
-                    f"this model came without a tokenizer, and {word[:40]!r} is no token id; allowed: numbers from 0 "
-                    f"to {self.vocabulary - 1}, with spaces between them"
+                    f"this model came without a tokenizer, and {word[:40]!r} is not a token id; allowed: numbers from "
+                    f"0 to {self.vocabulary - 1}, with spaces between them"
                 )
             token = int(word[:20])
             if token >= self.vocabulary:

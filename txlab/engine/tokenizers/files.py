@@ -69,7 +69,9 @@ def content_of(tokenizer: Tokenizer) -> bytes:
     elif isinstance(tokenizer, ByteTokenizer):
         content |= {"kind": "bytes"}
     else:
-        raise LabError(f"a {type(tokenizer).__name__} has no form of ours; keep the file that it came from")
+        raise LabError(
+            f"a {type(tokenizer).__name__} cannot be saved in txlab's format; keep the file that it came from"
+        )
     return json.dumps(content, ensure_ascii=False).encode()
 
 
@@ -178,12 +180,12 @@ def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
     Returns what the format does not keep, "" if nothing. Raises LabError if it cannot represent this tokenizer.
     """
     if form not in FORMS:
-        raise LabError(f"{form!r} is not a form of tokenizers{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
+        raise LabError(f"{form!r} is not a tokenizer format{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
     if form == "txlab":
         save_tokenizer(tokenizer, path)
         return ""
     if not isinstance(tokenizer, BytePairTokenizer):
-        raise LabError(f"the form {form} is for byte pair encodings; a {type(tokenizer).__name__} has none there")
+        raise LabError(f"the format {form} is for byte pair encodings, not for a {type(tokenizer).__name__}")
     {"huggingface": write_huggingface, "tiktoken": write_ranks, "gpt2": write_gpt2}[form](tokenizer, path)
     return FORMS[form]
 
@@ -217,7 +219,7 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a null byte in the name
-        raise LabError("it cannot be read: no such name is possible") from None
+        raise LabError("it cannot be read: it is not a valid file name") from None
     if path.suffix in (".spm", ".model"):
         return read_sentence_model(path)
     return tokenizer_of_json(read_json(path), pattern)

@@ -31,7 +31,7 @@ def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
             raise LabError("it is not a regular file") from None
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     except ValueError:  # a null byte in the name
-        raise LabError("it cannot be read: no such name is possible") from None
+        raise LabError("it cannot be read: it is not a valid file name") from None
 
 
 def read_json(path: Path, largest: int = LARGEST_FILE) -> Any:
@@ -65,7 +65,7 @@ def without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_number(name: str) -> NoReturn:
-    raise LabError(f"{name} is no number of JSON")
+    raise LabError(f"{name} is not a JSON number")
 
 
 def shown(value: object) -> str:

@@ -70,7 +70,7 @@ def beam_search(
     apply.
     """
     if beams < 1:
-        raise ValueError(f"a beam of {beams} hypotheses is none")
+        raise ValueError(f"the number of beams must be at least 1, not {beams}")
     reading: TextReading | TargetReading
     if isinstance(model, GPT):
         reading, given = TextReading(model, [text], kernel, cached), len(text)

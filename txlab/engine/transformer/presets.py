@@ -101,7 +101,7 @@ BERT_TOKENS = (
 )
 BERT_LENGTHS = ((256 * 9e5 * 128, 128), (256 * 1e5 * 512, 512))
 BERT_HEAD = (
-    "Published with the pooled sentence and the next-sentence guess, {more} parameters, which are left out here: "
+    "Published with a pooler and a next-sentence head, {more} parameters, which are left out here: "
     "this is transformers' BertForMaskedLM."
 )
 

@@ -49,15 +49,15 @@ VARIANTS = {
             "T1",
             "Becker-Kahn §3.1 divides exp(sᵢⱼ) by the sum over the whole matrix of scores.",
             "The softmax runs along each row: Σⱼ αᵢⱼ = 1 for every position i.",
-            "The matrix sums to 1 and its rows to about 1/T, so attention hardly speaks; and a token that comes later "
-            "changes the rows before it, in spite of the causal mask.",
+            "The matrix sums to 1 and its rows to about 1/T, so attention contributes almost nothing; and a later "
+            "token changes the rows before it, in spite of the causal mask.",
         ),
         Variant(
             "scaled-output",
             "T1",
             "Yang's prose scales the weighted average, softmax(QKᵀ) V / √K (his equation 13 is right).",
             "The scores are scaled before the softmax: softmax(QKᵀ/√K) V.",
-            "Rows still sum to 1 but are sharper, as at temperature 1/√K, and what a head says is √K times smaller.",
+            "Rows still sum to 1 but are sharper, as at temperature 1/√K, and a head's output is √K times smaller.",
         ),
         Variant(
             "unscaled-scores",

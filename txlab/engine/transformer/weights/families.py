@@ -97,7 +97,7 @@ class Config:
         given = default if given is None else given
         if not isinstance(given, str) or given not in ACTIVATIONS:
             raise LabError(
-                f"{self.file} has {key} = {shown(given)}, which is not computed here"
+                f"{self.file} has {key} = {shown(given)}, which is not supported here"
                 f"{nearest(str(given)[:40], ACTIVATIONS)}; allowed: {', '.join(ACTIVATIONS)}"
             )
         return ACTIVATIONS[given]
@@ -117,7 +117,7 @@ class Config:
             given = self.content.get(key)
             if given is not None and (type(given) is not type(wanted) or given != wanted):
                 raise LabError(
-                    f"{self.file} has {key} = {shown(given)}, which is another model than is computed here; "
+                    f"{self.file} has {key} = {shown(given)}, which is not supported here; "
                     f"allowed: {str(wanted).lower() if isinstance(wanted, bool) else wanted}"
                 )
 
@@ -218,7 +218,7 @@ def only(family: str, *needs: tuple[str, object, object]) -> None:
     """Raise LabError for the first (what, given, needed) that differs: the format cannot represent it."""
     for what, given, needed in needs:
         if given != needed:
-            raise LabError(f"{family}'s form cannot say {what} = {given!r}; it has {needed!r}")
+            raise LabError(f"{family}'s format does not support {what} = {given!r}; it requires {needed!r}")
 
 
 @dataclass(frozen=True)
@@ -278,12 +278,12 @@ def read_rotary(
     if not isinstance(given, dict):
         raise LabError(f"config.json has rope_parameters = {shown(given)}; allowed: an object")
     if more := sorted(set(given) - SAID):
-        raise LabError(f"config.json has rope_parameters with {shown(more[0])}, which is not computed here")
+        raise LabError(f"config.json has rope_parameters with {shown(more[0])}, which is not supported here")
     kind = given.get("rope_type", given.get("type", "default"))
     if kind not in KINDS:
         near = nearest(kind[:40], KINDS) if isinstance(kind, str) else ""
         raise LabError(
-            f"config.json has rope_type = {shown(kind)}, which is not computed here{near}; allowed: {', '.join(KINDS)}"
+            f"config.json has rope_type = {shown(kind)}, which is not supported here{near}; allowed: {', '.join(KINDS)}"
         )
     base_key, share_key = old
     said = Config({base_key: config.content.get(base_key), share_key: config.content.get(share_key)} | given)

@@ -147,7 +147,7 @@ def family_of(config: Mapping[str, Any]) -> Family:
     if not isinstance(given, str) or given not in FAMILIES:
         near = nearest(given[:40], FAMILIES) if isinstance(given, str) else ""
         raise LabError(
-            f"config.json has model_type = {shown(given)}, an architecture that is not known here{near}; "
+            f"config.json has model_type = {shown(given)}, an architecture that is not supported here{near}; "
             f"known: {', '.join(FAMILIES)}"
         )
     return FAMILIES[given]
@@ -308,7 +308,7 @@ def read_into(piece: WeightMap, place: TensorLocation, ours: Tensor) -> None:
         # A NaN or an infinity survives any sum, so most blocks are checked in one pass.
         if not isfinite(float(rows.sum())) and not bool(rows.isfinite().all()):
             raise LabError(
-                f"the tensor {piece.theirs} has {int((~rows.isfinite()).sum())} values that are no finite numbers, "
+                f"the tensor {piece.theirs} has {int((~rows.isfinite()).sum())} values that are not finite, "
                 f"in rows {first} to {first + len(rows) - 1}"
             )
         there = slice(first, first + len(rows))

@@ -63,27 +63,27 @@ def read_head(path: Path) -> dict[str, TensorLocation]:
             length = int.from_bytes(file.read(8) or b"", "little")
             if status.st_size < 8 or length > status.st_size - 8:
                 raise LabError(
-                    f"it is cut off or no safetensors file: it has {status.st_size:,} bytes, and its first 8 say that "
-                    f"{shown(length)} bytes of head follow"
+                    f"it is cut off or not a safetensors file: it has {status.st_size:,} bytes, and its first 8 say "
+                    f"that {shown(length)} bytes of header follow"
                 )
             if length > LARGEST_HEAD:
-                raise LabError(f"its head is larger than {LARGEST_HEAD >> 20} MiB")
+                raise LabError(f"its header is larger than {LARGEST_HEAD >> 20} MiB")
             head = file.read(length)
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     if len(head) < length:
         raise LabError("it was cut off while it was read")
-    with located("its head"):
+    with located("its header"):
         content = parse_json(head)
     if not isinstance(content, dict):
-        raise LabError(f"its head must be an object, not {shown(content)}")
+        raise LabError(f"its header must be an object, not {shown(content)}")
     content.pop("__metadata__", None)
     start = 8 + length
     places = {name: place_of(path, name, entry, start, status.st_size) for name, entry in content.items()}
     end = start
     for name, place in sorted(places.items(), key=lambda entry: (entry[1].start, entry[1].size)):
         if place.start != end:
-            how = "lies over the one before it" if place.start < end else "leaves a hole before it"
+            how = "overlaps the one before it" if place.start < end else "leaves a hole before it"
             raise LabError(f"the tensor {shown(name)} {how}")
         end += place.size
     if end != status.st_size:
@@ -117,7 +117,7 @@ def place_of(path: Path, name: str, entry: Any, start: int, file_size: int) -> T
         )
     if start + end > file_size:
         raise LabError(
-            f"{what} ends at byte {start + end:,}, and the file has {file_size:,}: it is cut off, or its head lies"
+            f"{what} ends at byte {start + end:,}, and the file has {file_size:,}: it is cut off or its header is wrong"
         )
     return TensorLocation(path, dtype, tuple(shape), start + begin, size)
 

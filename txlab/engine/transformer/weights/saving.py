@@ -54,7 +54,7 @@ def save_model(
     already exists or is not writable.
     """
     if form not in FORMS:
-        raise LabError(f"{form!r} is not a form of models{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
+        raise LabError(f"{form!r} is not a model format{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
     family = family_of(model)
     config = special_ids(family, dict(special or {})) | family.tell(model.shape)
     rows = min(vocabulary_sizes(model.shape))
@@ -83,7 +83,7 @@ def save_model(
     except OSError as error:
         raise LabError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
-        raise LabError(f"{str(path)!r} cannot be written: no such name is possible") from None
+        raise LabError(f"{str(path)!r} cannot be written: it is not a valid file name") from None
     return notes
 
 
@@ -99,7 +99,7 @@ def family_of(model: Model) -> Family:
         return ROBERTA if model.shape.padding is not None else BERT if model.shape.segments else DISTILBERT
     if isinstance(model, EncoderDecoder):
         return PEGASUS if model.shape.norm == "pre" else MARIAN
-    raise LabError(f"a {type(model).__name__} has no form that transformers reads; GPT, Bert and EncoderDecoder have")
+    raise LabError(f"a {type(model).__name__} cannot be saved for transformers; GPT, Bert and EncoderDecoder can")
 
 
 def special_ids(family: Family, special: dict[str, int]) -> dict[str, int | None]:
