@@ -36,6 +36,7 @@ READING = """
     stop @
     resume @
     control @ pause
+    name @
     plot @
     plot RUN @
     export @ csv

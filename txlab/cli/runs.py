@@ -129,9 +129,11 @@ def name(
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help='a note to keep; "" removes it')] = None,
 ) -> None:
     """Give a run a name and a note, or print those that it has."""
+    from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run
     from txlab.runs.label import read_label, write_label
 
     path = find_run(run)
+    info_of(RunDirectory(path))  # or LabError: what cannot be read is no run to be named
     label = read_label(path) if name is None and note is None else write_label(path, name, note)
     print(shown(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))
