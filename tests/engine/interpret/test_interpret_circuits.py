@@ -146,7 +146,7 @@ def test_circuits_that_do_not_exist_say_so() -> None:
         circuit(model_named("bert"), "self", 0, 0, "ov")
     with pytest.raises(LabError, match="no unembedding"):
         circuit(model_named("translator"), "encoder", 0, 0, "ov")
-    with pytest.raises(LabError, match="no circuit '.*'; allowed: qk, ov"):
+    with pytest.raises(LabError, match=r"no circuit '.*'; allowed: qk, ov"):
         circuit(model_named("gpt"), "self", 0, 0, "qkv")
     with pytest.raises(LabError, match="another stream"):
         composition(model_named("translator"), "cross")

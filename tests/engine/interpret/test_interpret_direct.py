@@ -125,7 +125,7 @@ def test_what_has_no_direct_effect_says_why() -> None:
         direct_effects(model_named("gpt"), TEXT, 5, interventions=[Erratum("dropped-residual")])
     with pytest.raises(LabError, match="no token 11; allowed: 0 to 10"):
         direct_effects(gpt, TEXT, 11)
-    with pytest.raises(LabError, match="no prediction at position .*; allowed: 0 to 9"):
+    with pytest.raises(LabError, match=r"no prediction at position .*; allowed: 0 to 9"):
         direct_effects(gpt, TEXT, 1, position=10)
     with pytest.raises(LabError, match="no layer 3; allowed: 1 to 2"):
         neurons(gpt, TEXT, 2, 1)

@@ -246,7 +246,7 @@ def test_the_effect_is_the_divergence_and_the_tokens_that_moved() -> None:
     assert pairs.kl == pytest.approx(found.kl)
     everywhere = divergences(run(model, TEXT), changed(model, TEXT, ScaleHead("self", 0, 0, 0.0)))
     assert float(everywhere[6]) == pytest.approx(found.kl)
-    with pytest.raises(LabError, match="no prediction at position .*; allowed: 0 to 9"):
+    with pytest.raises(LabError, match=r"no prediction at position .*; allowed: 0 to 9"):
         effect(model, TEXT, [], position=10)
 
 

@@ -116,7 +116,7 @@ def test_why_a_token_comes_next() -> None:
         assert step(answer, "−ln p") == pytest.approx(-math.log(answer.result))
         assert step(answer, "rank") == (1 if token == int(p.argmax()) else 11)
         assert "'mouse'" in answer.question
-    with pytest.raises(LabError, match="no token .*; allowed: 0 to 10"):
+    with pytest.raises(LabError, match=r"no token .*; allowed: 0 to 10"):
         why_next(seen, 4, 11)
 
 
