@@ -410,7 +410,7 @@ def test_more_episodes_than_memory_holds_are_refused_before_the_first() -> None:
 def test_a_world_that_nothing_ends_is_cut_off_and_the_run_says_so(tmp_path: Path) -> None:
     scenario = tmp_path / "endless.toml"
     scenario.write_text(
-        'kind = "control"\n[world]\nmap = "discount: .9\\n\\nS...\\n"\n[[learners]]\nrule = "sarsa"\n'
+        'kind = "control"\n[world]\nmap = "discount: .9\\nP: pays 3\\n\\nS..P\\n"\n[[learners]]\nrule = "sarsa"\n'
         "[control]\nruns = 2\nepisodes = 2\n"
     )
     run = prepare(load_scenario(scenario), root=tmp_path / "runs")
@@ -479,3 +479,20 @@ def test_it_is_resumed_bit_for_bit() -> None:
 def test_what_cannot_be_stepped_is_refused_in_a_sentence(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=said):
         build(ControlScenario.model_validate({**CARDS, **changes}))
+
+
+def test_a_learner_that_diverges_is_told_in_the_frame_and_in_the_run_s_events(tmp_path: Path) -> None:
+    learners = [{"rule": "sarsa-lambda", "alpha": 0.5, "lam": 0.9}, {"rule": "q-learning"}]
+    control = {"runs": 2, "episodes": 60, "together": 5, "score": 3}
+    made = ControlScenario.model_validate({"world": {"name": "cliff"}, "learners": learners, "control": control})
+    run = RunDirectory(prepare(LoadedScenario(made, "diverging", "a test"), root=tmp_path))
+    execute(run.path)
+    index = FrameIndex(run.frames)
+    index.refresh()
+    first, second = index.read(60).facts["warnings"]
+    assert first.startswith("SARSA(λ) diverges")
+    assert second == ""
+    reader = RunReader(run.path)
+    reader.poll()
+    (note,) = [row for row in reader.rows("note") if row["step"]]
+    assert "replacing traces" in note["text"]

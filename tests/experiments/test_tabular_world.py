@@ -98,7 +98,7 @@ def test_what_is_written_down_is_read_as_the_same_table(keys: dict[str, Any]) ->
         ({"map": MAP, "size": 3}, "world.size is for worlds that have a name"),
         ({"map": "S.\n.x"}, "world.map: line 2: column 2: x has no meaning"),
         ({"map": "S#G"}, "world.map: the goal at (0,2) cannot be reached"),
-        ({"map": "S..", "limit": 0}, ""),
+        ({"map": "P: pays 3\n\nS.P", "limit": 0}, ""),
         ({"file": "/nowhere/at all"}, "world.file = '/nowhere/at all' is not there"),
         ({"file": "/"}, "is not a regular file"),
         ({"file": "/dev/zero"}, "is not a regular file"),

@@ -251,6 +251,9 @@ def report(directory: Path, info: RunInfo) -> None:
         lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")), ascii_only())
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
+    for row in reader.rows("note"):
+        if row["step"] > 0:  # those of step 0 are of the world
+            print("\n" + shown(f"step {row['step']}: {row['text']}"))
     spent = duration(info.seconds()) if info.ended else "?"
     told = primary_metrics(reader.info.facts, reader.names("metrics"), reader.info.kind)
     results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]

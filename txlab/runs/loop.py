@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from txlab.errors import RunFailed, nearest, one_line
@@ -83,6 +83,7 @@ class _Loop:
     paused: bool = False
     granted: int = 0
     polled: float = -math.inf
+    warned: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.saved_at = self.experiment.step_count or -1
@@ -148,7 +149,12 @@ class _Loop:
         if self.record.sample_every and (last or is_due(self.record.sample_every, step)):
             self._sample()
         if self.record.frame_every and (last or is_due(self.record.frame_every, step)):
-            self.recorder.frames.write(self.experiment.frame())
+            frame = self.experiment.frame()
+            self.recorder.frames.write(frame)
+            for text in filter(None, frame.facts.get("warnings", ())):
+                if text.partition(":")[0] not in self.warned:  # the number in it changes, the warning does not
+                    self.recorder.note(step, text)
+                    self.warned.add(text.partition(":")[0])
 
     def _sample(self) -> None:
         for sample in self.experiment.samples():

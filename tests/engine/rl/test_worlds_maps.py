@@ -123,16 +123,18 @@ def test_several_starts_are_alike_and_the_cliff_sends_to_any_of_them() -> None:
 
 
 def test_a_world_that_nothing_ends_is_cut_off_and_says_so() -> None:
-    world = drawn("S..")
+    world = drawn("P: pays 3\n\nS.P")
     assert world.process.limit == ENDLESS
     assert "cut off after 1000 steps" in world.notes[0]
-    assert drawn("limit: 7\n\nS..").process.limit == 7
+    assert drawn("limit: 7\nP: pays 3\n\nS.P").process.limit == 7
     assert drawn("S.G").process.limit == 0
     assert "cut off after 50" in drawn("limit: 50\n\nS.G#.").notes[0]
 
 
 IMPOSSIBLE = [
     ("", "there is no map"),
+    ("S..", "the map has neither a goal nor a reward: "),
+    ("step: -1\n\nS..", "the map has neither a goal nor a reward: "),
     ("title: nothing\n", "there is no map"),
     ("..G", "no start"),
     ("S.S\n..G", "2 starts, at (0,0) and (0,2)"),

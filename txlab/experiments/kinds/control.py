@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.rl.divergence import divergence
 from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.settings import PolicyName, Settings, checked
@@ -325,11 +326,12 @@ class ControlExperiment(TabularExperiment):
         In a sweep: sweep/score (learners, …axes) the mean over the runs of a score, and sweep/error its standard error.
         """
         tensors: dict[str, np.ndarray] = {}
-        sides, states, updates = [], [], []
+        sides, states, updates, warnings = [], [], [], []
         for i, (label, point) in enumerate(zip(self.labels, self.shown(), strict=True)):
             members, settings = self.members(i, point), self.settings[i][point]
             prefers = rule_named(settings.rule).prefers
             tables = self.sweep.q(members)
+            warnings.append(divergence(self.process, settings, tables, self.world.environment is None))
             q = tables.mean(axis=0)
             by: PolicyName = "softmax" if prefers else settings.policy
             policy = policies(self.process, tables, self.sweep.exploration[members], by).mean(axis=0)
@@ -348,6 +350,7 @@ class ControlExperiment(TabularExperiment):
             updates.append(int(self.sweep.steps[members].mean()))
         learnt = [self.learnt] * len(sides)
         facts = facts_of(self.scenario.world.model_dump(), sides, states=states, episodes=learnt, updates=updates)
+        facts["warnings"] = warnings
         facts["table"] = f"mean of {self.runs} runs" if self.runs > 1 else "of one run"
         if self.axes:
             window = self.window() if self.step_count else np.full(self.shape, np.nan)

@@ -11,6 +11,7 @@ A side is one learner, or one setting of one; i is its number from 0.
     facts     world      the table [world], from which the process can be compiled again
               sides      [{rule, title, gamma, alpha, lam, epsilon, …}]; None for a number that the rule does not have
               states     the current state of each, −1 for none    episodes, updates   how many each has finished, made
+              warnings   control and matches: of each, a sentence if it diverges, else ""
               last       the last update of each, as `last_of` writes it, or None
 
 A frame can be read without its run, scenario or learner.

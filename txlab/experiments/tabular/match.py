@@ -15,6 +15,7 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.divergence import divergence
 from txlab.engine.rl.maps.compiling import carried
 from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.settings import BOUNDS, Settings
@@ -196,7 +197,12 @@ class Match(TabularExperiment):
             updates=[agent.updates for agent in self.agents],
             last=[None if agent.last is None else last_facts(agent.last) for agent in self.agents],
         )
-        return Frame(step=self.updates, tensors=tensors, facts=facts)
+        known = self.world.environment is None
+        told = [
+            divergence(agent.process, agent.settings, agent.v() if (q := agent.q()) is None else q, known)
+            for agent in self.agents
+        ]
+        return Frame(self.updates, tensors, facts=facts | {"warnings": told})
 
     def facts(self) -> Mapping[str, Any]:
         return world_facts(self.world, "updates", [f"delta/{agent.rule.name}" for agent in self.agents])

@@ -59,6 +59,11 @@ def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = ""
         limit=drawn.limit or (0 if exits.any() else ENDLESS),
     )
     check(process)
+    if not exits.any() and not np.ptp(reward):
+        raise LabError(
+            "the map has neither a goal nor a reward: whatever one does is worth the same; a cell must be a goal G,"
+            " or pay something else than a step does"
+        )
     notes = notes_of(drawn, ground, process)
     place = np.stack([np.zeros_like(row), row, column], axis=1)
     marks = {(r, c): sign for r, line in enumerate(drawn.rows) for c, sign in enumerate(line) if sign != "."}
