@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 import sys
+import textwrap
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,17 @@ def test_scenarios_lists_shows_and_prints_json(txlab_command) -> None:
     rows = [json.loads(line) for line in txlab_command("scenarios", "--json").out.splitlines()]
     assert {"name", "path", "about", "train"} <= set(rows[0])
     assert txlab_command("scenarios", "gpt-tinny").status == 2
+
+
+def test_a_scenario_s_keys_have_their_meaning_bounds_and_default(txlab_command) -> None:
+    shown = txlab_command("scenarios", "cliff").out
+    said = re.sub(r"\s+# |\s+", " ", shown)
+    assert "alpha = 0.5 α, the step size; REINFORCE: of the policy; a number, greater than 0 and at most 10;" in said
+    assert 'traces = "accumulating" how they grow; "accumulating" or "replacing"; default "accumulating"' in said
+    assert "runs = 100 seeds of each learner; a whole number from 1 to 100000; default 100" in said
+    assert said.count("τ of softmax over Q") == 1  # of three learners, the first is explained
+    settings = shown.partition("\nsettings, ")[2].partition("\n")[2]
+    assert len(tomllib.loads(textwrap.dedent(settings))["learners"]) == 3
 
 
 def test_runs_shows_states_steps_and_losses(with_run, tiny_run: Path) -> None:

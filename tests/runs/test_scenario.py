@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_scenario
+from txlab.experiments.kinds.control import ControlScenario
 from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
 from txlab.runs.scenario_errors import Complaint
@@ -53,6 +54,46 @@ def test_overrides_seed_and_device_win_over_the_file(scenario_file: Path) -> Non
     assert isinstance(scenario, LanguageModelScenario)
     assert (scenario.train.steps, scenario.model.tied, scenario.train.learning_rate) == (7, False, 3e-4)
     assert (scenario.sampling.prompts, scenario.seed, scenario.compute.device) == (["a", "b"], 9, "cpu")
+
+
+CONTROL = """kind = "control"
+[world]
+name = "cliff"
+[[learners]]
+rule = "sarsa"
+[[learners]]
+rule = "q-learning"
+label = "bold"
+"""
+
+
+@pytest.mark.parametrize("text", [CONTROL, 'kind = "control"\n'])
+def test_one_table_of_a_list_is_reached_by_its_name_or_its_number(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(text)
+    second = "bold" if "bold" in text else "q-learning"
+    loaded = load_scenario(path, ["learners.sarsa.alpha=.1", f"learners.{second}.alpha=.2", "learners.1.epsilon=.3"])
+    assert isinstance(loaded.scenario, ControlScenario)
+    assert [(each.rule, each.alpha, each.epsilon) for each in loaded.scenario.learners] == [
+        ("sarsa", 0.1, 0.1),
+        ("q-learning", 0.2, 0.3),
+    ]
+    assert loaded.changes["learners.sarsa.alpha"] == 0.1
+
+
+def test_what_is_wrong_with_one_table_of_a_list_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(CONTROL)
+    allowed = "allowed: 0 to 1, sarsa, bold"
+    assert sentence(path, "learners.sarza.alpha=.1") == (
+        f'--set: learners: none is called "sarza" (nearest: sarsa); {allowed}'
+    )
+    assert sentence(path, "learners.2.alpha=.1") == f'--set: learners: none is called "2"; {allowed}'
+    assert "learners[0].alpha = 50.0 is not allowed" in sentence(path, "learners.sarsa.alpha=50.")
+    assert "learners[0].alfa is not a key (nearest: alpha)" in sentence(path, "learners.sarsa.alfa=1")
+    assert "learners.sarsa.KEY=VALUE" in sentence(path, "learners.sarsa=1")
+    path.write_text(CONTROL.replace('label = "bold"', "").replace("q-learning", "sarsa"))
+    assert 'learners: 2 of them are called "sarsa"' in sentence(path, "learners.sarsa.alpha=.1")
 
 
 def test_a_later_override_wins_and_one_may_make_a_table(scenario_file: Path) -> None:

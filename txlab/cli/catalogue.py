@@ -11,7 +11,14 @@ import typer
 from txlab.cli.terminal import Column, columns, shown, table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import BaseModel
+
     from txlab.runs.scenario import CatalogueEntry
+
+BESIDE = 28
+"""Columns of `key = value`, behind which its meaning stands."""
 
 
 def scenarios(
@@ -86,7 +93,43 @@ def print_one(entry: CatalogueEntry) -> None:
     paragraph("source", says.source)
     settings = dump_scenario(entry.scenario.model_copy(update={"about": type(says)()}))
     print(f"\nsettings, any of which --set changes ({shown(str(entry.path))})")
-    lines = [
-        line for part in settings.split("\n\n") if not part.startswith("[about]") for line in [*part.splitlines(), ""]
-    ]
+    parts = [part.splitlines() for part in settings.split("\n\n") if not part.startswith("[about]")]
+    heads = [part[0] for part in parts]
+    lines = []
+    for number, part in enumerate(parts):  # of several tables of a list, the first is explained
+        again = part[0] in heads[:number]
+        lines += [*(part if again else explained(type(entry.scenario), part, room - 2)), ""]
     print("\n".join(f"  {shown(line)}".rstrip() for line in lines).rstrip())
+
+
+def explained(schema: type[BaseModel], lines: list[str], room: int) -> Iterator[str]:
+    """The lines of one table of TOML, each key with its meaning, bounds and default in a comment beside it, or below
+    it where there is no room."""
+    from txlab.runs.scenario_errors import allowed, choices, is_table, table_in_list
+
+    owner: type[BaseModel] | None = schema
+    for line in lines:
+        if line.startswith("["):
+            field = schema.model_fields.get(line.strip("[]"))
+            inner = field and (table_in_list(field.annotation) or field.annotation)
+            owner = inner if inner and is_table(inner) else None  # type: ignore[assignment]
+        field = owner.model_fields.get(line.partition(" = ")[0]) if owner else None
+        if field is None:
+            yield line
+            continue
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        plain = isinstance(default, bool | int | float | str) and default != ""
+        words = [field.description or "", allowed(field) if field.metadata or choices(field.annotation) else ""]
+        if not any(words):
+            words = [allowed(field)]
+        words.append(f"default {json_.dumps(default, ensure_ascii=False)}" if plain else "")
+        said = "; ".join(dict.fromkeys(word for word in words if word))
+        beside = len(line) <= BESIDE
+        indent = f"{line:<{BESIDE}}  # "
+        yield from [line] if not beside else []
+        yield from textwrap.wrap(
+            said,
+            room,
+            initial_indent=indent if beside else " " * BESIDE + "  # ",
+            subsequent_indent=" " * BESIDE + "  # ",
+        )

@@ -30,7 +30,7 @@ from txlab.experiments.kind import kind_named, kind_names
 from txlab.experiments.schema import CHAPTERS, Scenario, Start
 from txlab.files import open_regular, shipped_path
 from txlab.plugins import plugins
-from txlab.runs.scenario_errors import LONGEST_QUOTE, Complaint, complaints, escaped, given, quoted
+from txlab.runs.scenario_errors import LONGEST_QUOTE, Complaint, complaints, escaped, given, quoted, table_in_list
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
 LARGEST_FILE = 256 * 1024
@@ -112,6 +112,7 @@ def load_scenario(
     said: dict[Key, str] = {}  # what the command line sets, as it was typed: for errors and for relative paths
     for override in overrides:
         key, value = parse_override(override)
+        list_defaults(table, key)
         put(table, key, value)
         said[key] = override
     if seed is not None:
@@ -128,7 +129,11 @@ def load_scenario(
 
 def value_at(table: Any, key: Key) -> Any:
     """Return the value of a dotted key; None if there is none."""
-    for part in key:
+    for place, part in enumerate(key):
+        if is_tables(table):
+            with suppress(LabError):
+                table = table_in(table, key[:place], part)
+                continue
         table = table.get(part) if isinstance(table, dict) else None
     return table
 
@@ -233,13 +238,55 @@ def parse_value(raw: str) -> Any:
 
 
 def put(table: dict[str, Any], key: Key, value: Any) -> None:
-    """Set a dotted key; a value in place of a table is replaced by one, and the schema reports it if that is wrong."""
-    for part in key[:-1]:
-        inner = table.get(part)
-        if not isinstance(inner, dict):
-            inner = table[part] = {}
-        table = inner
-    table[key[-1]] = value
+    """Set a dotted key; a value in place of a table is replaced by one, and the schema reports it if that is wrong.
+
+    In a list of tables the key goes on with the name or the number of one: learners.sarsa.alpha, learners.0.alpha.
+    LabError if there is none.
+    """
+    here: Any = table
+    for place, part in enumerate(key[:-1]):
+        if is_tables(here):
+            here = table_in(here, key[:place], part)
+            continue
+        if not isinstance(here.get(part), dict) and not is_tables(here.get(part)):
+            here[part] = {}
+        here = here[part]
+    if is_tables(here):
+        raise LabError(
+            f"--set: {escaped('.'.join(key))} is a table; {escaped('.'.join(key))}.KEY=VALUE sets a key of it"
+        )
+    here[key[-1]] = value
+
+
+def is_tables(value: Any) -> bool:
+    """Whether this is a list of tables, such as the learners of a scenario."""
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+def table_in(tables: list[dict[str, Any]], key: Key, wanted: str) -> dict[str, Any]:
+    """The table with this number, from 0, or this name: its label, or else its rule. LabError if it is not one."""
+    names = [str(each.get("label") or each.get("rule") or each.get("name") or n) for n, each in enumerate(tables)]
+    if names.count(wanted) == 1:
+        return tables[names.index(wanted)]
+    if wanted.isdecimal() and len(wanted) < 4 and int(wanted) < len(tables):
+        return tables[int(wanted)]
+    several = f"{names.count(wanted)} of them are" if wanted in names else "none is"
+    allowed = f"allowed: 0 to {len(tables) - 1}" if len(tables) > 1 else "allowed: 0"
+    listed = ", ".join(name for name in dict.fromkeys(names) if names.count(name) == 1 and not name.isdecimal())
+    raise LabError(
+        f"--set: {escaped('.'.join(key))}: {several} called {quoted(wanted)}{nearest(wanted, names)}; {allowed}"
+        + (f", {escaped(listed)}" if listed else "")
+    )
+
+
+def list_defaults(table: dict[str, Any], key: Key) -> None:
+    """Write out the tables that a list has by default, if the file leaves it out and the key is of one of them."""
+    kind = table.get("kind")
+    if len(key) > 1 and key[0] not in table and isinstance(kind, str) and kind in kind_names():
+        field = kind_named(kind).schema.model_fields.get(key[0])
+        if field is not None and table_in_list(field.annotation):
+            default = field.get_default(call_default_factory=True)
+            table[key[0]] = [each.model_dump(exclude_unset=True) for each in default]
 
 
 def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str]) -> Scenario:
