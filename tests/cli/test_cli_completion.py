@@ -65,6 +65,7 @@ def test_tab_completes_names_and_settings_without_torch(tmp_path: Path, words: l
 
 
 def test_tab_completes_runs_by_name_and_directory(tmp_path: Path) -> None:
+    from txlab.runs.label import write_label
     from txlab.runs.process import prepare
     from txlab.runs.scenario import load_scenario
 
@@ -72,6 +73,8 @@ def test_tab_completes_runs_by_name_and_directory(tmp_path: Path) -> None:
     assert run.name == "2026-01-02_030405_bandits"
     assert in_bash(tmp_path, "txlab", "attach", "") == ["latest", "bandits", run.name]
     assert in_bash(tmp_path, "txlab", "generate", "ba") == ["bandits"]
+    write_label(run, "patient")
+    assert in_bash(tmp_path, "txlab", "attach", "") == ["latest", "patient", "bandits", run.name]
     assert in_bash(tmp_path, "txlab", "run", "--like", "2026") == [run.name]
 
 

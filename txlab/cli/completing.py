@@ -62,12 +62,14 @@ def scenarios(context: Context, incomplete: str) -> list[Item]:
 
 
 def runs(context: Context, incomplete: str) -> list[Item]:
-    """Runs by their whole names, and by their names without the date, which mean the newest of that name."""
+    """Runs by the names given to them, by their directories without the date (the newest of these), and in full."""
     from txlab.runs.finding import list_runs
+    from txlab.runs.label import read_label
 
-    names = [path.name for path in list_runs()]
-    short = dict.fromkeys(name.partition("_")[2].partition("_")[2] for name in names)
-    return [Item("latest"), *(Item(name) for name in short if name), *(Item(name) for name in names)]
+    found = list_runs()
+    short = (path.name.partition("_")[2].partition("_")[2] for path in found)
+    names = ["latest", *(read_label(path).name for path in found), *short, *(path.name for path in found)]
+    return [Item(name) for name in dict.fromkeys(names) if len(name.split()) == 1]  # no shell quotes what it inserts
 
 
 def tokenizers(context: Context, incomplete: str) -> list[Item]:
@@ -87,7 +89,8 @@ def settings(context: Context, incomplete: str) -> list[Item]:
     scenario = scenario_of(context)
     schema = type(scenario)
     key, equals, _ = incomplete.partition("=")
-    keys = [each for each in every_key(schema) if (each == key if equals else each.startswith(key))]
+    known = [each for each in every_key(schema) if not each.startswith("about.")]
+    keys = [each for each in known if (each == key if equals else each.startswith(key))]
     if len(keys) == 1:
         return [Item(f"{keys[0]}={value}", description(schema, keys[0])) for value in values_of(scenario, keys[0])]
     return [Item(f"{each}=", description(schema, each)) for each in keys]
