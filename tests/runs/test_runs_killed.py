@@ -263,3 +263,37 @@ print(process.start_detached({str(run.path)!r}))
         time.sleep(0.02)
     assert state_of(run).status == "done"
     assert RunInfo.load(run).pid == pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_ends_a_run_that_is_being_prepared(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, begun = made(tmp_path), tmp_path / "begun"
+
+    def slow(*_: Any) -> None:
+        begun.touch()
+        while True:  # as building a million layers, in small calls
+            time.sleep(0.01)
+
+    monkeypatch.setattr("txlab.runs.process.build", slow)
+    pid = one_life(run)
+    while not begun.exists():
+        time.sleep(0.01)
+    os.kill(pid, number)
+    assert ended_within(pid, 20) == 3
+    info = RunInfo.load(run)
+    assert (info.status, info.reason) == ("interrupted", f"{number.name} received while it was being prepared")
+    monkeypatch.undo()
+    assert execute(run).status == "done"
+
+
+def ended_within(pid: int, seconds: float) -> int | None:
+    """The exit status of a process; None if it had to be killed after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            kill(pid)
+            return None
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

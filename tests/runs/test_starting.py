@@ -224,3 +224,28 @@ def test_where_positions_are_computed_the_context_may_grow(tiny_scenario: Path, 
     run = prepared(tmp_path, first, model="context = 20")
     assert execute(run).status == "done"
     assert torch.isfinite(torch.tensor(first_val_loss(run)))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "said"),
+    [
+        ("gpt-tiny", "model.layers=1000000", "1 000 000 layers needs at least"),
+        ("gpt-tiny", "train.batch=1000000000", "GB while it learns, and this machine has"),
+        ("gpt-tiny", "train.steps=9223372036854775807", "years here"),
+        ("bert-docs", "model.width=4000000", "parameters"),
+        ("translate", "model.encoder_layers=100000000", "needs at least"),
+        ("vit-shapes", "model.layers=100000000", "needs at least"),
+    ],
+)
+def test_what_this_machine_could_never_compute_is_refused_before_anything_is_written(
+    name: str, setting: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(LabError, match=said) as refused:
+        prepare(load_scenario(name, [setting], device="cpu"), root=tmp_path / "runs")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_large_model_that_the_machine_may_hold_is_not_refused(tmp_path: Path) -> None:
+    changes = ["model.layers=600", "model.width=16", "model.heads=1", "data.tokenizer=words"]
+    assert prepare(load_scenario("gpt-tiny", changes, device="cpu"), root=tmp_path / "runs").is_dir()

@@ -120,6 +120,9 @@ class Kind:
         """
         return None
 
+    def require_possible(self, scenario: Any) -> None:
+        """Raise LabError if this machine could never compute the scenario; called before anything is written."""
+
 
 UNITS = {
     "bits_per_byte": "bits/byte",

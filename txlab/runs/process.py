@@ -76,13 +76,16 @@ def keep_freed_memory() -> None:
 def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None = None) -> Path:
     """Create the run directory of a scenario, ready to be executed, and return its path. Raises LabError.
 
-    The weights that the scenario starts from are found now and copied into the run.
+    The weights that the scenario starts from are found now and copied into the run. What this machine could never
+    compute is refused first.
     """
+    from txlab.experiments.kind import kind_named
     from txlab.runs.scenario import dump_scenario
     from txlab.runs.starting import find_start, write_start
 
     scenario = loaded.scenario
     start = find_start(scenario, root)
+    kind_named(scenario.kind).require_possible(start.scenario if start else scenario)
     run = create_run_directory(root, loaded.name, out)
     try:
         if start is not None:
@@ -172,7 +175,8 @@ def _compute(
     from txlab.runs.starting import read_start, start_of, told
 
     try:
-        experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text))
+        with signals.at_once():
+            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text))
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
         log_bytes = checkpoint.about.log_bytes if checkpoint else 0
         rows, newest = rows_behind(run, log_bytes)
@@ -215,6 +219,8 @@ def _compute(
         recorder.status("running")
     except LabError:
         raise
+    except KeyboardInterrupt:
+        return RunOutcome("interrupted", f"{signals.received or 'ctrl-c'} received while it was being prepared")
     except BaseException as error:
         write_traceback(run, error)
         if is_disk_full(error):
@@ -352,14 +358,28 @@ def require_silence(run: RunDirectory) -> None:
 class Signals:
     """A context in which `received` is the name of the first signal received ("SIGTERM"), or None.
 
-    The loop reads it at a step boundary; nothing is raised into a computation. A signal that was ignored when the
-    process started stays ignored, so that `nohup` and shells without job control work as usual. Outside the main
-    thread, where Python allows no handlers, it does nothing. On exit the previous handlers are restored.
+    The loop reads it at a step boundary; nothing is raised into a computation, except within `at_once`. A signal that
+    was ignored when the process started stays ignored, so that `nohup` and shells without job control work as usual.
+    Outside the main thread, where Python allows no handlers, it does nothing. On exit the previous handlers are
+    restored.
     """
 
     def __init__(self) -> None:
         self.received: str | None = None
+        self.raising = False
         self._before: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt for a signal: while a run is prepared (read, probed, compiled) nothing can be lost,
+        and no step boundary comes for a long time."""
+        self.raising = True
+        try:
+            if self.received:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self.raising = False
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -370,6 +390,8 @@ class Signals:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or signal.Signals(number).name
+        if self.raising:
+            raise KeyboardInterrupt
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():

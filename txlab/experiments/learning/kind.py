@@ -22,7 +22,7 @@ from txlab.experiments.schema import Start
 from txlab.experiments.tokenizer_store import tokenizer_named
 
 if TYPE_CHECKING:
-    from txlab.engine.transformer.costs import Costs
+    from txlab.engine.transformer.costs import AnyShape, Costs
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, State
 
@@ -69,6 +69,24 @@ class GradientKind(Kind):
 
     def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
         return getattr(self.mathematics(), "adopt", super().adopt)(scenario, opened)
+
+    def shape_of(self, scenario: Any) -> AnyShape:
+        """The shape of the model; LabError if it is known only once the data have been read."""
+        raise LabError(f"how large a {self.name} is, only its run can say")
+
+    def require_possible(self, scenario: Any) -> None:
+        from txlab.experiments.learning.feasible import is_usual, require_possible
+
+        if not hasattr(scenario, "model") or is_usual(scenario):
+            return
+        data = getattr(scenario, "data", None)
+        try:
+            shape = self.shape_of(scenario)
+        except LabError:  # what is not known yet is the vocabulary: that of bytes is among the smallest
+            if not hasattr(data, "tokenizer"):
+                return
+            shape = self.shape_of(scenario.model_copy(update={"data": data.model_copy(update={"tokenizer": "bytes"})}))
+        require_possible(scenario, shape)
 
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]

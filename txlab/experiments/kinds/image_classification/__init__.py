@@ -106,6 +106,9 @@ class ImageClassificationKind(GradientKind):
     mean = MeanLoss("L = −(1/n) Σ ln p(class | image)", "T14", "the images", "classes")
     uncompiled = "these runs take a minute or two"
 
+    def shape_of(self, scenario: ImageScenario) -> VisionShape:
+        return scenario.shape()
+
     def explain_scenario(self, scenario: ImageScenario, seconds: float = 0.0) -> Explanation:
         from txlab.engine.transformer.costs import costs
 

@@ -184,14 +184,18 @@ class LanguageModelKind(GradientKind):
         said = explanations.explain_metric(scenario, name, step, values, facts) if isfinite(values[name]) else None
         return said or super().explain_metric(scenario, name, step, values, facts)
 
+    def shape_of(self, scenario: LanguageModelScenario) -> GPTShape:
+        data = scenario.data
+        reads = data.source == "text"
+        return scenario.model.shape(vocabulary_of(data.tokenizer, data.vocabulary) if reads else data.vocabulary)
+
     def explain_scenario(self, scenario: LanguageModelScenario, seconds: float = 0.0) -> Explanation:
         """The decoder, with every matrix counted."""
         from txlab.engine.transformer.costs import costs
 
         refuse_unknown(scenario.start)
-        data = scenario.data
+        data, shape = scenario.data, self.shape_of(scenario)
         reads = data.source == "text"
-        shape = scenario.model.shape(vocabulary_of(data.tokenizer, data.vocabulary) if reads else data.vocabulary)
         N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
         cost = costs(shape)
         in_block = (cost.matmul_weights - V * D) // N

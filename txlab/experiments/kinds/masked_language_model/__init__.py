@@ -89,12 +89,15 @@ class MaskedLanguageModelKind(GradientKind):
     uncompiled = "not for a masked-language-model"
     unfit = "a masked-language-model"
 
+    def shape_of(self, scenario: MaskedLanguageModelScenario) -> BertShape:
+        data = scenario.data
+        return scenario.model.shape(vocabulary_of(data.tokenizer, data.vocabulary) + 3)  # [CLS], [SEP], [MASK]
+
     def explain_scenario(self, scenario: MaskedLanguageModelScenario, seconds: float = 0.0) -> Explanation:
         from txlab.engine.transformer.costs import costs
 
         refuse_unknown(scenario.start)
-        data = scenario.data
-        shape = scenario.model.shape(vocabulary_of(data.tokenizer, data.vocabulary) + 3)  # [CLS], [SEP], [MASK]
+        shape = self.shape_of(scenario)
         N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
         cost = costs(shape)
         made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {D}² + {V} · {D}"

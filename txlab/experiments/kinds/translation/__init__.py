@@ -141,6 +141,9 @@ class TranslationKind(GradientKind):
             return explain_exact_match(values, facts)
         return super().explain_metric(scenario, name, step, values, facts)
 
+    def shape_of(self, scenario: TranslationScenario) -> EncoderDecoderShape:
+        return scenario.shape()
+
     def explain_scenario(self, scenario: TranslationScenario, seconds: float = 0.0) -> Explanation:
         """An encoder–decoder at its full context; real pairs are shorter and cost less."""
         from txlab.engine.transformer.costs import costs
