@@ -25,7 +25,7 @@ YEARS = 100
 def is_usual(scenario: Any) -> bool:
     """Whether the settings alone show that the model is small and the training short."""
     sizes = [size for size in scenario.model.model_dump().values() if isinstance(size, int)]
-    return max(*sizes, scenario.train.batch, scenario.train.steps * USUAL // USUAL_STEPS) <= USUAL
+    return bool(max(*sizes, scenario.train.batch) <= USUAL and scenario.train.steps <= USUAL_STEPS)
 
 
 def require_possible(scenario: Any, shape: AnyShape) -> None:

@@ -79,7 +79,7 @@ class GradientKind(Kind):
 
         if not hasattr(scenario, "model") or is_usual(scenario):
             return
-        data = getattr(scenario, "data", None)
+        data: Any = getattr(scenario, "data", None)
         try:
             shape = self.shape_of(scenario)
         except LabError:  # what is not known yet is the vocabulary: that of bytes is among the smallest
