@@ -159,7 +159,7 @@ class OpenFolder:
         descriptor = open_regular(name, flags, follow=False, folder=self.descriptor)
         if flags & (os.O_WRONLY | os.O_RDWR) and os.fstat(descriptor).st_nlink > 1:
             os.close(descriptor)
-            raise OSError(errno.EMLINK, f"{name} has another name elsewhere as well (a hard link)", name)
+            raise OSError(errno.EMLINK, f"{name} has another hard link elsewhere", name)
         return descriptor
 
     # Changing

@@ -52,7 +52,7 @@ def test_one_head_says_what_it_reads_of_earlier_ones(ask: Ask, models: dict[str,
 
 
 def test_sites_without_a_way_to_the_logits_say_so(ask: Ask, models: dict[str, OpenModel]) -> None:
-    assert "no copying score: BERT's head is no linear map" in ask("explain", "bert", "--circuits").out
+    assert "no copying score: BERT's head is not a linear map" in ask("explain", "bert", "--circuits").out
     assert ask("explain", "translator", "--circuits", "--json").json["site"] == "decoder"
     assert "unembedding" in ask("explain", "translator", "--circuits", "--site", "encoder").out
     crossed = ask("explain", "translator", "--circuits", "--head", "cross:2.1", "--json").json

@@ -74,7 +74,7 @@ def test_bert_has_a_pseudo_log_likelihood(ask: Ask, models: dict[str, OpenModel]
     with torch.no_grad():
         p = models["bert"].model(hidden)[0, 2].softmax(-1)[98]  # type: ignore[operator]
     assert answer["tokens"][2]["probability"] == pytest.approx(float(p), rel=1e-5)
-    assert "no probability of the text" in ask("score", "bert", "abc").out
+    assert "is not the probability of a text" in ask("score", "bert", "abc").out
 
 
 def test_a_translator_scores_a_target_with_its_end(ask: Ask, models: dict[str, OpenModel]) -> None:

@@ -118,7 +118,7 @@ def test_what_needs_a_folder_is_left_out_of_all_and_asked_for_by_name(made: Made
 
 @pytest.mark.parametrize(
     ("words", "part"),
-    [(["lr"], "no area (nearest: rl)"), (["rl", "--only", "exat"], "nearest: exact"), (["--joson"], "--json")],
+    [(["lr"], "not an area (nearest: rl)"), (["rl", "--only", "exat"], "nearest: exact"), (["--joson"], "--json")],
 )
 def test_what_is_not_there_is_refused_in_one_line(made: Made, ask: Ask, words: list[str], part: str) -> None:
     status, out, error = ask(*words)

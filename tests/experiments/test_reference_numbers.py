@@ -41,7 +41,7 @@ def test_a_simulated_number_holds_within_three_standard_errors_of_both(error: fl
 
 
 def test_an_area_that_is_none_is_refused_with_the_nearest() -> None:
-    with pytest.raises(LabError, match="'lr' is no area"):
+    with pytest.raises(LabError, match="'lr' is not an area"):
         figures("lr")
 
 

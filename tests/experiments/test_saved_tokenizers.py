@@ -114,7 +114,7 @@ class TestTheShelf:
 
     @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../up", "/tmp/x", "-x", "a\0b", "a b", "x.json", "n" * 65])
     def test_takes_plain_names_only(self, shelf: Path, name: str) -> None:
-        assert "no name for a tokenizer" in said_by(save_named, ByteTokenizer(), name)
+        assert "is not a tokenizer name" in said_by(save_named, ByteTokenizer(), name)
         assert not shelf.exists()
 
     @pytest.mark.parametrize("name", ["bytes", "characters", "words", "bpe", "python-docs"])

@@ -206,7 +206,7 @@ def view_named(average: bool, roll: bool, layer: int | None, head: int | None) -
         return PatternView("average" if average else "rollout", layer)
     if head is None:
         if layer is not None:
-            raise LabError(f"--layer {layer + 1} alone is no pattern: add --head, --average or --rollout")
+            raise LabError(f"--layer {layer + 1} alone is not a pattern: add --head, --average or --rollout")
         return None
     return PatternView("head", layer, head)
 
@@ -219,7 +219,7 @@ def span(option: str, words: str | None, length: int, first: int) -> slice:
         return slice(first, length)
     matched = SPAN.fullmatch(words)
     if matched is None or not words:
-        raise LabError(f"{option} {words!r} is no range; for example {option} 3:10, :10, or 7")
+        raise LabError(f"{option} {words!r} is not a range; for example {option} 3:10, :10, or 7")
     if ":" not in words:
         start = int(words)
         start = start + length if start < 0 else start

@@ -153,7 +153,7 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
     here = sys.stdout.isatty()
     if not here:
         advice = "the console needs one; every command works without"
-        yield Finding("note", "terminal", "standard output is no terminal", advice)
+        yield Finding("note", "terminal", "standard output is not a terminal", advice)
     elif term in ("", "dumb", "unknown"):
         advice = "the console cannot draw here; set TERM, e.g. xterm-256color"
         yield Finding("bad", "terminal", f"TERM is {term or 'not set'}", advice)

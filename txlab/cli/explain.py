@@ -244,7 +244,9 @@ def part_of(
     if part is not None:
         by_name = {one.name: one for one in effects.parts}
         if part not in by_name:
-            raise LabError(f"--part {part!r} is no part of this logit{nearest(part, by_name)}; --direct lists them all")
+            raise LabError(
+                f"--part {part!r} is not a part of this logit{nearest(part, by_name)}; --direct lists them all"
+            )
         return by_name[part]
     layer, head = a_head(where, "--direct")
     wanted = "cross" if reading.site.name == "cross" else None
@@ -341,7 +343,7 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
     if given.startswith(EXACT) and given[1:].isascii() and given[1:].isdecimal():
         token = int(given[1:13])
         if token >= size:
-            raise LabError(f"{option} {given} is no token of {model.title}; allowed: {EXACT}0 to {EXACT}{size - 1}")
+            raise LabError(f"{option} {given} is not a token of {model.title}; allowed: {EXACT}0 to {EXACT}{size - 1}")
         return token
     special = {name: token for token, name in (model.special.target_names or model.special.names).items()}
     if given in special:

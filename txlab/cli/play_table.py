@@ -144,11 +144,11 @@ def square_of(text: str, free: Sequence[int]) -> int:
     allowed = " ".join(str(square + 1) for square in free)
     if not (text.isascii() and text.isdigit()):
         quoted = text if len(text) <= 20 else f"{text[:20]}…"
-        what = f"{quoted!r} is no square" if text else "nothing was typed"
+        what = f"{quoted!r} is not a square" if text else "nothing was typed"
         raise LabError(f"{what}; free are {allowed}, and h hints, u undoes, v shows values, w explains, q leaves")
     square = int(text[:4]) - 1
     if square not in free:
-        raise LabError(f"{text} is {'taken' if 0 <= square < 9 else 'no square'}; free are {allowed}")
+        raise LabError(f"{text} is {'taken' if 0 <= square < 9 else 'not a square'}; free are {allowed}")
     return square
 
 

@@ -168,7 +168,7 @@ def with_target(model: OpenModel, text: Text) -> Text:
 def head_asked(head: str | None, layer: int | None, site: str | None) -> tuple[str | None, int | None, int | None]:
     """Return the site, layer and head (from 0) given by --site, --layer and --head; None for what is not given."""
     if site is not None and site not in SITES:
-        raise LabError(f"--site {site!r} is no attention{nearest(site, SITES)}; allowed: {', '.join(SITES)}")
+        raise LabError(f"--site {site!r} is not an attention{nearest(site, SITES)}; allowed: {', '.join(SITES)}")
     if head is None:
         return site, None if layer is None else layer - 1, None
     if head.isascii() and head.isdecimal():
@@ -179,7 +179,7 @@ def head_asked(head: str | None, layer: int | None, site: str | None) -> tuple[s
         return site, layer - 1, int(head) - 1
     matched = HEAD.fullmatch(head)
     if matched is None:
-        raise LabError(f"--head {head!r} is no head; for example --head 2.3, the third head of layer 2")
+        raise LabError(f"--head {head!r} is not a head; for example --head 2.3, the third head of layer 2")
     named = site_of("--head", head, matched[1], "") or None
     its_layer, index = counted("--head", head, matched[2], matched[3])
     if layer is not None and layer - 1 != its_layer:
@@ -283,7 +283,7 @@ def weight(word: str) -> Intervention:
         raise LabError(f"--edit {word!r} names no number of a parameter; for example --edit 'embed.weight[5,0]=0.1'")
     places = [place for place in matched[2].replace(" ", "").split(",") if place]
     if not all(re.fullmatch(r"-?\d{1,12}", place) for place in places):
-        raise LabError(f"--edit {word!r}: [{matched[2]}] is no place in a parameter; for example [5,0]")
+        raise LabError(f"--edit {word!r}: [{matched[2]}] is not a place in a parameter; for example [5,0]")
     return EditWeight(matched[1], tuple(map(int, places)), number("--edit", word, matched[3]))
 
 
@@ -291,7 +291,7 @@ def site_of(option: str, word: str, named: str | None, site: str) -> str:
     """Return the kind of attention that is named, by default `site`."""
     if named is not None and named not in SITES:
         raise LabError(
-            f"{option} {word!r}: {named!r} is no attention{nearest(named, SITES)}; allowed: {', '.join(SITES)}"
+            f"{option} {word!r}: {named!r} is not an attention{nearest(named, SITES)}; allowed: {', '.join(SITES)}"
         )
     return named or site
 

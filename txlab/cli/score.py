@@ -203,7 +203,7 @@ def print_totals(model: OpenModel, found: Score, size: int) -> None:
     if model.kind == "gpt" and not first.scored and first.token not in model.special.names:
         print("the first token has nothing before it, and is not scored")
     if model.kind == "bert":
-        said = "each token was hidden in turn: Σ log p(xₜ | the others) is no probability of the text"
+        said = "each token was hidden in turn: Σ log p(xₜ | the others) is not the probability of a text"
         print(formula(said, ascii_only()))
     if found.stride:
         context = model.context or 0

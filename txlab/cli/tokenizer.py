@@ -117,7 +117,7 @@ def place(name: str | None, out: Path | None, replace: bool) -> Path:
         path = place_for(name, overwrite=replace)
         there = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
         if not there.is_dir() or not os.access(there, os.W_OK):
-            raise LabError(f"{str(path)!r} cannot be written: {str(there)!r} is no folder that one may write to")
+            raise LabError(f"{str(path)!r} cannot be written: {str(there)!r} is not a writable folder")
         return path
     assert out is not None
     return free_place(out, replace)

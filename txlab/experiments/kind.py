@@ -76,7 +76,7 @@ class Kind:
 
     def open_model(self, scenario: Any, state: State) -> LoadedModel:
         """Load the model of a checkpoint, without its data. LabError if the kind has no model or it does not fit."""
-        raise LabError(f"an experiment of the kind {self.name} has no model that reads texts")
+        raise LabError(f"an experiment of the kind {self.name} does not have a text model")
 
     def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
         """Return the scenario with the shape settings it leaves open taken from the model that it starts from.

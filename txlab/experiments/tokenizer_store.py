@@ -145,7 +145,7 @@ def place_for(name: str, overwrite: bool = False) -> Path:
     """The file that a tokenizer of this name is saved in. LabError if the name is not plain, or taken."""
     if not NAME.fullmatch(name) or name.endswith(SUFFIXES):
         raise LabError(
-            f"{name!r} is no name for a tokenizer; allowed: up to 64 letters, digits, _ . + -, the first of them a "
+            f"{name!r} is not a tokenizer name; allowed: up to 64 letters, digits, _ . + -, the first of them a "
             f"letter or digit, and none of {', '.join(SUFFIXES)} at the end"
         )
     if name in (*KINDS, *BUILT_IN):

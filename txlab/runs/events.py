@@ -206,7 +206,7 @@ class EventWriter:
         end = self.size
         while end > 0:
             if self.size - end > LONGEST:
-                raise OSError(errno.EFBIG, f"the last {LONGEST >> 20} MiB of events.jsonl are no rows")
+                raise OSError(errno.EFBIG, f"the last {LONGEST >> 20} MiB of events.jsonl contain no rows")
             start = max(0, end - (1 << 16))
             found = os.pread(self.descriptor, end - start, start).rfind(b"\n")
             if found >= 0:

@@ -278,7 +278,7 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     kind = kind_named(scenario.kind)
     wanted = order_of(checkpoints.sound(run), step)
     if not wanted:
-        advice = f"; txlab resume {run.name} goes on with it" if info.status != "failed" else ""
+        advice = f"; txlab resume {run.name} continues it" if info.status != "failed" else ""
         if state_of(run, info).status in ALIVE:
             advice = f"; it runs, and txlab control {run.name} checkpoint makes one"
         raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")

@@ -180,7 +180,7 @@ def test_every_position_is_said_in_words_and_explained() -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("XO", "nine signs"), ("XXXXXXXXY", "nine signs"), ("XXX/.../...", "cannot come up"),
+    [("XO", "write nine of X, O and"), ("XXXXXXXXY", "write nine of X, O and"), ("XXX/.../...", "cannot come up"),
      ("XXX/OOO/...", "cannot come up"), ("XX./OO./O..", "cannot come up"), ("OOO/XX./XX.", "cannot come up")],
 )  # fmt: skip
 def test_what_is_no_position_is_refused_in_one_sentence(text: str, why: str) -> None:

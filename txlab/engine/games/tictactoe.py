@@ -95,7 +95,7 @@ def read(text: str) -> Position:
     """Parse a position such as X.O/.X./..O (slashes may be left out). LabError if no game leads to it."""
     signs = text.replace("/", "").upper()
     if len(signs) != 9 or set(signs) - set("XO."):
-        raise LabError(f"{text!r} is no position: nine signs of X, O and . are one, row by row, as in X.O/.X./..O")
+        raise LabError(f"{text!r} is not a position; write nine of X, O and ., row by row, as in X.O/.X./..O")
     position = tuple({"X": FIRST, "O": SECOND, ".": 0}[sign] for sign in signs)
     lines = {position[a] for a, b, c in LINES if abs(position[a] + position[b] + position[c]) == 3}
     # X begins: as many X as O, or one more; only the player who moved last can have a line

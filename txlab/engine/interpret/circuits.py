@@ -226,7 +226,7 @@ def _between(model: Model, site: Site, kind: str, norms: bool) -> Tensor:
         return table.T @ table
     found = unembedding(model)
     if found is None or site.name == "encoder":
-        what = "BERT's head is no linear map" if found is None else "an encoder's stream has no unembedding"
+        what = "BERT's head is not a linear map" if found is None else "an encoder's stream has no unembedding"
         raise LabError(f"{what}, so no circuit leads from token to token; ask for the circuit within the stream")
     if len(found[0]) != len(table):
         raise LabError("source and target have different tokens, so a token looked at has no logit of its own")

@@ -397,7 +397,7 @@ def edited(model: Model, interventions: Iterable[Intervention]) -> Iterator[None
         inside = all(-size <= place < size for place, size in zip(edit.index, shape, strict=False))
         if len(edit.index) != len(shape) or not inside:
             given = ", ".join(map(str, edit.index))
-            raise LabError(f"{edit.parameter} is {' × '.join(map(str, shape))}; [{given}] is no place in it")
+            raise LabError(f"{edit.parameter} is {' × '.join(map(str, shape))}; [{given}] is not a place in it")
     old: list[tuple[nn.Parameter, tuple[int, ...], Tensor]] = []
     try:
         with torch.no_grad():

@@ -258,6 +258,8 @@ def around_text(folder: Path, content: Any, ids: Mapping[str, int]) -> Around:
     for side, value in wanted.items():
         name = name_of(named[f"{side}_token"])
         if value and name is not None and name not in ids:
-            return Around(unknown=f"{ABOUT} has add_{side}_token, and {shown(name)} is no token, so none is put there")
+            return Around(
+                unknown=f"{ABOUT} has add_{side}_token, and {shown(name)} is not a token, so none is put there"
+            )
         sides.append((ids[name],) if value and name is not None else ())
     return Around(sides[0], sides[1])

@@ -156,7 +156,7 @@ def read_gpt2(folder: Path, pattern: str = "gpt2") -> BytePairTokenizer:
         raise LabError(f"{MERGES}: {error}") from None
     if any(name.endswith(END_OF_WORD) for _, name in merges[:100]):
         raise LabError(
-            f"its words end with {END_OF_WORD}, as CLIP's and GPT-1's do, which is no byte-level encoding; give its "
+            f"its words end with {END_OF_WORD}, as CLIP's and GPT-1's do, which is not a byte-level encoding; give its "
             "tokenizer.json (transformers writes one), which the library tokenizers can run"
         )
     made = {left + right for left, right in merges}

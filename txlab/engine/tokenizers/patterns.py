@@ -157,7 +157,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise LabError(f"the splitting pattern {shortened(pattern)} is no regular expression: {error}") from None
+        raise LabError(f"the splitting pattern {shortened(pattern)} is not a regular expression: {error}") from None
 
 
 # The same patterns as current versions of tiktoken and js-tiktoken write them.

@@ -151,7 +151,7 @@ class PlanningExperiment(TabularExperiment):
         if name not in process.actions:
             known = ["even", "optimal", *process.actions]
             raise LabError(
-                f"plan.policy = {name!r} is no policy here{nearest(name, known)}; allowed: {', '.join(known)}"
+                f"plan.policy = {name!r} is not a policy here{nearest(name, known)}; allowed: {', '.join(known)}"
             )
         policy: np.ndarray = (1 - epsilon) * constant(process, process.actions.index(name)) + epsilon * even(process)
         return policy

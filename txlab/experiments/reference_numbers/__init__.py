@@ -126,7 +126,7 @@ for _point in plugins("txlab.figures").values():
 def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | None = None) -> list[Figure]:
     """The figures of an area (None = all), or those of them named by `only`. LabError lists the known names."""
     if area is not None and area not in AREAS:
-        raise LabError(f"{area!r} is no area{choices(area, AREAS)}")
+        raise LabError(f"{area!r} is not an area{choices(area, AREAS)}")
     found: list[Figure] = []
     for name in (name for key, names in AREAS.items() if area in (None, key) for name in names):
         module = import_module(name)
@@ -134,5 +134,5 @@ def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | No
     names = [each.name for each in found]
     for name in only:
         if name not in names:
-            raise LabError(f"{name!r} is no figure{choices(name, names)}")
+            raise LabError(f"{name!r} is not a figure{choices(name, names)}")
     return [each for each in found if not only or each.name in only]

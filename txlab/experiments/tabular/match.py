@@ -39,7 +39,7 @@ class Match(TabularExperiment):
         self, world: World, sides: Sequence[Settings], seed: int = 0, table: Mapping[str, Any] | None = None
     ) -> None:
         if not sides:
-            raise LabError("a match needs a learner at least")
+            raise LabError("a match needs at least one learner")
         self.seed = seed
         self.world = limited(world)
         self.table = dict(table or {"name": world.name})

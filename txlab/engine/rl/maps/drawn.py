@@ -260,7 +260,7 @@ def parse_map(text: str) -> Map:
             if ":" in line:
                 if rows:
                     raise LabError(
-                        f"{shown(line)} has a colon, which is no sign; `key: value` lines come before the map"
+                        f"{shown(line)} has a colon, which is not a sign; `key: value` lines come before the map"
                     )
                 take(line, head, signs)
             else:
@@ -297,7 +297,7 @@ def take(line: str, head: dict[str, Any], signs: dict[str, Any]) -> None:
         return
     if key not in KEYS:
         raise LabError(
-            f"{shown(key)} is no key of a map{nearest(key[:40], KEYS)}; allowed: {', '.join(KEYS)}, or a sign"
+            f"{shown(key)} is not a key of a map{nearest(key[:40], KEYS)}; allowed: {', '.join(KEYS)}, or a sign"
         )
     head[key] = worth(key, value)
     if key != "wind":  # wind needs to know how many columns there are
@@ -334,7 +334,9 @@ def refuse_row(row: str, drawn: Map) -> None:
     for column, sign in enumerate(row):
         if sign not in drawn.tiles:
             if not legal(sign):
-                raise LabError(f"column {column + 1}: {shown(sign)} is no sign; signs are printable ASCII, floor is .")
+                raise LabError(
+                    f"column {column + 1}: {shown(sign)} is not a sign; signs are printable ASCII, floor is ."
+                )
             raise LabError(
                 f"column {column + 1}: {sign} has no meaning here; there are {' '.join(drawn.tiles)},"
                 f" and a line `{sign}: …` above the map would give it one"

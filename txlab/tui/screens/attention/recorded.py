@@ -244,7 +244,7 @@ def no_frames(reader: RunReader) -> tuple[str, ...]:
         wait = f"The next frame comes within {every} steps." if isinstance(every, int) else "The first is on its way."
         return (f"{info.name} has recorded no frame yet.", wait)
     return (
-        f"{info.name} has recorded no frames, so there is no attention to look at.",
+        f"{info.name} has recorded no frames, so there is not an attention to look at.",
         "",
         "A scenario records one every so many steps:",
         f"  txlab run {info.scenario or 'SCENARIO'} --set record.frame_every=10",
