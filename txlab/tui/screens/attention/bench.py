@@ -7,7 +7,7 @@ weight changes the model itself while it is active.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,9 @@ class Task:
     at       the selected step: the newest checkpoint at or before it is opened; None = the newest of all
     source, target   the text; None = the model's own example; of a model that reads pairs, target is the second text
     edits    interventions in the order in which they were made; `second` is the text that patches come from
+    written  ids that the model wrote: behind the text or target, or in place of its masks, from left to right
+    carried  the text was another model's: if this one cannot read it, it reads its own example
+    translate   the target is to be written by the model
     """
 
     model: str
@@ -59,6 +62,9 @@ class Task:
     edits: tuple[Edit, ...] = ()
     second: str | None = None
     root: Path | None = None
+    written: tuple[int, ...] = ()
+    carried: bool = False
+    translate: bool = False
 
 
 @dataclass
@@ -75,6 +81,8 @@ class LiveAttention:
     second: Text | None
     remarks: tuple[str, ...]
     circuits: dict[tuple[Any, ...], Any]  # of the checkpoint, independent of the text; see tables.py
+    asked: Task  # what was asked for; `task` is what was carried out
+    note: str = ""  # why it is not the text that was asked for
     small: dict[str, np.ndarray] = field(default_factory=dict)
     scores: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     rolled_out: dict[str, Tensor] = field(default_factory=dict)
@@ -95,7 +103,8 @@ class LiveAttention:
             for name, site in self.cache.sites.items()
         }
         said = opened.tokenizer.decode([token for token in text.ids if token not in opened.special.names])
-        texts = [self.task.source if self.task.source is not None else said]
+        wrote_behind = bool(self.task.written) and not text.target
+        texts = [self.task.source if self.task.source is not None and not wrote_behind else said]
         if text.target:
             texts.append(opened.decode(text.target))
         elif opened.reads_pairs and self.task.target:
@@ -110,7 +119,8 @@ class LiveAttention:
             from txlab.tui.run_summary import scenario_name
 
             name = scenario_name(self.opened.origin, "")
-        return name if self.opened.step is None else f"{name} checkpoint {count(self.opened.step)}"
+        name = name if self.opened.step is None else f"{name} checkpoint {count(self.opened.step)}"
+        return f"{name}, its own text" if self.note else name
 
     def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
         window = slice(*rows), slice(*columns)
@@ -193,6 +203,28 @@ class LiveAttention:
     def token(self, ident: int) -> str:
         return self.opened.target_labels([ident])[0]
 
+    # Writing.
+
+    def next_position(self) -> int:
+        """Return the position whose prediction is written next. LabError if a masked model has no mask left."""
+        if self.opened.kind != "bert":
+            return len(self.text.predicting) - 1
+        if self.opened.special.mask not in self.text.ids:
+            raise LabError("there is no mask left to fill; t types a text, [MASK] where a word is hidden")
+        return self.text.ids.index(self.opened.special.mask)
+
+    def next_token(self, draws: np.random.Generator | None = None) -> int:
+        """Return the likeliest token of the next position under the edits, or one drawn from its distribution.
+
+        LabError if it is the one that ends a text.
+        """
+        p = self.cache.probabilities(self.next_position()).double().cpu().numpy().copy()
+        p[list(self.opened.never)] = 0.0
+        chosen = int(p.argmax()) if draws is None else int(draws.choice(len(p), p=p / p.sum()))
+        if chosen in self.opened.special.stops:
+            raise LabError(f"the text ends here: {self.token(chosen)} comes next, with {p[chosen]:.2f}")
+        return chosen
+
     # Why.
 
     def explain_cell(self, view: View, cell: Cell) -> Explanation:
@@ -245,7 +277,8 @@ class Workbench:
         from txlab.engine.interpret.interventions import from_json, remarks
 
         opened = self.open(task)
-        text = text_of(opened, task.source, task.target)
+        asked = task
+        task, text, note = self.text_for(opened, task)
         second = text_of(opened, task.second, task.target) if task.second is not None else None
         given = tuple(from_json(edit) for edit in task.edits)
         with self.lock:
@@ -253,7 +286,36 @@ class Workbench:
                 self.plain = run_with_cache(opened.model, text)
             cache = run_with_cache(opened.model, text, given, second) if given else self.plain
             said = tuple(remarks(opened.model, given))
-        return LiveAttention(task, opened, text, self.plain, cache, given, self.lock, second, said, self.circuits)
+        return LiveAttention(
+            task, opened, text, self.plain, cache, given, self.lock, second, said, self.circuits, asked, note
+        )
+
+    def text_for(self, opened: OpenModel, task: Task) -> tuple[Task, Text, str]:
+        """Return the input of a task, the task as it is carried out, and why another model's text was not kept."""
+        try:
+            text = text_of(opened, task.source, task.target, task.written)
+        except LabError as error:
+            if not task.carried:
+                raise
+            own = replace(task, source=None, target=None, written=(), carried=False)
+            return own, text_of(opened, None, None), str(error)
+        if task.translate and opened.kind == "encoder-decoder":
+            task = replace(task, written=self.translated(opened, text))
+            text = text_of(opened, task.source, task.target, task.written)
+        return replace(task, carried=False, translate=False), text, ""
+
+    def translated(self, opened: OpenModel, text: Text) -> tuple[int, ...]:
+        """Return the greedy translation of a source, without the token that ends it."""
+        from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+        from txlab.engine.transformer.generation import generate_target
+
+        assert isinstance(opened.model, EncoderDecoder)
+        stops, room = opened.special.stops, opened.model.shape.context - len(text.target)
+        with self.lock:
+            (written,) = generate_target(
+                opened.model, [text.ids], room, start=text.target[0], end=stops, never=opened.never
+            )
+        return tuple(token for token in written if token not in stops)
 
     def open(self, task: Task) -> OpenModel:
         from txlab.runs.models import open_model
@@ -297,14 +359,25 @@ def example_text(opened: OpenModel) -> str:
     return "1 2 3"
 
 
-def text_of(opened: OpenModel, source: str | None, target: str | None) -> Text:
-    """Return the model's input for the user's text, or for the model's own example."""
+def text_of(opened: OpenModel, source: str | None, target: str | None, written: tuple[int, ...] = ()) -> Text:
+    """Return the model's input for the user's text, or for the model's own example, with what the model wrote.
+
+    LabError if its tokenizer cannot encode it, or it is longer than the model's context.
+    """
     if source is None:
         source, target = example_text(opened), opened.example_target
     if opened.kind == "encoder-decoder":
         text = opened.text(source, target or "")
     else:
         text = opened.text(source, pair=target if opened.reads_pairs and target else None)
+    if opened.kind == "bert":
+        waiting = iter(written)
+        filled = (next(waiting, token) if token == opened.special.mask else token for token in text.ids)
+        text = replace(text, ids=tuple(filled))
+    elif text.target:
+        text = replace(text, target=(*text.target, *written))
+    else:
+        text = replace(text, ids=(*text.ids, *written))
     for what, ids in (("text", text.ids), ("target", text.target)):
         if opened.context is not None and len(ids) > opened.context:
             size = count(len(ids))

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from textual.binding import Binding
 
 from txlab.drawing.text import fit, formula
+from txlab.errors import LabError
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
@@ -37,6 +39,9 @@ class ModelPanel(Panel):
         Binding("t", "text", "text", id="attention.text"),
         Binding("x", "switch_head", "head off", id="attention.switch-head"),
         Binding("m", "edge", "edge", id="attention.edge"),
+        Binding("full_stop", "write", "write", id="attention.write", key_display=". ,"),
+        Binding("greater_than_sign", "write(True)", "write a drawn token", id="attention.draw", show=False),
+        Binding("comma", "take_back", "take a token back", id="attention.take-back", show=False),
         Binding("c", "compare", "compare", id="attention.compare"),
         Binding("0", "reset", "reset", id="attention.reset"),
         Binding("escape", "leave", "recording", id="attention.leave-bench", key_display="esc"),
@@ -58,6 +63,8 @@ class ModelPanel(Panel):
         self.wanted: Task | None = None
         self.live: LiveAttention | None = None
         self.working = LatestTask(self, "model", self.failed)
+        self.to_write: list[bool] = []  # tokens that were asked for: drawn, or the likeliest
+        self.draws = np.random.default_rng(0)  # of the tokens that are drawn, one after the other
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
 
     # The task and its result.
@@ -79,6 +86,9 @@ class ModelPanel(Panel):
         if self.wanted is None:
             return
         old, self.live = self.live, live
+        if live.note:
+            self.tell(f"{live.opened.name} reads its own text: {live.note}", "warning")
+        self.wanted = live.task if self.wanted == live.asked else self.wanted
         # The model's own example stands in for a missing text.
         if self.wanted == live.task and live.task.source is None:
             self.wanted = replace(live.task, source=example_text(live.opened), target=live.opened.example_target)
@@ -88,9 +98,11 @@ class ModelPanel(Panel):
         if old is not None:
             live.begin_like(old)
         self.viewer.model_read(old is not None and old.opened is live.opened and old.text == live.text)
+        self.write_on()
 
     def failed(self, sentence: str) -> None:
         """Go back to the previous task, whose picture is still there, or to the frames."""
+        self.to_write.clear()
         self.tell(sentence, "error")
         self.wanted = self.live.task if self.live is not None else None
         self.viewer.model_left(sentence)
@@ -132,20 +144,26 @@ class ModelPanel(Panel):
             return
         translates = source is not None and "cross" in source.sites
 
+        def read(text: str, target: str | None) -> None:
+            if target is not None:
+                if translates and not target:
+                    self.viewer.patterns.wanted_site = "cross"
+                self.do(replace(task, source=text, target=target, written=(), translate=translates and not target))
+
         def ask_target(text: str | None) -> None:
             if text is None:
                 return
             if translates:
-                title, about = "The target, as far as it is written", "The decoder reads it and predicts on."
+                title, about = "The target, as far as it is written", "Nothing = the model translates."
             elif self.live is not None and self.live.opened.reads_pairs:
                 about = "Behind the first, with what separates a pair; nothing = one text alone."
                 title = "A second text"
             else:
-                self.do(replace(task, source=text, target=None))
+                self.do(replace(task, source=text, target=None, written=()))
                 return
             self.app.push_screen(
                 AskValue(title, about, task.target or ""),
-                lambda target: self.do(replace(task, source=text, target=target)) if target is not None else None,
+                lambda target: read(text, target),
             )
 
         about = "Enter reads it with the model. The edits stay where they can."
@@ -160,7 +178,7 @@ class ModelPanel(Panel):
                 self.leave()
             elif name is not None:
                 text = self.wanted.source if self.wanted is not None else None
-                self.do(Task(name, None, text, root=root), "model")
+                self.do(Task(name, None, text, root=root, carried=text is not None), "model")
 
         frames = self.viewer.recorded_task()
         recorded = self.wanted is not None and frames is not None and frames.source is not None
@@ -169,9 +187,35 @@ class ModelPanel(Panel):
         self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
 
     def action_leave(self) -> None:
-        if self.wanted is None and self.viewer.comparing:
+        if self.viewer.comparing:  # one level at a time: else two texts would stand side by side
             self.viewer.compare(None)
-        self.leave()
+        else:
+            self.leave()
+
+    # Writing.
+
+    def action_write(self, drawn: bool = False) -> None:
+        """Append the likeliest token, or one drawn from the distribution; in a masked model, fill the next mask."""
+        self.to_write.append(drawn)
+        self.with_model(lambda live: self.write_on())
+
+    def write_on(self) -> None:
+        """Write the next token that was asked for, once the model has read the one before."""
+        live = self.live
+        if live is None or self.wanted != live.task or not self.to_write:
+            return
+        try:
+            token = live.next_token(self.draws if self.to_write.pop(0) else None)
+        except LabError as error:
+            self.to_write.clear()
+            self.tell(str(error))
+        else:
+            self.do(replace(live.task, written=(*live.task.written, token)))
+
+    def action_take_back(self) -> None:
+        """Take back the token that was written last."""
+        if self.wanted is not None and self.wanted.written:
+            self.do(replace(self.wanted, written=self.wanted.written[:-1]))
 
     # Edits.
 
@@ -314,6 +358,8 @@ class ModelPanel(Panel):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable keys that would do nothing."""
+        if action == "take_back":
+            return self.wanted is not None and bool(self.wanted.written)
         if action in ("reset", "remove"):
             return self.wanted is not None and bool(self.wanted.edits)
         return action != "leave" or self.wanted is not None or self.viewer.comparing
