@@ -313,7 +313,8 @@ class PatternPanel(Panel):
         said = dot.join([head, *(f"{name} {share(score)}" for name, score in known if np.isfinite(score))])
         kind = "" if len(source.sites) == 1 else cell.site
         view = VIEW_WORDS[self.view] + (", first token left out" if self.without_first else "")
-        mask = dot.join(part for part in (kind, visible(source.sites[cell.site].mask, ascii), view) if part)
+        mask = source.sites[cell.site].mask
+        mask = dot.join(part for part in (kind, "no mask" if mask == "none" else visible(mask, ascii), view) if part)
         return quoted(source, ascii), visible(source.name, ascii), mask, said
 
     def save_picture(self, path: Path) -> None:
