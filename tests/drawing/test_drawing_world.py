@@ -237,7 +237,7 @@ def test_a_frame_gives_its_scene_and_a_torn_one_none() -> None:
 
 
 def test_what_stands_before_a_row_is_written_as_far_as_there_is_room() -> None:
-    assert [mark_sign("21", False, cells) for cells in (1, 2, 7)] == ["2", "21", "21"]
+    assert [mark_sign("21", False, cells) for cells in (1, 2, 7)] == [" ", "21", "21"]
     assert mark_sign("G", False, 7) == "★"
     world = world_named("blackjack")
     size = CellSize(7, 2)

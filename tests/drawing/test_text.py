@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from txlab.drawing.text import cut, fit, formula, label, visible, visible_lines, width
+from txlab.drawing.text import cut, fit, formula, label, prefix, visible, visible_lines, width
 
 ANYTHING = st.text(st.characters() | st.characters(categories=["Cc", "Cf", "Cs", "Mn", "Zs", "Zl", "Zp", "Co"]))
 DANGEROUS = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
@@ -44,7 +44,7 @@ def test_what_is_fitted_takes_exactly_its_cells(text: str, cells: int, align: st
 @given(ANYTHING, st.integers(0, 12))
 def test_a_cut_is_the_longest_beginning_that_fits(text: str, cells: int) -> None:
     shown = visible(text)
-    begun = cut(shown, cells)
+    begun = prefix(shown, cells)
     assert shown.startswith(begun)
     assert cell_len(begun) <= cells
     rest = shown[len(begun) :]

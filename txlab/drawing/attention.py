@@ -19,7 +19,7 @@ from rich.text import Text
 from txlab.drawing.formatting import share
 from txlab.drawing.palette import Colours, Ramp, heat
 from txlab.drawing.picture import COLOURS, GROUNDS, Theme, checked, drawing, save
-from txlab.drawing.text import fit, label, visible, width
+from txlab.drawing.text import cut, fit, label, visible, width
 
 Weights = npt.NDArray[np.floating]
 CELLS = (4, 2, 1)  # cell widths to try, the largest first; the first can hold ".62"
@@ -122,10 +122,10 @@ def header(keys: Sequence[str], wide: int, ascii: bool) -> list[str]:
     if wide >= 4 and all(width(text) < wide for text in labels):
         return ["".join(fit(text, wide - 1, "right") + " " for text in labels).rstrip()]
     deep = min(DEEPEST, max((len(text) for text in labels), default=0))
-    cut = [text if len(text) <= deep else text[: deep - 1] + ("~" if ascii else "…") for text in labels]
+    shown = [text if len(text) <= deep else cut(text, deep - 1) + ("~" if ascii else "…") for text in labels]
     lines = []
     for line in range(deep):
-        signs = [text.rjust(deep)[line] for text in cut]
+        signs = [text.rjust(deep)[line] for text in shown]
         place = "right" if wide >= 4 else "left"
         lines.append("".join(fit(one, max(1, wide - (wide >= 4)), place) + " " * (wide >= 4) for one in signs).rstrip())
     return lines

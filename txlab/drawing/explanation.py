@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from txlab.drawing.formatting import aligned, number, plain
-from txlab.drawing.text import fit, formula, visible, width
+from txlab.drawing.text import cut, fit, formula, prefix, visible, width
 from txlab.engine.explain import Explanation, Value
 
 PARTS = ("question", "equation", "quiet", "heading", "name", "value", "asked")
@@ -141,7 +141,7 @@ def explanation_lines(
     lines += row_table(explanation, cells, style, ascii)
     lines.append(Text())
     say(("result  ", "heading"), (written(explanation.result, room, ascii)[0], "asked"), indent=0)
-    return lines
+    return [line if line.cell_len <= cells else line[: len(cut(line.plain, cells))] for line in lines]
 
 
 def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | Style], ascii: bool) -> list[Text]:
@@ -189,7 +189,7 @@ def folded(text: str, cells: int) -> list[str]:
         else:
             line = f"{line} {word}" if line else word
         while width(line) > cells:
-            piece = fit(line, cells, ellipsis="").rstrip() or line[0]
+            piece = cut(line, cells).rstrip() or prefix(line, cells) or line[0]
             lines.append(piece)
             line = line[len(piece) :]
     return [*lines, line]

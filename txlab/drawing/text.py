@@ -6,6 +6,7 @@ as signs or backslash escapes, and the variation selectors (about whose width te
 are those of rich, which Textual uses for layout.
 """
 
+import re
 import unicodedata
 from functools import lru_cache
 from itertools import groupby
@@ -92,10 +93,10 @@ def width(text: str) -> int:
 def fit(text: str, cells: int, align: str = "left", ellipsis: str = "…") -> str:
     """Fit a text to exactly `cells` cells: truncated with an ellipsis at the end, or padded opposite to `align`.
 
-    Never splits a wide or combined character; where one does not fit, a space takes its place.
+    Never splits a wide or combined character, or a number; where one does not fit, spaces take its place.
 
-    >>> fit("attention", 5), fit("日本語", 4), fit("7", 3, "right")
-    ('atte…', '日… ', '  7')
+    >>> fit("attention", 5), fit("日本語", 4), fit("7", 3, "right"), fit("of 1 240", 6)
+    ('atte…', '日… ', '  7', 'of …  ')
     """
     if cells <= 0:
         return ""
@@ -111,7 +112,25 @@ def fit(text: str, cells: int, align: str = "left", ellipsis: str = "…") -> st
     return " " * left + text + " " * (padding - left)
 
 
+# A number with its sign, thousands, decimals, exponent and unit.
+NUMBER = re.compile(
+    r"[+\-−]?(?:\d{1,3}(?:[ \u2009]\d{3}(?!\d))+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:e[+\-−]?\d+)?(?:[kMG](?![A-Za-z])|%)?"
+)
+
+
 def cut(text: str, cells: int) -> str:
+    """Return the longest prefix of a text that takes at most `cells` cells, without a part of a number: "1 2" of
+    "1 240" is another number, so there the prefix ends before it."""
+    kept = prefix(text, cells)
+    for found in NUMBER.finditer(text) if len(kept) < len(text) else ():
+        if found.start() >= len(kept):
+            break
+        if found.end() > len(kept):
+            return kept[: found.start()]
+    return kept
+
+
+def prefix(text: str, cells: int) -> str:
     """Return the longest prefix of a text that takes at most `cells` cells, whole graphemes only."""
     if len(text) <= cells and text.isascii():
         return text

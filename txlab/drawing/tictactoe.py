@@ -15,7 +15,6 @@ from typing import Literal
 
 from txlab.drawing.formatting import minus, plain, share
 from txlab.drawing.palette import BLUE, BRIGHT_BLUE, BRIGHT_YELLOW, RED, RGB, Colours, contrast, cube, oklab_to_rgb
-from txlab.drawing.text import fit
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Position
 from txlab.engine.games.perfect_play import Solution, verdict
@@ -134,8 +133,7 @@ def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) 
             if 0 <= at < wide:
                 lines[row][at], kinds[row][at] = sign, kind
 
-    def centre(text: str, row: int, kind: Kind, room: int = wide) -> None:
-        text = fit(text, min(len(text), room), ellipsis="")
+    def centre(text: str, row: int, kind: Kind) -> None:
         write(text, row, (wide - len(text) + 1) // 2, kind)
 
     if square.here:
@@ -155,7 +153,11 @@ def square_lines(square: Square, place: int, wide: int, high: int, ascii: bool) 
     elif square.sign:
         centre(square.sign, middle, "mark")
     elif square.number:
-        centre(plain(square.number) if ascii else square.number, middle, "number")
+        number = square.number
+        if len(number) > wide:  # one decimal, or nothing: never a part of the digits
+            number = "" if square.merit is None else value_text(square.merit, 1)
+            number = number if len(number) <= wide else ""
+        centre(plain(number) if ascii else number, middle, "number")
         if square.note and high >= 3 and len(square.note) <= wide:
             centre(square.note, middle + 1, "note")
     if square.won and high >= 3:
@@ -239,13 +241,13 @@ def line_words(position: Position) -> str:
     return "two diagonals" if named == ["a diagonal"] * 2 else " and ".join(named)
 
 
-def value_text(value: float) -> str:
+def value_text(value: float, digits: int = 2) -> str:
     """Format a value in [−1, 1] with its sign: "+.62", "−.31", ".00", "+1"."""
-    if abs(value) >= 0.9995:
+    if abs(value) >= (0.9995 if digits > 1 else 0.95):
         return minus(f"{value:+.0f}")
-    text = share(value)
-    if text in (".00", "−.00"):
-        return ".00"
+    text = share(value, digits)
+    if float(plain(text)) == 0:
+        return text.lstrip("−")
     return text if text.startswith("−") else f"+{text}"
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.drawing.text import fit, visible
+from txlab.drawing.text import visible
 from txlab.drawing.world_scene import CellSize, Scene, WorldAspect
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, direction, mark_sign, short, whole
 from txlab.engine.rl.world import World
@@ -26,7 +26,7 @@ Role = Literal[
 SURFACE, WALL, HAZARD, GOAL, CURSOR = -1, -2, -3, -4, -5
 """Levels that are no level of the ramp."""
 
-BARS, ASCII_BARS, ASCII_TRACES = "▁▂▃▄▅▆▇█", ".:-=+*#@", "...:::!|"
+BARS, ASCII_BARS, ASCII_TRACES = "▁▂▃▄▅▆▇█", ".:-=+*#@", "___:::!|"
 
 
 @dataclass
@@ -193,7 +193,7 @@ class Brush:
             return whole(float(self.scene.visits[state]), cells)
         if view.show == "policy" and self.scene.policy is not None:
             top = float(np.nanmax(self.scene.policy[state], initial=0.0))
-            return f"{100 * top:.0f}%" if cells >= 4 else f"{100 * top:.0f}"
+            return next((text for text in (f"{100 * top:.0f}%", f"{100 * top:.0f}") if len(text) <= cells), "")
         return short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
 
     def number_role(self, state: int) -> Role:
@@ -251,9 +251,17 @@ class Brush:
             if size.wide > 1:
                 self.canvas.write(x + 1, y, shade, "shade")
             return
-        self.canvas.write(x, y, words, role)
-        text = self.number(state, value, size.wide - room - (size.wide > 5))
-        self.canvas.write(x + room, y, fit(text, size.wide - room - 1, "right", ""), self.number_role(state))
+        # The last cell stays free: the next arrow, or a trace, stands there. A number as action is told from the one
+        # beside it by a colon; where that one has no room, it takes the place of the action, unless that is asked for.
+        agent = 2 * (state == self.scene.agent)  # its sign and a space, which take the place of the action
+        words = "" if agent else words + ":" if words[-1:].isdigit() else words
+        begin = max(agent, len(words) if size.wide < 6 else room, len(words))
+        text = self.number(state, value, size.wide - 1 - begin)
+        if not text and self.view.show in ("values", "visits"):
+            words, begin = "", agent
+            text = self.number(state, value, size.wide - 1 - begin)
+        self.canvas.write(x, y, words if text else words.rstrip(":"), role)
+        self.canvas.write(x + begin, y, text.rjust(size.wide - 1 - begin), self.number_role(state))
 
     def quad(self, x: int, y: int, state: int, best: list[int], role: Role) -> bool:
         """Draw at each side the number of the action pointing there; False if the actions are not four directions."""
@@ -275,7 +283,7 @@ class Brush:
             else:
                 text = short(value, cells, decimals, view.ascii)
             row = (y, middle, y + size.tall - 1)[way[0] + 1]
-            column = (x, x + (size.wide - len(text)) // 2, x + size.wide - 1 - len(text))[way[1] + 1]
+            column = (x + 1, x + (size.wide - len(text)) // 2, x + size.wide - 1 - len(text))[way[1] + 1]
             good = action in best and len(best) < len(self.actions)
             self.canvas.write(column, row, text, ("path" if role == "path" else "strong") if good else "plain")
         few = best if len(best) < len(self.actions) else []

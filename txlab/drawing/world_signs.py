@@ -110,7 +110,7 @@ def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
         if len(text) <= cells:
             return text if ascii else minus(text)
     text = f"{value:.0e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
-    return (text if ascii else minus(text)) if len(text) <= cells else ("-" if value < 0 else "+") * min(cells, 1)
+    return (text if ascii else minus(text)) if len(text) <= cells else ""
 
 
 def whole(number: float, cells: int) -> str:
@@ -125,7 +125,7 @@ def whole(number: float, cells: int) -> str:
         text = f"{number / divisor:.0f}{unit}"
         if len(text) <= cells:
             return text
-    return "+"
+    return ""
 
 
 def mark_sign(mark: str, ascii: bool, cells: int = 1) -> str:
@@ -135,4 +135,4 @@ def mark_sign(mark: str, ascii: bool, cells: int = 1) -> str:
     if mark in known:
         return known[mark][ascii]
     sign = cut(visible(mark, ascii), cells)
-    return sign if 0 < width(sign) <= cells else "?"
+    return sign if 0 < width(sign) <= cells else " " if mark.isdigit() else "?"

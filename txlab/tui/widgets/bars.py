@@ -110,4 +110,4 @@ class Bars(Painted, can_focus=True):
         if self.before and cells:  # the length of the bar before the change
             reach = round(max(0.0, min(1.0, self.before[y - 1])) * cells)
             segments.append(Segment(("." if ascii else "·") * max(0, reach - width(drawn)), style["title"]))
-        return Strip(segments).adjust_cell_length(size, surface)
+        return self.strip(segments)

@@ -157,4 +157,4 @@ class Board(Painted, can_focus=False):
             return Strip.blank(self.size.width, surface)
         segments = [Segment(" " * left, surface)]
         segments += [Segment(piece.text, self.style_of(piece)) for piece in self.pieces[y - top]]
-        return Strip(segments).adjust_cell_length(self.size.width, surface)
+        return self.strip(segments)

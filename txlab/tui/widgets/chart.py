@@ -252,7 +252,7 @@ class Chart(Painted, can_focus=True):
             if isinstance(role, int) and in_plot:
                 role = self.roles[role] if role < len(self.roles) else "dim"
             segments.append(Segment(text, self.role_style(role)))
-        return Strip(segments).adjust_cell_length(self.size.width, surface)
+        return self.strip(segments)
 
     def on_resize(self) -> None:
         self.pieces = []

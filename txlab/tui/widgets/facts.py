@@ -130,6 +130,7 @@ class FactTable(Painted, can_focus=True):
         elif fact.level == "quiet":
             value_style = style["note"]
         mark = (">" if ascii else "▸") if here else " "
+        values = min(values, max(0, size - 3))
         room = max(0, size - 1 - values - 2)
         names = min(names, room)
         segments = [
@@ -150,7 +151,7 @@ class FactTable(Painted, can_focus=True):
                 rest -= cells + 1
             if rest > 0 and note:
                 segments.append(Segment(fit(note, rest, ellipsis=ellipsis), style["note"]))
-        return Strip(segments).adjust_cell_length(size, surface)
+        return self.strip(segments)
 
 
 def columns(facts: Sequence[Fact], ascii: bool = False) -> tuple[int, int]:

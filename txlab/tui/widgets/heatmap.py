@@ -23,7 +23,7 @@ from textual.strip import Strip
 
 from txlab.drawing.formatting import share
 from txlab.drawing.palette import Ramp, contrast, heat
-from txlab.drawing.text import cut, fit, label, width
+from txlab.drawing.text import cut, fit, label, prefix, width
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.matrix import (
     MASKED,
@@ -403,7 +403,7 @@ class Heatmap(Painted, can_focus=True):
         text = ("." if self.ascii else "·") if not hundredths else str(max(-99, min(hundredths, 100)))
         room = wide - (wide > 2)
         if len(text) > room:
-            text = "1." if hundredths > 0 else text[:room]
+            text = "1." if hundredths > 0 else "-"
         fill = self.ramp().fill[level]
         style = self.inks[level]
         if fill is not None and hundredths:
@@ -459,7 +459,7 @@ def downwards(text: str, depth: int) -> list[str]:
     text = text[1:] if len(text) > 1 and text[0] in "·_" else text
     letters: list[str] = []
     while text and len(letters) < depth:
-        letter = next((piece for size in (1, 2) if (piece := cut(text, size))), text)
+        letter = next((piece for size in (1, 2) if (piece := prefix(text, size))), text)
         letters.append(letter)
         text = text[len(letter) :]
     return letters

@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any, TypeVar
 
+from rich.segment import Segment
 from rich.style import Style
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 
 from txlab.drawing.palette import Colours
+from txlab.drawing.text import cut, width
 from txlab.tui.widgets.terminal import colours, is_ascii, is_dark
 
 Found = TypeVar("Found")
@@ -50,6 +53,13 @@ class Painted(Widget):
         found: Found = self.paints[name]
         return found
 
+    def strip(self, segments: Sequence[Segment]) -> Strip:
+        """Return a line as wide as the widget: padded, or cropped before a number that does not fit."""
+        size, line = self.size.width, Strip(segments)
+        if line.cell_length > size:
+            line = line.crop(0, width(cut(line.text, size)))
+        return line.adjust_cell_length(size, self.surface)
+
     def part(self, name: str) -> Style:
         """Return the style of a component class, whose prefix is the widget's name in lower case."""
         prefix = min(self.COMPONENT_CLASSES).split("--")[0]
@@ -57,9 +67,9 @@ class Painted(Widget):
 
     def refresh_changed(self, old: Sequence[object], new: Sequence[object], first: int = 0) -> None:
         """Redraw only the lines that differ; `first` is the line of the widget that shows the first of them."""
-        left, top, width = self.gutter.left, self.gutter.top + first, self.size.width
+        left, top, size = self.gutter.left, self.gutter.top + first, self.size.width
         pairs = enumerate(zip_longest(old, new))
-        if regions := [Region(left, top + y, width, 1) for y, (before, now) in pairs if before != now]:
+        if regions := [Region(left, top + y, size, 1) for y, (before, now) in pairs if before != now]:
             self.refresh(*regions)
 
     @property

@@ -180,4 +180,4 @@ class Table(Painted, can_focus=True):
                 self.written(row[number]), cells, "right" if column.right else "left", "~" if self.ascii else "…"
             )
             segments += [Segment(" " * GAP if number else "", surface), Segment(text, self.part(part))]
-        return Strip(segments).adjust_cell_length(size, surface)
+        return self.strip(segments)

@@ -74,7 +74,7 @@ class TabLine(Painted, can_focus=False):
             segments += [Segment(word, self.part(part)), Segment(" " * gap, self.surface)]
             self.places.append((column, column + width(word), name))
             column += width(word) + gap
-        return Strip(segments).adjust_cell_length(self.size.width, self.surface)
+        return self.strip(segments)
 
     def on_click(self, event: events.Click) -> None:
         for first, end, name in self.places:

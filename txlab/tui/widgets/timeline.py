@@ -211,7 +211,7 @@ class TimeLine(Painted, can_focus=False):
                 segments.append(Segment("".join(bar[first:last]), style))
         segments.append(Segment("  ", surface))
         segments.append(Segment(label, here if self.live and len(self.steps) else words))
-        return Strip(segments).adjust_cell_length(size, surface)
+        return self.strip(segments)
 
     # The mouse.
 

@@ -226,7 +226,7 @@ class WorldView(Painted, can_focus=False):
                 style = self.style_of(roles[begin], levels[begin])
                 segments.append(Segment("".join(text[begin:end]), style))
                 begin = end
-        return Strip(segments).adjust_cell_length(size, surface)
+        return self.strip(segments)
 
     def on_resize(self) -> None:
         self.rows = []

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from txlab.drawing.text import cut, fit
+from txlab.drawing.text import fit, prefix
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, index
 from txlab.tui.screens.tokens.token_layout import LayoutLine, Span, layout, tints
 from txlab.tui.widgets.painted import Painted
@@ -295,4 +295,4 @@ class TokenLines(Painted):
 
 def text_until(text: str, cells: int) -> int:
     """Return how many characters of a text fit before so many cells."""
-    return len(cut(text, cells))
+    return len(prefix(text, cells))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from txlab.drawing.formatting import STATES, calendar, clock, count, duration
-from txlab.drawing.text import cut, fit, visible, visible_lines, width
+from txlab.drawing.text import fit, prefix, visible, visible_lines, width
 from txlab.tui.history import Entry
 from txlab.tui.theme import Glyphs
 from txlab.tui.train_snapshot import Snapshot
@@ -145,7 +145,7 @@ def wrapped(text: str, cells: int) -> list[str]:
     found: list[str] = []
     for line in visible_lines(text):
         while width(line) > cells:
-            head = cut(line, cells)
+            head = prefix(line, cells)
             space = head.rfind(" ")
             head = head[:space] if space > cells // 2 else head or line[:1]
             found.append(head)
