@@ -66,6 +66,11 @@ def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
     return trees[token]
 
 
+def quoted(label: str) -> str:
+    """A label as `repr` writes it, but the backslash of a byte that is no character, \\xf0, stays single."""
+    return repr(label).replace("\\\\", "\\")
+
+
 def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
     """Why these bytes are one token: its merges in the order in which they were learnt."""
     tree = merge_tree(tokenizer, token)
@@ -78,8 +83,8 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
         times = "" if node.count is None else f", found {node.count} times"
         steps.append(
             Step(
-                name=repr(tokenizer.label(node.token)),
-                expression=f"{tokenizer.label(node.left.token)!r} + {tokenizer.label(node.right.token)!r}",
+                name=quoted(tokenizer.label(node.token)),
+                expression=f"{quoted(tokenizer.label(node.left.token))} + {quoted(tokenizer.label(node.right.token))}",
                 result=node.token,
                 note=f"merge {node.rank}{times}",
             )
@@ -101,7 +106,7 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
         for leaf in ({leaf.token: leaf for leaf in tree.leaves()}.values() if tree.rank is not None else ())
     ]
     return Explanation(
-        question=f"why is {label!r} the token {token}?",
+        question=f"why is {quoted(label)} the token {token}?",
         equation="(s, s′) = argmax count(s s′), s̃ = s s′, V ← V ∪ {s̃}",
         math="K2",
         source="Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1",

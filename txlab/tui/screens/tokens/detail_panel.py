@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+import regex
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
@@ -23,6 +24,7 @@ from txlab.tui.widgets.table import Column, Table
 
 BRANCHES = 160  # lines of a tree to draw
 NAMED = 4  # characters of a token to name
+NEARBY = 96  # bytes before and after a character in which its grapheme is looked for
 
 
 class DetailPanel(Panel):
@@ -103,7 +105,10 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
     parts = [Content.styled(label + "\n", "bold $accent")]
     for name, value in rows:
         parts += [Content.styled(f"{name:<10}", "$quiet"), Content(value + "\n")]
-    for line in (*cut_off(document.data, start, stop, ascii), *names_of(data)):
+    split = cut_off(document.data, start, stop, ascii)
+    if split:
+        split.append(unmerged(document, lane, token))
+    for line in (*filter(None, split), *names_of(data)):
         parts.append(Content.styled(line + "\n", "$quiet"))
     if tree is not None and tree.left is not None:
         parts.append(Content.styled("\nmerge tree   merge, times found\n", "$quiet"))
@@ -135,19 +140,60 @@ def names_of(data: bytes) -> Iterator[str]:
         yield f"U+{ord(character):04X} {name}"
 
 
+def character_around(data: bytes, border: int) -> tuple[int, str]:
+    """Return the first byte and the character that a border splits; "" where it splits none."""
+    first = border
+    while first > max(0, border - 3) and data[first : first + 1] and data[first] & 0xC0 == 0x80:
+        first -= 1
+    whole = data[first : first + 4].decode(errors="ignore")[:1]
+    size = len(whole.encode())
+    inside = first < border < first + size and data[first : first + size] == whole.encode()
+    return (first, whole) if inside else (border, "")
+
+
 def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
-    """Return the characters that a token splits, at its beginning or at its end."""
+    """Return which bytes of which character a token has, if it splits one at its beginning or its end, and which code
+    point of a grapheme that is: byte 1 of 4 of 👩 U+1F469 woman, code point 1 of 5 of …"""
     found: list[str] = []
     for border in (start, stop):
-        first = border
-        while first > max(0, border - 3) and data[first : first + 1] and data[first] & 0xC0 == 0x80:
-            first -= 1
-        whole = data[first : first + 4].decode(errors="ignore")[:1]
+        first, whole = character_around(data, border)
+        if not whole:
+            continue
         size = len(whole.encode())
-        if first < border < first + size and data[first : first + size] == whole.encode():
-            said = f"part of {sign(whole, ascii)}  U+{ord(whole):04X} {unicodedata.name(whole, '').lower()}"
-            found += [said] if said not in found else []
+        low, high = max(start, first) - first + 1, min(stop, first + size) - first
+        which = f"byte {low}" if low == high else f"bytes {low}–{high}"
+        said = f"{which} of {size} of {sign(whole, ascii)} U+{ord(whole):04X} {unicodedata.name(whole, '').lower()}"
+        around, at = grapheme_at(data, first)
+        if len(around) > 1:
+            points = " ".join(sign(c, ascii) if c.isprintable() else f"U+{ord(c):04X}" for c in around)
+            said += f", code point {at + 1} of {len(around)} of {points}"
+        found += [said] if said not in found else []
     return found
+
+
+def grapheme_at(data: bytes, byte: int) -> tuple[str, int]:
+    """Return the grapheme around the character that begins at this byte, and which of its code points that is."""
+    before = data[max(0, byte - NEARBY) : byte].decode(errors="ignore")
+    text, at = before + data[byte : byte + NEARBY].decode(errors="ignore"), len(before)
+    found = next((each for each in regex.finditer(r"\X", text) if each.start() <= at < each.end()), None)
+    return (found.group(), at - found.start()) if found else ("", 0)
+
+
+def unmerged(document: TextDocument, lane: TokenLane, token: int) -> str:
+    """Return why a token that splits a character did not grow: no merge of it and its neighbour was learnt."""
+    tokenizer = lane.tokenizer
+    if not isinstance(tokenizer, BytePairTokenizer):
+        return ""
+    whole = character_around(document.data, lane.stop(token))[1]
+    left, right = (token, token + 1) if whole else (token - 1, token)
+    if left < 0 or right >= len(lane):
+        return ""
+    pair = int(lane.ids[left]), int(lane.ids[right])
+    names = " + ".join(tokenizer.token_bytes(each).hex(" ") for each in pair)
+    rank = tokenizer.ranks.get(pair)
+    if rank is None:
+        return f"no merge {names} was learnt"
+    return f"merge {count(rank)} joins {names}, but others took their bytes first or the pattern cuts between them"
 
 
 def tree_of(lane: TokenLane, token: int) -> MergeTree | None:

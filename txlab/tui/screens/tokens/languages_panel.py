@@ -36,7 +36,8 @@ class LanguagesPanel(Panel):
         if tokenizers == self.tokenizers:
             self.draw(ascii)
             return
-        self.tokenizers = tokenizers
+        self.tokenizers, self.found = tokenizers, []  # numbers of other tokenizers do not stay while these are counted
+        self.draw(ascii)
 
         def take(found: list[LanguageStatistics] | None) -> None:
             if found is not None:

@@ -42,8 +42,9 @@ class TokensScreen(BenchScreen):
     HELP_ABOUT = (
         "Each stretch of colour is a token; the arrows go from one to the next, w says which merges made it. What "
         "cannot be seen is written: · a space, ↵ a line feed, ⇥ a tab, ␀ NUL, ◌ before a mark without its letter, "
-        "\\xe2 a byte that is no character. Paste a text, press e to write, o to open a file; c puts other tokenizers "
-        "beside this one. t shows how it is learnt: space runs, . merges once, a comma takes a merge back."
+        "\\xe2 a byte that is no character; above such bytes stands the character that they spell. Paste a text, press "
+        "e to write, o to open a file; c puts other tokenizers beside this one and marks what they cut otherwise. "
+        "t shows how it is learnt: space runs, . merges once, a comma takes a merge back."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (TrainingPanel, TextPanel, DetailPanel, LanguagesPanel)
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
@@ -136,9 +137,11 @@ class TokensScreen(BenchScreen):
         self.show_header()
         if self.looked_at == "languages":
             self.show_languages()
+        elif self.looked_at == "training" and document is not self.training.document:
+            self.training.show_text(document)
 
     def show_languages(self) -> None:
-        self.languages.show(tuple(lane.tokenizer for lane in self.text.lanes), self.view.front, self.ascii)
+        self.languages.show(self.text.current_tokenizers(), self.view.front, self.ascii)
 
     @on(TrainingPanel.Learned)
     def take_tokenizer(self) -> None:
@@ -162,10 +165,10 @@ class TokensScreen(BenchScreen):
             self.training.leave()
         if self.looked_at == "training":
             self.training.enter(self.text.document)
-        elif self.looked_at == "languages":
-            self.show_languages()
         else:
             self.text.wish()
+            if self.looked_at == "languages":
+                self.show_languages()
         self.show_header()
         self.refresh_bindings()
 

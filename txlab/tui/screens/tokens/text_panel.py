@@ -37,6 +37,7 @@ from txlab.tui.screens.tokens.encoded_text import (
 from txlab.tui.screens.tokens.token_view import TokensView
 
 LANES = 4
+OWN = ("your text", "pasted")  # the names of texts that are in no file
 TRAINED = TokenizerChoice("trained")
 SAMPLE = """The cat that chased the mice was tired; unbelievably tired.
 def half(x):\n\treturn x / 2      # 12345678 and 3.14159
@@ -122,6 +123,11 @@ class TextPanel(Panel):
         self.encoder.forget()
         return True
 
+    def current_tokenizers(self) -> tuple[Tokenizer, ...]:
+        """Return the tokenizers of the lanes, the trained one as it is now, though the text may not show it yet."""
+        pairs = zip(self.shown, self.lanes, strict=True)
+        return tuple(self.trained or lane.tokenizer if choice == TRAINED else lane.tokenizer for choice, lane in pairs)
+
     # In the thread.
 
     def encode(self, task: LatestTask) -> Any:
@@ -204,7 +210,7 @@ class TextPanel(Panel):
     @on(TokensView.Edited)
     def edited(self, event: TokensView.Edited) -> None:
         event.stop()
-        self.look_at_text("your text", self.view.text)
+        self.look_at_text(OWN[0], self.view.text)
 
     @on(TokensView.Pasted)
     def pasted(self, event: TokensView.Pasted) -> None:
@@ -214,7 +220,7 @@ class TextPanel(Panel):
     def take_paste(self, text: str) -> None:
         """Make a paste the new text; in an editable one it is inserted at the caret instead (see TokensView)."""
         self.view.edit(False)
-        self.look_at_text("pasted", text)
+        self.look_at_text(OWN[1], text)
 
     def action_edit(self) -> None:
         if not self.view.edit(not self.view.editing):
@@ -224,13 +230,23 @@ class TextPanel(Panel):
         self.refresh_bindings()
 
     def action_new(self) -> None:
-        """Start an empty text."""
+        """Start an empty text; a text of one's own, which is nowhere else, is erased only after a question."""
+        if self.view.text and self.document is not None and self.document.name in OWN:
+            from txlab.tui.screens.dialogs import Confirm
+
+            about = f"{count(len(self.view.text))} bytes that were typed or pasted are kept nowhere else."
+            question = Confirm("Erase this text and begin a new one?", about, "erase it")
+            self.app.push_screen(question, lambda sure: self.begin_new() if sure else None)
+        else:
+            self.begin_new()
+
+    def begin_new(self) -> None:
         view = self.view
         view.text, view.undone = b"", []
         view.caret = 0
         view.focus()
         self.refresh_bindings()
-        self.look_at_text("your text", b"")
+        self.look_at_text(OWN[0], b"")
 
     def ask_for_file(self) -> None:
         from txlab.tui.screens.dialogs import AskValue
@@ -240,7 +256,8 @@ class TextPanel(Panel):
                 self.view.edit(False)
                 self.look_at_text(path.strip(), None)
 
-        self.app.push_screen(AskValue("Open which file?", "any file; what is no text is shown by its bytes"), read)
+        about = "any file; what is no text is shown by its bytes"
+        self.app.push_screen(AskValue("Open which file?", about, check=there), read)
 
     # How the tokens are shown.
 
@@ -315,6 +332,7 @@ class TextPanel(Panel):
         self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
 
     def ask_which(self, saved: list[str]) -> None:
+        from txlab.experiments.tokenizer_store import DEFAULT
         from txlab.tui.screens.dialogs import AskValue, Choose
 
         known = {
@@ -322,6 +340,7 @@ class TextPanel(Panel):
             "bytes": (TokenizerChoice("bytes"), "256 tokens, nothing learnt"),
             "characters": (TokenizerChoice("characters"), "those of the text that is trained on"),
             "words": (TokenizerChoice("words"), "those of the text that is trained on"),
+            DEFAULT: (TokenizerChoice("saved", DEFAULT), "4 096 byte pairs, learnt from Python's documentation"),
         }
         known |= {name: (TokenizerChoice("saved", name), "saved") for name in saved if name not in known}
         known |= {each.name: (each, "file") for each in self.choices if each.kind == "file"}
@@ -335,8 +354,19 @@ class TextPanel(Panel):
         def chosen(name: str | None) -> None:
             if name == other:
                 about = "tokenizer.json, *.tiktoken, a folder with vocab.json and merges.txt, or a file of ours"
-                self.app.push_screen(AskValue("Which tokenizer?", about), add_file)
+                self.app.push_screen(AskValue("Which tokenizer?", about, check=there), add_file)
             elif name in known:
                 self.toggle(known[name][0])
 
-        self.app.push_screen(Choose("Beside each other, up to four", [*rows, (other, "a path", False)]), chosen)
+        self.app.push_screen(Choose("Compare tokenizers, up to four", [*rows, (other, "a path", False)]), chosen)
+
+
+def there(path: str) -> str:
+    """Check a path while it is typed, so that the dialog stays open for a mistyped one."""
+    try:
+        found = not path.strip() or Path(path.strip()).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # too long; an unknown user; a NUL
+        found = False
+    if not found:
+        raise LabError(f"{path.strip()!r} is not there")
+    return ""

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from math import cos, radians, sin
 
 import numpy as np
@@ -153,11 +154,14 @@ class Span:
 
 @dataclass(frozen=True)
 class LayoutLine:
-    """A line of text: its bytes, and for each lane its spans, from left to right."""
+    """A line of text: its bytes, and for each lane its spans, from left to right; `above`: (column, sign, cells) of the
+    characters whose bytes stand apart, `differing`: the columns (from, to) where the lanes cut differently."""
 
     start: int
     stop: int
     lanes: tuple[tuple[Span, ...], ...]
+    above: tuple[tuple[int, str, int], ...] = ()
+    differing: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -253,9 +257,37 @@ def layout(
             column += widths[atom]
         begin = atoms[first] if first else start
         spans = tuple(spans_of(glyphs, atoms[first:end], columns, column, begin, byte, borders) for glyphs in shown)
-        rows.append(LayoutLine(begin, byte, spans))
+        above = characters_above(document.data[begin:byte], begin, spans, ascii)
+        rows.append(LayoutLine(begin, byte, spans, above, differing(spans)))
         first = end
     return rows
+
+
+def characters_above(
+    data: bytes, start: int, lanes: Sequence[Sequence[Span]], ascii: bool
+) -> tuple[tuple[int, str, int], ...]:
+    """Return (column, sign, cells) of each character of these bytes that some lane shows byte by byte."""
+    if data.isascii():
+        return ()
+    places = {byte: (column, column + wide) for spans in lanes for span in spans for byte, column, wide in span.units}
+    found, at = [], start
+    for character in data.decode(errors="surrogateescape"):
+        after = at + len(character.encode(errors="surrogateescape"))
+        parts = [places[byte] for byte in range(at, after) if byte in places]
+        if len(parts) > 1:
+            first, last = parts[0][0], max(end for _, end in parts)
+            found.append((first, sign(character, ascii), last - first))
+        at = after
+    return tuple(found)
+
+
+def differing(lanes: Sequence[Sequence[Span]]) -> tuple[tuple[int, int], ...]:
+    """Return the columns between neighbouring cuts that all lanes share, where one of them cuts again."""
+    cuts = [{span.column for span in spans} | {spans[-1].column + spans[-1].width} for spans in lanes if spans]
+    if len(cuts) < 2:
+        return ()
+    shared, every = sorted(set.intersection(*cuts)), set.union(*cuts)
+    return tuple((a, b) for a, b in pairwise(shared) if any(a < column < b for column in every))
 
 
 def extents(glyphs: Sequence[Glyph]) -> list[tuple[int, int, int]]:

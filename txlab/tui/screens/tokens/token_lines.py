@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from txlab.drawing.text import fit, prefix
+from txlab.drawing.text import fit, prefix, width
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, index
 from txlab.tui.screens.tokens.token_layout import LayoutLine, Span, layout, tints
 from txlab.tui.widgets.painted import Painted
@@ -56,7 +56,7 @@ class TokenLines(Painted):
         self.top: Place = (0, 0)
         self.known: OrderedDict[int, list[LayoutLine]] = OrderedDict()
         self.known_for: tuple[object, ...] = ()
-        self.page: tuple[tuple[object, ...], list[LayoutLine]] = ((), [])
+        self.page: tuple[tuple[object, ...], list[tuple[LayoutLine, int]]] = ((), [])
         self.laid_out = 0
         """Paragraphs laid out since the beginning: what the promise to draw only what is seen is held against."""
 
@@ -95,11 +95,11 @@ class TokenLines(Painted):
     def cells(self) -> int:
         return max(4, self.size.width - self.gutter_cells - 2)
 
-    @property
-    def tall(self) -> int:
-        """Lines of the screen for each line of text."""
+    def parts_of(self, row: LayoutLine) -> range:
+        """Return the lines of the screen for a line of text: −1 for the characters above its bytes, then its lanes, and
+        a blank one, or the marks below what is cut differently, where there are several."""
         lines = len(self.lanes) * self.per_lane
-        return lines + 1 if lines > 1 else 1
+        return range(-1 if row.above else 0, lines + 1 if lines > 1 else 1)
 
     @property
     def per_lane(self) -> int:
@@ -149,16 +149,18 @@ class TokenLines(Painted):
             place = beyond
         return place
 
-    def seen(self) -> list[LayoutLine]:
-        """Return the lines of text on the screen, from the top."""
+    def seen(self) -> list[tuple[LayoutLine, int]]:
+        """Return (line of text, part of it) for each line of the screen, from the top."""
         key = (self.top, self.size, self.document, self.lanes, self.with_strokes, self.with_ids, self.editing)
         if self.page[0] != key:
             # After a final line feed there is an empty line: nothing to see, but a place to write.
             empty = len(self.document.starts) > 1 and self.document.starts[-1] == len(self.document.data)
             last = len(self.document.starts) - 1 if empty else -1
-            rows, place = [], self.top
-            for _ in range(max(1, -(-self.size.height // self.tall))):
-                rows.append(self.row(place))
+            rows: list[tuple[LayoutLine, int]] = []
+            place = self.top
+            while len(rows) < max(1, self.size.height):
+                row = self.row(place)
+                rows += [(row, part) for part in self.parts_of(row)]
                 following = self.after(place)
                 if following is None or (following[0] == last and not self.editing):
                     break
@@ -168,14 +170,19 @@ class TokenLines(Painted):
 
     def into_view(self, byte: int) -> None:
         place = self.place_of(byte)
-        lines = max(1, self.size.height // self.tall)
         top = (min(self.top[0], len(self.document.starts) - 1), self.top[1])
         top = (top[0], min(top[1], len(self.rows(top[0])) - 1))
-        if place < top:
-            top = place
-        elif place > self.moved_by(top, lines - 1):
-            top = self.moved_by(place, 1 - lines)
-        self.top = top
+        self.top = min(place, max(top, self.page_before(place)))
+
+    def page_before(self, place: Place) -> Place:
+        """Return the first line of text of the screen on which this one is the last."""
+        room = self.size.height - len(self.parts_of(self.row(place)))
+        while (before := self.before(place)) is not None:
+            room -= len(self.parts_of(self.row(before)))
+            if room < 0:
+                break
+            place = before
+        return place
 
     def column_of(self, row: LayoutLine, byte: int) -> int:
         """Return the column of a byte in the front lane."""
@@ -195,14 +202,19 @@ class TokenLines(Painted):
         if not self.lanes:
             words = fit(self.waiting, size, "center", "~" if self.ascii else "…") if y == self.size.height // 2 else ""
             return Strip([Segment(words, self.part("gutter"))]).adjust_cell_length(size, surface)
-        line, inside = divmod(y, self.tall)
-        lane, below = divmod(inside, self.per_lane)
-        rows = self.seen()
+        seen = self.seen()
         segments: list[Segment] = []
-        if line < len(rows) and lane < len(self.lanes):
-            gutter, row = self.gutter_of(rows[line], lane), rows[line]
+        if y < len(seen):
+            row, part = seen[y]
+            lane, below = divmod(part, self.per_lane)
             blank = [Segment(" " * self.gutter_cells, surface)]
-            segments = [*blank, *self.ids_of(row, lane)] if below else [*gutter, *self.drawn(row, lane)]
+            if part < 0:
+                segments = [*blank, *self.signs_above(row)]
+            elif lane >= len(self.lanes):
+                segments = [*blank, *self.marks_below(row)]
+            else:
+                line = self.ids_of(row, lane) if below else self.drawn(row, lane)
+                segments = [*(blank if below else self.gutter_of(row, lane)), *line]
         strip = Strip(segments).adjust_cell_length(max(0, size - 1), surface)
         return Strip([*strip, self.bar(y)], size)
 
@@ -222,8 +234,8 @@ class TokenLines(Painted):
     def bar(self, y: int) -> Segment:
         """Return a piece of the scrollbar at the right: which part of the text is visible, by bytes."""
         height, total = self.size.height, len(self.document.data)
-        rows = self.seen()
-        first, last = rows[0].start, rows[-1].stop
+        seen = self.seen()
+        first, last = seen[0][0].start, seen[min(height, len(seen)) - 1][0].stop
         if first == 0 and last >= total:
             return Segment(" ", self.surface)
         long = max(1, round(height * (last - first) / max(1, total)))
@@ -269,6 +281,29 @@ class TokenLines(Painted):
         at_end = self.caret is not None and lane == self.front and self.caret == row.stop == len(self.document.data)
         if at_end and not self.document.data[row.start : row.stop].endswith(b"\n"):
             segments.append(Segment(" ", surface + Style(reverse=True)))
+        return segments
+
+    def signs_above(self, row: LayoutLine) -> list[Segment]:
+        """Return the characters whose bytes stand apart, each over its cells."""
+        segments: list[Segment] = []
+        at = 0
+        for column, shown, cells in row.above:
+            before = max(0, (cells - width(shown)) // 2)
+            rule = "-" if self.ascii else "─"
+            after = rule * (cells - before - width(shown))
+            segments += [Segment(" " * (column - at), self.surface), Segment(rule * before, self.part("bar"))]
+            segments += [Segment(shown, self.surface), Segment(after, self.part("bar"))]
+            at = column + cells
+        return segments
+
+    def marks_below(self, row: LayoutLine) -> list[Segment]:
+        """Return the line that marks where the tokenizers cut differently."""
+        segments: list[Segment] = []
+        at = 0
+        for begin, end in row.differing:
+            mark = ("^" if self.ascii else "▔") * (end - begin)
+            segments += [Segment(" " * (begin - at), self.surface), Segment(mark, self.part("front"))]
+            at = end
         return segments
 
     def ids_of(self, row: LayoutLine, lane: int) -> list[Segment]:

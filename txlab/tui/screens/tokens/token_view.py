@@ -6,6 +6,7 @@ edit is reported, not cut. The screen decides what a paste becomes, since it may
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -124,7 +125,7 @@ class TokensView(TokenLines, can_focus=True):
 
     def action_page(self, by: int) -> None:
         if self.lanes:
-            lines = max(1, self.size.height // self.tall - 1)
+            lines = max(1, len({row.start for row, _ in self.seen()}) - 1)
             self.top = self.moved_by(self.top, by * lines)
             self.action_lines(by * lines)
 
@@ -170,8 +171,10 @@ class TokensView(TokenLines, can_focus=True):
                 event.prevent_default()
                 await self.screen.run_action(active.binding.action)
             return
-        if event.is_printable and event.character is not None:
-            self.insert(event.character)
+        character = event.character
+        # A joiner or a mark of direction is text too, though str.isprintable says no: 👩 U+200D 👧 is typed so.
+        if character is not None and (event.is_printable or unicodedata.category(character[0]) == "Cf"):
+            self.insert(character)
         elif event.key in ("enter", "tab"):
             self.insert("\n" if event.key == "enter" else "\t")
         elif event.key == "backspace":
@@ -203,14 +206,12 @@ class TokensView(TokenLines, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None or not self.lanes:
             return
-        line, inside = divmod(offset.y, self.tall)
-        lane = inside // self.per_lane
-        rows = self.seen()
-        if line >= len(rows):
+        seen = self.seen()
+        if offset.y >= len(seen):
             return
-        row = rows[line]
-        if lane < len(self.lanes):
-            self.front = lane
+        row, part = seen[offset.y]
+        if 0 <= part // self.per_lane < len(self.lanes):
+            self.front = part // self.per_lane
         self.go(self.byte_at(row, offset.x - self.gutter_cells))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -38,6 +38,7 @@ from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.tokens.detail_panel import ratio
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, index, lane_of
 from txlab.tui.screens.tokens.languages_panel import bar_of_lines
+from txlab.tui.screens.tokens.text_panel import there
 from txlab.tui.screens.tokens.token_layout import shown_bytes
 from txlab.tui.screens.tokens.token_view import TokensView
 from txlab.tui.session import Picture, Session
@@ -239,9 +240,16 @@ class TrainingPanel(Panel):
 
     def enter(self, document: TextDocument | None) -> None:
         """Show the training, with this text as its preview."""
-        self.active, self.document = True, document
-        self.session.look()
+        self.active = True
+        self.show_text(document)
         self.draw()
+
+    def show_text(self, document: TextDocument | None) -> None:
+        """Take another text as preview; what was counted of the one before goes."""
+        if document is not self.document:
+            self.document, self.sizes = document, []
+            self.comparing.forget()
+        self.session.look()
 
     def leave(self) -> None:
         self.active = False
@@ -277,7 +285,7 @@ class TrainingPanel(Panel):
         columns = [Column("next merge", right=False), Column("becomes", right=False), Column("found")]
         columns.append(Column("", right=False, quiet=True))
         self.query_one("#pairs", Table).set_table(columns, rows, marked=[0] if rows else [])
-        columns = [Column("made", right=False), Column("becomes", right=False), Column("found")]
+        columns = [Column("merges so far", right=False), Column("becomes", right=False), Column("found")]
         columns += [Column("token"), Column("merge")]
         self.query_one("#made", Table).set_table(columns, merge_rows(state, ascii))
         self.draw_sizes(state, ascii)
@@ -401,7 +409,7 @@ class TrainingPanel(Panel):
 
         def learn(name: str | None) -> None:
             if name == "a file or folder…":
-                question = AskValue("Learn from which text?", "a UTF-8 file, or a folder of them")
+                question = AskValue("Learn from which text?", "a UTF-8 file, or a folder of them", check=there)
                 self.app.push_screen(question, lambda path: self.learn_from(path.strip()) if path else None)
             elif name:
                 self.learn_from(THIS_TEXT if name == "the text on the screen" else name)
