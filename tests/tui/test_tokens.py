@@ -166,7 +166,8 @@ async def test_a_file_is_opened_whatever_is_in_it_and_one_that_is_not_there_is_s
         await pilot.press("o", *"some.bin", "enter")
         await settle(pilot, lambda: quiet(screen) and document_of(screen) == HOSTILE)
         await pilot.press("o", *"no.txt", "enter")
-        await settle(pilot, lambda: "no.txt" in notices(app))
+        await settle(pilot, lambda: "'no.txt' is not there" in text_of(app))
+        await pilot.press("escape")
         await settle(pilot, lambda: not screen.text.encoding)
         assert screen.text.document is not None
         assert document_of(screen) == HOSTILE
@@ -303,7 +304,7 @@ async def test_up_to_four_tokenizers_stand_beside_each_other(tmp_path: Path) -> 
         await show(pilot, b"ab <|end|> that")
         for name in ("bytes", "mine", "characters"):
             await pilot.press("c")
-            await settle(pilot, lambda: "Beside each other" in text_of(app))
+            await settle(pilot, lambda: "Compare tokenizers" in text_of(app))
             await pilot.press(*name, "enter")
             await settle(pilot, lambda: quiet(screen), 400)
         assert [choice.title for choice in screen.text.shown] == ["trained", "bytes", "mine", "characters"]

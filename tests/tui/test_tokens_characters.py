@@ -69,6 +69,15 @@ def test_a_token_says_which_byte_of_which_character_it_is() -> None:
     assert cut_off(data, 0, 2, False) == []
 
 
+def test_a_line_ends_in_no_character() -> None:
+    data = "aя日👩é".encode() * 20
+    document = index(data)
+    lane = lane_of("bytes", BytePairTokenizer([]), document, False, never)
+    for cells in range(44, 90):  # where a character takes less than half a line
+        for row in layout(document, [lane], 0, cells):
+            assert data[row.start : row.stop].decode()
+
+
 def test_a_token_says_that_no_merge_was_learnt() -> None:
     document = index("👩".encode())
     plain = lane_of("a", BytePairTokenizer([]), document, False, never)

@@ -237,6 +237,7 @@ def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token:
         parts = [
             Content.styled(shown_bytes(data, ascii) or visible(lane.tokenizer.label(ident), ascii), "bold $accent"),
             Content(f"  id {count(ident)}   {spaced(data, 12)}   byte {reach(start, stop)}"),
+            Content.styled("".join(f"   {line}" for line in cut_off(document.data, start, stop, ascii)[:1]), "$accent"),
             Content.styled(f"   token {count(token + 1)} of {count(len(lane))}", "$quiet"),
         ]
     parts.append(Content("\n"))

@@ -215,7 +215,8 @@ def layout(
     atoms = sorted({glyph.start for glyphs in shown for glyph in glyphs})
     if not atoms:
         return [LayoutLine(start, stop, tuple(() for _ in lanes))]
-    slots, widths, whole = [0] * len(atoms), [1] * len(atoms), [True] * len(atoms)
+    slots, widths = [0] * len(atoms), [1] * len(atoms)
+    whole = [not b"\x80" <= document.data[atom : atom + 1] < b"\xc0" for atom in atoms]
     breaks = [False] * len(atoms)  # preferred line ends: before a token of the first lane
     late: list[tuple[int, int, int]] = []  # glyphs that span several atoms: first, one after the last, width
     for number, glyphs in enumerate(shown):
