@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import txlab.cli
+from txlab.cli import curves, terminal
+from txlab.drawing import picture
+from txlab.drawing.curve import Curve, without_the_beginning
 from txlab.experiments.kinds.control import ControlScenario
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
@@ -47,6 +51,42 @@ def test_curves_name_every_learner_and_the_best_of_all(said) -> None:  # type: i
     across = said("swept", "--sweep", "--x", "alpha")[1]
     assert "ε = 0.2" in across
     assert across != out
+
+
+def test_on_a_colour_terminal_curves_are_coloured_braille(said, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    assert "\x1b[" not in said("plain")[1]
+    monkeypatch.setattr(terminal, "depth", lambda: "256")
+    out = said("plain")[1]
+    assert "\x1b[38;5;" in out
+    assert not set(out) & set("•×○□△")
+    assert "\x1b[38;5;" in said("swept", "--sweep")[1]
+
+
+def test_a_picture_ends_where_the_terminal_does(said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    steps = np.arange(100)
+    far = [Curve("return", steps, np.concatenate([[-1750.0, -900.0, -300.0], np.linspace(-60, -20, 97)]))]
+    monkeypatch.setattr(curves, "curves", lambda readers, metrics: far)
+    monkeypatch.setattr(curves, "chosen", lambda readers, metric: ["return"])
+    shown: list[object] = []
+    monkeypatch.setattr(picture, "strokes_of", lambda *given: [])
+    monkeypatch.setattr(picture, "draw_curves", lambda *given, **named: shown.append(named["clipped"]) or tmp_path)  # type: ignore[func-returns-value]
+    assert "1 500" not in said("plain")[1].replace("\u2009", " ")
+    said("plain", "--out", str(tmp_path / "a.png"))
+    said("plain", "--out", str(tmp_path / "a.png"), "--from", "0")
+    window = without_the_beginning(far)
+    assert window is not None
+    assert shown == [(window.low, window.high), None]
+    assert window.low > -70
+
+
+def test_a_picture_is_clipped(tmp_path: Path) -> None:
+    stroke = picture.Stroke("return", np.arange(4), np.array([-1750.0, -60.0, -40.0, -20.0]))
+    whole, clipped = (
+        picture.draw_curves([stroke], tmp_path / f"{at}.svg", clipped=at).read_text() for at in (None, (-60.0, -20.0))
+    )
+    assert "<!-- −1\u2009500 -->" in whole
+    assert "500 -->" not in clipped
+    assert "<!-- −40 -->" in clipped
 
 
 def test_the_table_has_a_row_for_every_setting_and_one_mark(said) -> None:  # type: ignore[no-untyped-def]

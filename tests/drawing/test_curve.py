@@ -267,7 +267,8 @@ class TestTheShellsChart:
     ) -> None:
         steps, values = columns_of(curve)
         curves = [Curve("loss", steps, values), Curve("日本\x1b[31m", steps[::5], values[::5], "points")]
-        lines = text_chart(curves, columns, height, ascii=ascii, title="a run", log_x=log, log_y=log)
+        drawn = text_chart(curves, columns, height, ascii=ascii, title="a run", log_x=log, log_y=log)
+        lines = [line.plain for line in drawn]
         assert len(lines) == height or lines[1].startswith("no numbers")
         assert all(width(line) <= columns and line.replace("\u2009", " ").isprintable() for line in lines)
         if ascii:
@@ -276,7 +277,7 @@ class TestTheShellsChart:
     def test_it_reads_like_this(self) -> None:
         steps = np.arange(0, 11)
         lines = text_chart([Curve("loss", steps, 10.0 - steps)], 30, 9, ascii=True, title="run")
-        assert lines == [
+        assert [line.plain for line in lines] == [
             "run   * loss",
             "10 +*",
             "   | *********",
@@ -287,6 +288,22 @@ class TestTheShellsChart:
             "   ++-----------+------------+",
             "    0           5    step   10",
         ]
+
+    def test_in_colours_every_curve_is_braille_in_its_own_colour(self) -> None:
+        steps = np.arange(0, 100)
+        curves = [Curve("loss", steps, 10.0 - steps), Curve("val", steps, steps - 5.0)]
+        for depth in ("truecolor", "256", "16"):
+            drawn = text_chart(curves, 60, 12, colours=depth)  # type: ignore[arg-type]
+            inks: dict[str, set[str]] = {}
+            for span, line in ((span, each) for each in drawn for span in each.spans if span.style):
+                inks.setdefault(str(span.style), set()).update(line.plain[span.start : span.end])
+            assert len(inks) == 2
+            for signs in inks.values():
+                assert len(signs) > 3
+                assert all("\u2800" <= sign <= "\u28ff" for sign in signs)
+        bare = text_chart(curves, 60, 12)
+        assert not any(span.style for line in bare for span in line.spans)
+        assert "+" in "".join(line.plain for line in bare)
 
 
 @pytest.mark.filterwarnings("error")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.text import Text
 
 from txlab.drawing.sweep import Surface, across, bounds, draw_sweep, lines_of, surface_of, text_sweep
 from txlab.errors import LabError
@@ -38,28 +39,27 @@ def test_what_is_not_known_or_has_run_away_is_neither_best_nor_spoils_the_pictur
     assert surface.best() == (0, 1)
     low, high = bounds(surface)
     assert low < 1.0 < 2.0 < high < 10
-    text = "\n".join(text_sweep(surface, 1, 70, 14))
+    text = plain(text_sweep(surface, 1, 70, 14))
     assert "3 of 6 settings lie outside the picture" in text
     assert "e35" not in text
     assert surface_of(frame(np.full((2, 3), np.nan))).best() is None
-    assert "best unknown" in "\n".join(text_sweep(surface_of(frame(np.full((2, 3), np.nan))), 1, 70, 14))
+    assert "best unknown" in plain(text_sweep(surface_of(frame(np.full((2, 3), np.nan))), 1, 70, 14))
 
 
 @pytest.mark.parametrize("columns", [30, 80])
 @pytest.mark.parametrize("ascii", [False, True])
 def test_lines_fit_and_name_the_best_of_each(columns: int, ascii: bool) -> None:
-    lines = text_sweep(surface_of(frame()), 1, columns, 12, ascii)
-    text = "\n".join(lines)
+    text = plain(text_sweep(surface_of(frame()), 1, columns, 12, ascii))
     assert "0.5" in text
     assert "0.2" in text
     assert text.isascii() == ascii
-    assert all(len(line) <= columns for line in lines[:13])
+    assert all(len(line) <= columns for line in text.splitlines()[:13])
 
 
 def test_three_axes_are_a_chart_for_each_value_of_the_first(tmp_path: Path) -> None:
     axes = [["method", ["td\x1b[31m", "mc"]], ["lam", [0.0, 0.5]], ["alpha", [0.1, 0.2]]]
     three = frame(np.arange(8.0).reshape(2, 2, 2), axes=axes)
-    text = "\n".join(text_sweep(surface_of(three), 2, 60, 12))
+    text = plain(text_sweep(surface_of(three), 2, 60, 12))
     assert text.count("λ = 0.5  best") == 2
     assert "\x1b" not in text
     out = draw_sweep(surface_of(three), 2, tmp_path / "three.svg", title="three")
@@ -71,7 +71,7 @@ def test_three_axes_are_a_chart_for_each_value_of_the_first(tmp_path: Path) -> N
 
 def test_one_axis_and_one_value_can_be_drawn(tmp_path: Path) -> None:
     one = surface_of(Frame(1, {"sweep/score": np.array([2.0])}, facts={"sweep": {"axes": [["alpha", [0.1]]]}}))
-    assert "0.1" in "\n".join(text_sweep(one, across(one, None), 60, 10))
+    assert "0.1" in plain(text_sweep(one, across(one, None), 60, 10))
     assert draw_sweep(one, 0, tmp_path / "one.png").stat().st_size > 1000
 
 
@@ -103,3 +103,14 @@ def test_an_axis_that_is_not_there_or_has_names_is_refused() -> None:
         across(named, "alpah")
     with pytest.raises(LabError, match="its values are names; allowed: alpha"):
         across(named, "rule")
+
+
+def plain(lines: list[Text]) -> str:
+    return "\n".join(line.plain for line in lines)
+
+
+def test_in_colours_each_line_of_a_sweep_has_its_own() -> None:
+    found = text_sweep(surface_of(frame()), 1, 70, 14, colours="256")
+    inks = {str(span.style) for line in found if "best" in line.plain for span in line.spans if span.style}
+    assert len(inks) == sum("best" in line.plain for line in found) >= 2
+    assert "×" not in plain(found)

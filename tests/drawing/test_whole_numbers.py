@@ -61,9 +61,9 @@ def test_the_axes_of_a_chart_have_whole_numbers(values: list[float], columns: in
     for line in plot_lines(chart, Furniture(), ascii)[1:]:
         assert seen(" ".join(text for text, role in line if role == "axis")) <= labels
     wide = text_chart(curves, 400, rows + 3, ascii=ascii)
-    known = {each for line in wide for each in seen(line[: line.find("┤" if not ascii else "+")])}
+    known = {each for line in wide for each in seen(line.plain[: line.plain.find("┤" if not ascii else "+")])}
     for line in text_chart(curves, columns, rows + 3, ascii=ascii)[1:-2]:
-        head = re.split("[┤│+|]", line)[0]
+        head = re.split("[┤│+|]", line.plain)[0]
         assert seen(head) <= known
 
 

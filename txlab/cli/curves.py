@@ -15,13 +15,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from txlab.drawing.axis import Window
     from txlab.drawing.curve import Curve
     from txlab.drawing.picture import Stroke
@@ -73,23 +75,24 @@ def plot(
     readers = opened(names, whole=out is not None)
     metrics = chosen(readers, metric)
     found = curves(readers, metrics)
-    if out is not None:
-        save_picture(readers, metrics, out, (log_x, log_y), smooth, (first, last))
-        return
-    from txlab.cli.terminal import ascii_only, columns
+    from txlab.cli.terminal import ascii_only, columns, depth, print_lines
     from txlab.drawing.curve import window_of
     from txlab.drawing.plot import text_chart
 
-    window = window_of(found, log_x, log_y, first, last)
+    window = whole = window_of(found, log_x, log_y, first, last)
     if metric is None and first is last is None and not (log_x or log_y):
         window = window_unasked(found, metrics)
+    if out is not None:
+        clipped = None if window is None or window == whole else (window.low, window.high)
+        save_picture(readers, metrics, out, (log_x, log_y), smooth, (first, last), clipped)
+        return
     if window is None:
         where = "" if first is last is None else " between these steps"
         raise LabError(f"{', '.join(metrics)}: no finite value to draw{where}")
-    lines = text_chart(
-        found, columns() - 1, height, ascii=ascii_only(), window=window, log_x=log_x, log_y=log_y, smoothing=smooth
+    look: dict[str, Any] = {"ascii": ascii_only(), "colours": depth()}
+    print_lines(
+        text_chart(found, columns() - 1, height, window=window, log_x=log_x, log_y=log_y, smoothing=smooth, **look)
     )
-    print("\n".join(lines))
 
 
 def export(
@@ -166,8 +169,10 @@ def save_picture(
     logs: tuple[bool, bool],
     smoothing: float,
     steps: tuple[float | None, float | None],
+    clipped: tuple[float, float] | None,
 ) -> None:
-    """Save the curves as a PNG or SVG; dead branches are drawn faintly behind them."""
+    """Save the curves as a PNG or SVG, `clipped` at the same values as in the terminal; dead branches are drawn faintly
+    behind them."""
     from txlab.cli.terminal import shown
     from txlab.drawing.picture import draw_curves, strokes_of
     from txlab.experiments.kind import kind_of_run
@@ -188,6 +193,7 @@ def save_picture(
         log_x=logs[0],
         log_y=logs[1],
         smoothing=smoothing,
+        clipped=clipped,
     )
     print(shown(str(path)))
 
@@ -267,9 +273,9 @@ def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | N
     return without_the_beginning(found) if returns else window_of(found)
 
 
-def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
+def loss_chart(reader: RunReader, height: int = 12) -> list[Text]:
     """Draw the primary metrics of a run as text, for the end of `txlab run`; [] if there is nothing to draw."""
-    from txlab.cli.terminal import ascii_only, columns
+    from txlab.cli.terminal import ascii_only, columns, depth
     from txlab.drawing.plot import text_chart
 
     names = foremost(reader)
@@ -277,4 +283,4 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[str]:
     window = window_unasked(found, names) if found else None
     if window is None:
         return []
-    return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only(), window=window)
+    return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only(), colours=depth(), window=window)

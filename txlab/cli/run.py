@@ -236,7 +236,7 @@ def tell_started(directory: Path, pid: int, json: bool) -> None:
 def report(directory: Path, info: RunInfo) -> None:
     """Print the summary of a run that ended: the curve, the last sample, the result, and the run directory."""
     from txlab.cli.curves import loss_chart
-    from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
+    from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
     from txlab.drawing.formatting import duration
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.finding import default_root
@@ -245,8 +245,8 @@ def report(directory: Path, info: RunInfo) -> None:
 
     reader = RunReader(directory)
     reader.poll()
-    for line in loss_chart(reader):
-        print(line)
+    if drawn := loss_chart(reader):
+        print_lines(drawn)
     if (samples := reader.rows("sample")) and (sample := samples[-1])["step"] > 0:
         lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")), ascii_only())
         print(f"\nwritten at step {sample['step']}")

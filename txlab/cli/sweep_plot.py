@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, height: int) -> None:
     """Draw the sweep of a run. Raises LabError if the run is not a sweep or has no frame yet."""
-    from txlab.cli.terminal import ascii_only, columns, shown
+    from txlab.cli.terminal import ascii_only, columns, depth, print_lines, shown
     from txlab.drawing.sweep import across, draw_sweep, surface_of, text_sweep
     from txlab.runs.directory import RunDirectory, RunInfo
     from txlab.runs.finding import find_run
@@ -42,7 +42,7 @@ def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, heigh
         title = f"{RunInfo.load(RunDirectory(path)).name}, step {frame.step}"
         print(shown(str(draw_sweep(surface, axis, out, title=title))))
         return
-    print("\n".join(text_sweep(surface, axis, columns() - 1, height, ascii=ascii_only())))
+    print_lines(text_sweep(surface, axis, columns() - 1, height, ascii_only(), depth()))
     best = surface.best()
     if best is not None:
         from txlab.cli.terminal import numeral

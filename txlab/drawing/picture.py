@@ -87,10 +87,12 @@ def draw_curves(
     log_x: bool = False,
     log_y: bool = False,
     smoothing: float = 0.0,
+    clipped: tuple[float, float] | None = None,
     theme: Theme = "light",
     size: tuple[float, float] = (9.0, 5.0),
 ) -> Path:
-    """Draw curves to a PNG or SVG file, by its suffix, and return the path. `smoothing` is a span in steps.
+    """Draw curves to a PNG or SVG file, by its suffix, and return the path. `smoothing` is a span in steps; `clipped`
+    are the smallest and largest value shown, else all are.
 
     Raises LabError for another suffix or a path that cannot be written.
     """
@@ -115,6 +117,9 @@ def draw_curves(
                 axes.plot(xs, ys, color=colour, label=name, zorder=3)
         axes.set_xscale("log" if log_x else "linear")
         axes.set_yscale("log" if log_y else "linear")
+        if clipped is not None:
+            margin = 0.03 * (clipped[1] - clipped[0])
+            axes.set_ylim(clipped[0] - margin, clipped[1] + margin)
         axes.set_xlabel(visible(x_label))
         axes.set_ylabel(visible(y_label))
         note = f"   average over {smoothing:g} steps" if smoothing > 0 else ""

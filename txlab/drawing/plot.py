@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
 
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
 from txlab.drawing.formatting import count, number, plain
+from txlab.drawing.palette import RGB, Colours, lines
 from txlab.drawing.text import cut, fit, visible, width
 
 Role = str | int
@@ -101,29 +105,39 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
 
 
 def text_chart(
-    curves: Sequence[Curve], width: int = 80, height: int = 20, *, ascii: bool = False, title: str = "",
-    x_label: str = "step", **options: Any,
-) -> list[str]:  # fmt: skip
-    """Draw a chart with axes, labels and legend as `height` lines of at most `width` cells, without colours.
+    curves: Sequence[Curve], width: int = 80, height: int = 20, *, ascii: bool = False, colours: Colours = "none",
+    title: str = "", x_label: str = "step", **options: Any,
+) -> list[Text]:  # fmt: skip
+    """Draw a chart with axes, labels and legend as `height` lines of at most `width` cells.
 
-    The first curve is drawn in braille, the others on top of it with their own marks. `options`: those of `curve.draw`.
+    In colours every curve is drawn in braille, each in its own colour; without them the first one is, and the others
+    lie on top of it with their own marks. `options`: those of `curve.draw`.
     """
+    marks = colours == "none" or ascii
     known = curve.ASCII_MARKS if ascii else curve.MARKS
-    legend = [visible(title, ascii)] if title else []
+    top: Pieces = [(visible(title, ascii), "axis")] if title else []
     for index, each in enumerate(curves):
-        mark = "⠤⠤" if index == 0 and not ascii else known[index % len(known)]
-        legend.append(f"{mark} {visible(each.name, ascii)}")
-    top = cut("   ".join(legend), width).rstrip()
+        mark = "⠤⠤" if not ascii and (index == 0 or not marks) else known[index % len(known)]
+        top += [("   ", "axis")] * bool(top) + [(mark, index), (" " + visible(each.name, ascii), "axis")]
 
     def drawn(left: int) -> curve.Chart | None:
-        return curve.draw(curves, width - left, max(height - 3, 1), ascii=ascii, marks=True, **options)
+        return curve.draw(curves, width - left, max(height - 3, 1), ascii=ascii, marks=marks, **options)
 
     first = drawn(2)  # labels and chart size depend on each other
     chart = drawn(2 if first is None else max(3, margin(first)))
-    if chart is None:
-        return [top, cut("no numbers yet", width)]
-    lines = plot_lines(chart, Furniture(across=visible(x_label, ascii)), ascii)[1:]
-    return [top, *(cut("".join(text for text, _ in line), width).rstrip() for line in lines)]
+    body: list[Pieces] = [[("no numbers yet", "axis")]]
+    if chart is not None:
+        body = plot_lines(chart, Furniture(across=visible(x_label, ascii)), ascii)[1:]
+    inks = [ink(colour) for colour in lines(colours)]
+    styled = [
+        Text.assemble(*((text, inks[role % len(inks)] if isinstance(role, int) else "") for text, role in line))
+        for line in [top, *body]
+    ]
+    return [line[: len(cut(line.plain, width).rstrip())] for line in styled]
+
+
+def ink(colour: RGB | None) -> Style:
+    return Style.null() if colour is None else Style(color=Color.from_rgb(*colour))
 
 
 def x_axis(chart: curve.Chart, horizontal: str, notch: str, name: str) -> tuple[str, str]:

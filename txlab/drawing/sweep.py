@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.text import Text
 
 from txlab.drawing.axis import Window
 from txlab.drawing.curve import ASCII_MARKS, MARKS, Curve
 from txlab.drawing.formatting import number, plain
+from txlab.drawing.palette import Colours, lines
 from txlab.drawing.picture import COLOURS, Theme, checked, drawing, plain_numbers, save
-from txlab.drawing.plot import text_chart
+from txlab.drawing.plot import ink, text_chart
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
 from txlab.experiments.protocol import Frame
@@ -166,30 +168,35 @@ def panels(surface: Surface, x: int) -> list[tuple[str, Surface, int]]:
     return [(told(name, value), surface.at(first, i), x - (first < x)) for i, value in enumerate(values)]
 
 
-def text_sweep(surface: Surface, x: int, width: int, height: int, ascii: bool = False) -> list[str]:
+def text_sweep(
+    surface: Surface, x: int, width: int, height: int, ascii: bool = False, colours: Colours = "none"
+) -> list[Text]:
     """Draw the curves as characters, the best of each listed below."""
     low, high = bounds(surface)
+    palette = lines(colours)
     letter = surface.axes[x][0] if ascii else LETTERS.get(surface.axes[x][0], surface.axes[x][0])
-    out = [visible(surface.title, ascii)]
+    out = [Text(visible(surface.title, ascii))]
     for title, part, axis in panels(surface, x):
-        lines = lines_of(part, axis, ascii)
+        found = lines_of(part, axis, ascii)
         if title:
-            out += ["", visible(title, ascii)]
-        across_all = lines[0].x
+            out += [Text(), Text(visible(title, ascii))]
+        across_all = found[0].x
         curves = [
-            Curve(line.name, line.x, np.where((line.y >= low) & (line.y <= high), line.y, np.nan)) for line in lines
+            Curve(line.name, line.x, np.where((line.y >= low) & (line.y <= high), line.y, np.nan)) for line in found
         ]
         window = Window(float(across_all[0]), float(across_all[-1]), low, high, False, False)
         if window.left == window.right:
             window = Window(window.left - 0.5, window.right + 0.5, low, high, False, False)
-        out += text_chart(curves, width, height, ascii=ascii, x_label=letter, window=window)
-        size = max(len(line.name) for line in lines)
-        for i, line in enumerate(lines):  # with its mark, since a long legend is cut
-            mark = ASCII_MARKS[i % len(ASCII_MARKS)] if ascii else "⠤" if not i else MARKS[i % len(MARKS)]
-            out.append(f"  {mark} {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}")
+        out += text_chart(curves, width, height, ascii=ascii, colours=colours, x_label=letter, window=window)
+        size = max(len(line.name) for line in found)
+        for i, line in enumerate(found):  # with its mark, since a long legend is cut
+            bare = colours == "none"
+            mark = ASCII_MARKS[i % len(ASCII_MARKS)] if ascii else MARKS[i % len(MARKS)] if i and bare else "⠤"
+            said = f" {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}"
+            out.append(Text.assemble("  ", (mark, ink(palette[i % len(palette)])), said))
     outside = int((~((surface.score >= low) & (surface.score <= high))).sum())
     if outside:
-        out.append(f"{outside} of {surface.score.size} settings lie outside the picture; --table has them all")
+        out.append(Text(f"{outside} of {surface.score.size} settings lie outside the picture; --table has them all"))
     return out
 
 
