@@ -4,11 +4,45 @@ Notable: this file does not import torch, so a screen can show an Explanation wi
 quantity builds the Explanation from its own intermediate values, never from a second derivation that could disagree.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 Number = float | int
 Value = Number | Sequence[Number] | Sequence[Sequence[Number]] | str
+
+SHOWN = 4
+"""Significant digits of a result on a screen, and at least as many of what it is computed from."""
+
+
+def number(value: Number, digits: int = SHOWN) -> str:
+    """The number with this many significant digits and a typographic minus sign; a whole number has all of its own."""
+    return (str(value) if isinstance(value, int) else f"{value:.{digits}g}").replace("-", "−")
+
+
+def bracketed(value: Number, digits: int = SHOWN) -> str:
+    """The same for use after an operator: in brackets if negative."""
+    return f"({number(value, digits)})" if value < 0 else number(value, digits)
+
+
+def substituted(form: str, formula: Callable[..., Number], *operands: Number) -> str:
+    """The form with the operands in place of its {}, each with as few digits as give the result that is shown.
+
+    All operands have the same number of significant digits, at least four: the fewest with which the numbers as they
+    are written give the result of the exact ones to four digits, or to 1e-12 of the largest.
+
+    >>> substituted("{} / {}", lambda loss, ln2: loss / ln2, 0.000156789, 0.6931471805599453)
+    '0.0001568 / 0.6931'
+    >>> substituted("{} − {}", lambda a, b: a - b, 12.3456, 12.3444)
+    '12.3456 − 12.3444'
+    """
+    exact = formula(*operands)
+    nothing = 1e-12 * max((abs(each) for each in operands), default=0.0)
+    for digits in range(SHOWN, 18):
+        written = formula(*(each if isinstance(each, int) else float(f"{each:.{digits}g}") for each in operands))
+        if f"{written:.{SHOWN}g}" == f"{exact:.{SHOWN}g}" or abs(written - exact) <= nothing:
+            break
+    first, *rest = operands
+    return form.format(number(first, digits), *(bracketed(each, digits) for each in rest))
 
 
 @dataclass(frozen=True)
@@ -54,3 +88,12 @@ class Explanation:
     result: float
     labels: Sequence[str] = field(default_factory=tuple)
     asked: int | None = None
+
+
+def computed(name: str, form: str, formula: Callable[..., Number], *operands: Number, note: str = "") -> Step:
+    """The line of a computation whose operands are written with as many digits as its result needs.
+
+    >>> computed("δ", "{} − {}", lambda a, b: a - b, 3.0, -2.0)
+    Step(name='δ', expression='3 − (−2)', result=5.0, note='')
+    """
+    return Step(name, substituted(form, formula, *operands), formula(*operands), note)

@@ -6,9 +6,10 @@ The values are measured over a window of about ten seconds; pauses, evaluations 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import mul, truediv
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.schema import grouped
 
 WINDOW = "a window of about ten seconds, without pauses, evaluations and samples"
@@ -67,8 +68,17 @@ def _time_left(scenario: Any, step: int, values: Mapping[str, float]) -> Explana
     operands, lines = [Operand("N − n", "steps to do", "N of the scenario, n done")], []
     if steps is not None and steps > step:
         operands = [Operand("N", steps, "train.steps"), Operand("n", step, "done")]
-        each = left / (steps - step)
-        lines.append(Step("a step", f"{left:.4g} / ({steps} − {step})", each, "seconds, with evaluations and samples"))
+        lines.append(
+            computed(
+                "a step",
+                "{} / ({} − {})",
+                lambda s, n, t: s / (n - t),
+                left,
+                steps,
+                step,
+                note="seconds, with evaluations and samples",
+            )
+        )
     if rate:
         lines.append(Step("of it training", f"1 / {rate:.4g}", 1 / rate, "seconds a step"))
     return Explanation(
@@ -124,8 +134,8 @@ def _share_of_peak(values: Mapping[str, float], facts: Mapping[str, Any]) -> Exp
             *choices_made(facts),
         ],
         steps=[
-            Step("FLOP/s", f"{work / units:.4g} · {speed:.4g}", rate),
-            Step("share", f"{rate:.4g} / {peak:.4g}", rate / peak),
+            computed("FLOP/s", "{} · {}", mul, work / units, speed),
+            computed("share", "{} / {}", truediv, rate, peak),
         ],
         result=share,
     )

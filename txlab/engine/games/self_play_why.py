@@ -6,8 +6,9 @@ The loops recorded the numbers when they made the update; nothing is recomputed 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import sub
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.games.game import Position
 from txlab.engine.games.learner import OF_POSITIONS, SelfPlayLearner
 from txlab.engine.rl.update import Update, terms
@@ -142,18 +143,18 @@ def explain_cell(learner: SelfPlayLearner, cell: int) -> Explanation:
         Operand("α", found.alpha),
         Operand(drawn_to, found.target, f"{'the game ended in' if not learner.after[found.to] else 's′ ='} {led}"),
     ]
-    steps = [
-        Step("δ", f"{found.target:.4f} − ({compared_to:.4f})", found.delta, f"game {found.game + 1}, ply {found.ply}")
-    ]
-    factor = f"{found.alpha:g}"
+    expression = substituted("{} − {}", sub, found.target, compared_to)
+    steps = [Step("δ", expression, found.delta, f"game {found.game + 1}, ply {found.ply}")]
+    expression = substituted("{} + {} · {}", lambda v, α, δ: v + α * δ, found.before, found.alpha, found.delta)
     if rule == "td-lambda":
         back = int(graph.ply[found.left] - graph.ply[n])
         operands.append(Operand(compared, compared_to, f"before: {left}, the position that was left"))
         steps.append(
             Step("e(x)", f"λ^{back}", found.e, f"{left} came {back} plies later" if back else "left just then")
         )
-        factor += f" · {found.e:.4g}"
-    steps.append(Step(own, f"{found.before:.4f} + {factor} · ({found.delta:.4f})", found.after))
+        factors = found.before, found.alpha, found.e, found.delta
+        expression = substituted("{} + {} · {} · {}", lambda v, α, e, δ: v + α * e * δ, *factors)
+    steps.append(Step(own, expression, found.after))
     return Explanation(
         question=question,
         equation=f"{own} ← {own} + α {'e(x) ' if rule == 'td-lambda' else ''}[ {drawn_to} − {compared} ]",

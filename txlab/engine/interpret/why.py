@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import log, sqrt
+from operator import truediv
 
 import torch
 from torch import Tensor
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.interpret.activation_cache import ActivationCache, rollout, rollouts
 from txlab.engine.interpret.circuits import Circuit, affine, head_weights, layer_weights, query_key_form
 from txlab.engine.interpret.direct import DirectEffects, LogitTerm
@@ -87,7 +88,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
             Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
             Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
             Step("αᵢⱼ′", "exp / sum", alpha.tolist(), "the row of weights; it sums to 1"),
-            Step("αᵢⱼ", f"{float(exponentials[j]):.4f} / {total:.4f}", float(alpha[j])),
+            Step("αᵢⱼ", substituted("{} / {}", truediv, float(exponentials[j]), total), float(alpha[j])),
         ]
     else:
         steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, number
 from txlab.engine.rl.draws import Draws, uniforms
 from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
@@ -24,7 +24,7 @@ from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import Rule, rule_named
 from txlab.engine.rl.settings import Settings, checked
 from txlab.engine.rl.transition_table import ENDED, SteppedTransitions, Transition, TransitionTable, process_shell
-from txlab.engine.rl.update import StepContext, Term, Update, number
+from txlab.engine.rl.update import StepContext, Term, Update
 from txlab.errors import LabError, nearest
 
 NEVER = 1 << 62

@@ -11,10 +11,10 @@ from math import inf, isfinite
 
 import numpy as np
 
+from txlab.engine.explain import number
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.update import number
 
 
 def possible_values(process: Process, settings: Settings) -> tuple[float, float]:

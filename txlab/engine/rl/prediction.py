@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.returns import accumulating, dutch, lambda_returns, n_step_returns, replacing, returns
 from txlab.engine.rl.rollouts import Episode
@@ -315,18 +315,24 @@ def why_update(
     steps = [
         Step(
             "δ",
-            f"{update.reward:.4g} + {gamma:g} · {update.there:.4g} − {update.here:.4g}",
+            substituted(
+                "{} + {} · {} − {}", lambda r, γ, v, w: r + γ * v - w, update.reward, gamma, update.there, update.here
+            ),
             update.delta,
             "the error of this step; every state takes its share α e of it",
         )
     ]
     if kind == "true-online":
         moved = update.here - update.old
-        expression = f"{update.here:.4g} + {alpha:g} · ({update.delta:.4g} + {moved:.4g}) · {update.trace:.4g}"
-        steps.append(Step("V(s)", f"{expression} − {alpha:g} · {moved:.4g}", update.after))
+        expression = substituted(
+            "{} + {} · ({} + {}) · {} − {} · {}",
+            lambda v, α, δ, m, e, a, n: v + α * (δ + m) * e - a * n,
+            *(update.here, alpha, update.delta, moved, update.trace, alpha, moved),
+        )
     else:
-        expression = f"{update.here:.4g} + {alpha:g} · {update.delta:.4g} · {update.trace:.4g}"
-        steps.append(Step("V(s)", expression, update.after))
+        factors = update.here, alpha, update.delta, update.trace
+        expression = substituted("{} + {} · {} · {}", lambda v, α, δ, e: v + α * δ * e, *factors)
+    steps.append(Step("V(s)", expression, update.after))
     operands = [
         Operand("V(s)", update.here, f"{here}, before"),
         Operand("r", update.reward, "what the step paid"),

@@ -12,21 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Step
+from txlab.engine.explain import Explanation, Step, number
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.transition_table import ENDED, TransitionTable
-
-
-def number(value: float, digits: int = 4) -> str:
-    """The number with this many significant digits and a typographic minus sign."""
-    return f"{value:.{digits}g}".replace("-", "−")
-
-
-def bracketed(value: float, digits: int = 4) -> str:
-    """The same for use after an operator: in brackets if negative."""
-    return f"({number(value, digits)})" if value < 0 else number(value, digits)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, bracketed, computed, number
 from txlab.engine.rl.dynamic_programming import backup_of, values
 from txlab.engine.rl.process import Outcome, Process
-from txlab.engine.rl.update import bracketed, number
 from txlab.errors import LabError
 
 Rule = Literal["optimal"] | np.ndarray
@@ -114,7 +113,7 @@ def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy:
 def _residual(total: float, result: float) -> Step:
     holds = abs(total - result) <= 1e-12 * max(1.0, abs(total))
     note = "the equation holds" if holds else "what the number shown still has to move to agree with it"
-    return Step("residual", f"{bracketed(total, 9)} − {bracketed(result, 9)}", total - result, note)
+    return computed("residual", "{} − {}", lambda a, b: a - b, total, result, note=note)
 
 
 def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:

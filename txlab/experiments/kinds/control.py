@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.rl.divergence import divergence
 from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.rules import rule_named
@@ -469,7 +469,12 @@ def of_return(
     steps = [
         Step("Ḡ", "Σ Gᵢ / n", mean, "while exploring: not what the greedy policy earns"),
         Step("s", "√(Σ (Gᵢ − Ḡ)² / (n − 1))", error * sqrt(runs), "how far one run lies from the next"),
-        Step("s/√n", f"{error * sqrt(runs):.4g} / √{runs}", error, "standard error of the mean"),
+        Step(
+            "s/√n",
+            substituted("{} / √{}", lambda s, n: s / sqrt(n), error * sqrt(runs), runs),
+            error,
+            "standard error of the mean",
+        ),
     ]
     if sign:
         steps.append(

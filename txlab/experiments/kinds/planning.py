@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.engine.rl.dynamic_programming import (
     ROUNDING,
     UNSETTLED,
@@ -361,11 +361,14 @@ def explain_change(scenario: PlanningScenario, step: int, values: Mapping[str, f
     nothing = "no value is further off than this"
     if gamma < 1 and scenario.plan.sweep != "prioritised":
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ"
-        bound = gamma / (1 - gamma) * delta
-        steps.append(Step("error ≤", f"{gamma:g} / (1 − {gamma:g}) · {delta:.4g}", bound, nothing))
+        steps.append(
+            computed(
+                "error ≤", "{} / (1 − {}) · {}", lambda a, γ, δ: a / (1 - γ) * δ, gamma, gamma, delta, note=nothing
+            )
+        )
     elif gamma < 1 and residual is not None:  # a sweep that skipped states is not a contraction: use its residual
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ residual / (1 − γ)"
-        steps.append(Step("error ≤", f"{residual:.4g} / (1 − {gamma:g})", residual / (1 - gamma), nothing))
+        steps.append(computed("error ≤", "{} / (1 − {})", lambda b, γ: b / (1 - γ), residual, gamma, note=nothing))
     return Explanation(
         question=f"what does a change of {delta:.4g} at step {step} say?",
         equation=equation,

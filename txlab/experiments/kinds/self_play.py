@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from operator import sub
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Game, Position
 from txlab.engine.games.graph import GameGraph, compiled
@@ -356,9 +357,7 @@ class SelfPlayKind(TabularKind):
             operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
             steps=[
                 Step(letters, "as it stands in the table", values[move] if first else -values[move]),
-                Step(
-                    "behind the best", f"{best:.4f} − ({values[move]:.4f})", best - values[move], "0: it may be played"
-                ),
+                computed("behind the best", "{} − {}", sub, best, values[move], note="0: it may be played"),
                 Step("perfect play", "exhaustive search", verdict(solution, after), f"after {label}"),
             ],
             result=values[move],

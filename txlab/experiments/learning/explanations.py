@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, log, sqrt
+from operator import mul, sub, truediv
 from typing import Any, Protocol
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.errors import LabError
 from txlab.experiments.learning.schema import Train, clip_factor, factor
 from txlab.experiments.protocol import Frame
@@ -193,7 +194,7 @@ def _learning_rate(scenario: Trained, step: int, rate: float) -> Explanation:
             Operand("N", train.steps, "train.steps"),
             Operand("f", train.final, "train.final"),
         ],
-        steps=[line, Step("η", f"{peak:.4g} · {share:.4g}", rate)],
+        steps=[line, computed("η", "{} · {}", mul, peak, share)],
         result=rate,
     )
 
@@ -215,7 +216,7 @@ def _gradient_norm(scenario: Trained, step: int, norm: float) -> Explanation:
         ],
         steps=[
             Step("scale", f"min(1, {clip:g} / {norm:.4g})" if clip else "1", scale, told),
-            Step("‖g‖ used", f"{norm:.4g} · {scale:.4g}", norm * scale),
+            computed("‖g‖ used", "{} · {}", mul, norm, scale),
         ],
         result=norm,
     )
@@ -237,10 +238,10 @@ def explain_loss(
         steps = _smoothed(loss, smoothing, many) if many else []
     else:
         steps = [
-            Step(
-                "exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), f"perplexity: as unsure as among so many {things}"
+            computed(
+                "exp L", "exp({})", exp, min(loss, 700.0), note=f"perplexity: as unsure as among so many {things}"
             ),
-            Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), f"bits for each of {over}"),
+            computed("L / ln 2", "{} / {}", truediv, loss, log(2), note=f"bits for each of {over}"),
         ]
     if many:
         operands.append(Operand("V", many, things + (" in the vocabulary" if things == "tokens" else "")))
@@ -268,7 +269,7 @@ def _smoothed(loss: float, s: float, V: int) -> list[Step]:
         Step(
             "H(q)", f"−{right:.4g} ln {right:.4g} − {1 - right:.4g} ln({s:g} / {V})", least, "the least L can be: p = q"
         ),
-        Step("L − H(q)", f"{loss:.4f} − {least:.4f}", loss - least, "KL(q ‖ p): what is left to learn, in nats"),
+        computed("L − H(q)", "{} − {}", sub, loss, least, note="KL(q ‖ p): what is left to learn, in nats"),
     ]
     if loss < least - 1e-6:  # s was not the scenario's
         return steps[:1]
@@ -300,9 +301,11 @@ def explain_bits_per_byte(values: Mapping[str, float], facts: Mapping[str, Any])
             Operand("bytes per token", length, "over the validation tokens that are scored"),
         ],
         steps=[
-            Step("bits per token", f"{loss:.4f} / {log(2):.4f}", loss / log(2)),
-            Step("bits per byte", f"{loss / log(2):.4f} / {length:.4f}", loss / log(2) / length),
-            Step("of 8", f"{bits:.4f} / 8", bits / 8, "share of its size that an ideal coder with this model needs"),
+            computed("bits per token", "{} / {}", truediv, loss, log(2)),
+            computed("bits per byte", "{} / {}", truediv, loss / log(2), length),
+            computed(
+                "of 8", "{} / {}", truediv, bits, 8, note="share of its size that an ideal coder with this model needs"
+            ),
         ],
         result=bits,
     )

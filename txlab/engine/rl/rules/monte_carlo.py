@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step
+from txlab.engine.explain import Operand, computed
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.transition_table import Transition
-from txlab.engine.rl.update import Update, bracketed, number, terms
+from txlab.engine.rl.update import Update, terms
 
 if TYPE_CHECKING:
     from txlab.engine.rl.sweeps.arrays import Array
@@ -143,8 +143,10 @@ class MonteCarloControl(Episodic):
                 Operand("γ", context.gamma, "discount"),
             ],
             [
-                Step("δ", f"{number(returned)} − {bracketed(before)}", delta, "the error"),
-                Step("Q(s,a)", f"{number(before)} + {number(alpha)} · {bracketed(delta)}", new, f"{here}, after"),
+                computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
+                computed(
+                    "Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"
+                ),
             ],
         )
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlab.engine.explain import Operand, Step
+from txlab.engine.explain import Operand, Step, bracketed, computed, number, substituted
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
 from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.monte_carlo import Episodic
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import Update, bracketed, number, terms
+from txlab.engine.rl.update import Update, terms
 
 ORDER = 3
 
@@ -92,17 +92,14 @@ class NStep(Episodic):
             Step("Σ γⁱ⁻¹ rᵢ", f"over {m} rewards", summed, "what was earned"),
             Step(
                 "G",
-                number(summed) if ended else f"{number(summed)} + {power} · {bracketed(value)}",
+                number(summed)
+                if ended
+                else substituted("{} + {}^{} · {}", lambda g, γ, m, v: g + γ**m * v, summed, gamma, m, value),
                 returned,
                 last,
             ),
-            Step("δ", f"{number(returned)} − {bracketed(before)}", delta, "the error"),
-            Step(
-                "Q(s,a)",
-                f"{number(before)} + {number(alpha)} · {bracketed(delta)}",
-                new,
-                f"{here}, after",
-            ),
+            computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
+            computed("Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
         return self.make_update(

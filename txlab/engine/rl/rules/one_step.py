@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from txlab.engine.explain import Operand, Step
+from txlab.engine.explain import Operand, Step, computed, number
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import Exploration, added, soft, tied, weights
 from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import StepContext, Update, bracketed, number, terms
+from txlab.engine.rl.update import StepContext, Update, terms
 
 if TYPE_CHECKING:
     from txlab.engine.rl.sweeps.arrays import Array
@@ -118,13 +118,17 @@ class OneStep(Agent):
         steps = [
             *([] if ended else rule.explain_target(context, record)),
             Step(rule.letters, "0" if ended else "", value, context.ending(end, then)),
-            Step(
+            computed(
                 "δ",
-                f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(before)}",
-                delta,
-                "the error",
+                "{} + {} · {} − {}",
+                lambda r, γ, v, q: r + γ * v - q,
+                reward,
+                gamma,
+                value,
+                before,
+                note="the error",
             ),
-            Step("Q(s,a)", f"{number(before)} + {number(alpha)} · {bracketed(delta)}", new, f"{here}, after"),
+            computed("Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
         bracket = (("r", reward), "+", ("γ", gamma), (rule.letters, value), "−", known)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step
+from txlab.engine.explain import Operand, Step, computed, number
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.policies import probabilities, weights
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.monte_carlo import Episodic, Lived
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.update import Update, bracketed, number, terms
+from txlab.engine.rl.update import Update, terms
 
 if TYPE_CHECKING:
     from txlab.engine.rl.sweeps.arrays import Array
@@ -129,7 +129,6 @@ class Reinforce(Episodic):
         gap = "1 − " if k == taken else "−"
         theta, known = ("θ(s,a)", new), ("θ(s,a)", before)
         error = ("[", ("G", returned), "−", ("b(s)", b), "]")
-        product = f"{number(alpha)} · {number(fade)} · {bracketed(delta)} · {bracketed(slope)}"
         return self.make_update(
             context,
             (where, k),
@@ -145,9 +144,18 @@ class Reinforce(Episodic):
                 Operand("b(s)", b, "what usually follows" if self.rule.baseline else "no baseline"),
             ],
             [
-                Step("Gₜ − b", f"{number(returned)} − {bracketed(b)}", delta, "better or worse than usual"),
+                computed("Gₜ − b", "{} − {}", lambda g, b: g - b, returned, b, note="better or worse than usual"),
                 Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
-                Step("θ", f"{number(before)} + {product}", new),
+                computed(
+                    "θ",
+                    "{} + {} · {} · {} · {}",
+                    lambda θ, α, γ, d, g: θ + α * γ * d * g,
+                    before,
+                    alpha,
+                    fade,
+                    delta,
+                    slope,
+                ),
             ],
             labels=context.actions(state),
             asked=taken,

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step
+from txlab.engine.explain import Operand, Step, substituted
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import Update, bracketed, number, terms
+from txlab.engine.rl.update import Update, terms
 
 ORDER = 8
 
@@ -147,7 +147,7 @@ class TDLambda(Agent):
             Step("V(s′)", "0" if ended else "", value, context.ending(end, then)),
             Step(
                 "δ",
-                f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}",
+                substituted("{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, error),
                 delta,
                 "" if here else f"made in {context.state(was)}, passed later",
             ),
@@ -157,7 +157,13 @@ class TDLambda(Agent):
         steps.append(
             Step(
                 "V",
-                f"{number(old)} + {number(alpha)} · {bracketed(delta + late)} · {number(e)}",
+                substituted("{} + {} · {} · {}", lambda q, α, δ, e: q + α * δ * e, old, alpha, delta + late, e)
+                if not correction
+                else substituted(
+                    "{} + {} · {} · {} − {}",
+                    lambda q, α, δ, e, c: q + α * δ * e - c,
+                    *(old, alpha, delta + late, e, correction),
+                ),
                 new,
                 f"{s}, after",
             )

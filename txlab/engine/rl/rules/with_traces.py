@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step
+from txlab.engine.explain import Operand, Step, computed
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
 from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.one_step import Q_LEARNING, SARSA, OneStepRule
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import Update, bracketed, number, terms
+from txlab.engine.rl.update import Update, terms
 
 if TYPE_CHECKING:
     from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
@@ -140,9 +140,18 @@ class WithTraces(Agent):
         steps = [
             *([] if ended else self.rule.one_step.explain_target(context, (*record[:3], after, value, ahead))),
             Step(letters, "0" if ended else "", value, context.ending(end, then)),
-            Step("δ", f"{number(reward)} + {number(gamma)} · {bracketed(value)} − {bracketed(error)}", delta, there),
-            Step(
-                "Q(s,a)", f"{number(old)} + {number(alpha)} · {bracketed(delta)} · {number(e)}", new, f"{here}, after"
+            computed(
+                "δ", "{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, error, note=there
+            ),
+            computed(
+                "Q(s,a)",
+                "{} + {} · {} · {}",
+                lambda q, α, δ, e: q + α * δ * e,
+                old,
+                alpha,
+                delta,
+                e,
+                note=f"{here}, after",
             ),
         ]
         pairs = {

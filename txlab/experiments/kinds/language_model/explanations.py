@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, log, sqrt
+from operator import mul, truediv
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 
 
 def explain_metric(
@@ -80,8 +81,8 @@ def explain_part_loss(
 def explain_mixture_loss(loss: float, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     """The validation loss of a mixture: the losses of its texts, weighted."""
     operands, steps, _ = weighted_losses(values, facts)
-    steps.append(Step("exp L", f"exp({loss:.4f})", exp(min(loss, 700.0)), "Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"))
-    steps.append(Step("L / ln 2", f"{loss:.4f} / {log(2):.4f}", loss / log(2), "bits a token, drawn by the weights"))
+    steps.append(computed("exp L", "exp({})", exp, min(loss, 700.0), note="Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"))
+    steps.append(computed("L / ln 2", "{} / {}", truediv, loss, log(2), note="bits a token, drawn by the weights"))
     return Explanation(
         question=f"what does a loss of {loss:.4g} nats mean?",
         equation="L = Σᵢ wᵢ Lᵢ,  Lᵢ = −(1/nᵢ) Σₜ ln p(xₜ | x₁ … xₜ₋₁)",
@@ -102,8 +103,7 @@ def weighted_losses(values: Mapping[str, float], facts: Mapping[str, Any]) -> tu
     known = [(part, values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values]
     operands = [Operand(f"L of {part['name']}", loss, f"weight {part['share']:.4g}") for part, loss in known]
     steps = [
-        Step(f"w · L of {part['name']}", f"{part['share']:.4g} · {loss:.4f}", part["share"] * loss, "nats")
-        for part, loss in known
+        computed(f"w · L of {part['name']}", "{} · {}", mul, part["share"], loss, note="nats") for part, loss in known
     ]
     complete = bool(known) and len(known) == len(parts)
     if complete:
@@ -140,8 +140,13 @@ def explain_few_shot(
         ],
         steps=[
             Step("not shown", f"(1 − 1/{n})^{k}", unseen, "the letter of the question is in none of the examples"),
-            Step(
-                "best", f"1 − {unseen:.4f} · (1 − 1/{m})", 1 - unseen * (1 - 1 / m), "whoever looks it up, and guesses"
+            computed(
+                "best",
+                "1 − {} · (1 − 1/{})",
+                lambda u, m: 1 - u * (1 - 1 / m),
+                unseen,
+                m,
+                note="whoever looks it up, and guesses",
             ),
             Step("measured", f"{share * asked:.0f} / {asked}", share, "on maps that were never trained"),
             Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {asked})", sqrt(max(0.0, share * (1 - share)) / asked)),

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from operator import truediv
 from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed, number
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.prediction import METHODS, Learned, why_update
-from txlab.engine.rl.update import bracketed, number
 from txlab.errors import LabError
 from txlab.experiments.kinds.prediction import KINDS, LETTERS, OFF_POLICY, PredictionScenario, depth_of
 from txlab.experiments.protocol import Frame
@@ -56,7 +56,7 @@ def _error(scenario: PredictionScenario, label: str, step: int, found: float) ->
     curve = next((each for each in scenario.drawn() if each.name == label), None)
     if curve is None:
         return None
-    moved = Step("α δ", f"{curve.alpha:g} · {bracketed(found)}", curve.alpha * found, "times e(s) in each state")
+    moved = computed("α δ", "{} · {}", lambda α, δ: α * δ, curve.alpha, found, note="times e(s) in each state")
     return Explanation(
         question=f"why an error of {number(found)} at step {step}?",
         equation="δ = r + γ V(s′) − V(s),  V(s′) = 0 where the episode ended",
@@ -109,7 +109,11 @@ def _bound(scenario: PredictionScenario, what: str, label: str, values: Mapping[
     """One standard error below or above a mean of RMS errors."""
     found, mean = values[f"{what}/{label}"], values.get(f"rms/{label}")
     runs = scenario.predict.runs
-    steps = [] if mean is None else [Step("s / √n", f"|{found:.4g} − {mean:.4g}|", abs(found - mean), "standard error")]
+    steps = (
+        []
+        if mean is None
+        else [computed("s / √n", "|{} − {}|", lambda a, b: abs(a - b), found, mean, note="standard error")]
+    )
     return Explanation(
         question=f"why {found:.4g} as a bound of the RMS error of {label}?",
         equation="mean ∓ s / √n,  s² = Σ (RMSᵢ − mean)² / (n − 1)",
@@ -151,9 +155,13 @@ def _rms(scenario: PredictionScenario, label: str, step: int, values: Mapping[st
         line = f"√ mean ({predict.initial:g} − V^π(s))²"
         steps.append(Step("before", line, before, "with every value as it was at first"))
         if isfinite(found) and before > 0:
-            steps.append(Step("share left", f"{found:.4g} / {before:.4g}", found / before))
+            steps.append(computed("share left", "{} / {}", truediv, found, before))
     if low is not None and high is not None:
-        steps.append(Step("standard error", f"({high:.4g} − {low:.4g}) / 2", (high - low) / 2, "of the mean over runs"))
+        steps.append(
+            computed(
+                "standard error", "({} − {}) / 2", lambda a, b: (a - b) / 2, high, low, note="of the mean over runs"
+            )
+        )
     if not isfinite(found):
         steps.append(Step("RMS", "the values have run away: α is too large for these traces", found))
     return Explanation(
@@ -228,7 +236,9 @@ def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanat
         kind = KINDS[about["rule"]]
         return why_update(Learned(**last["learned"]), kind, about["alpha"], about["lam"], about["gamma"], names)
     true = float(np.asarray(frame.tensors["true/v"])[state])
-    steps = [Step("error", f"{found:.4g} − {true:.4g}", found - true, "its square is a part of the RMS error")]
+    steps = [
+        computed("error", "{} − {}", lambda a, b: a - b, found, true, note="its square is a part of the RMS error")
+    ]
     if f"{side}/spread" in frame.tensors:
         spread = float(np.asarray(frame.tensors[f"{side}/spread"])[state])
         steps.append(Step("spread", "√ mean over the runs of (V − mean V)²", spread, "so far off is one run"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kind import Label
 from txlab.experiments.learning import schema as learning
 from txlab.experiments.learning.explanations import MeanLoss
@@ -176,7 +176,7 @@ def explain_exact_match(values: Mapping[str, float], facts: Mapping[str, Any]) -
     operands, steps = [], []
     if pairs:
         operands.append(Operand("n", pairs, "pairs that training never saw, always the same"))
-        steps.append(Step("right", f"{share:.4f} · {pairs}", share * pairs, "in every token"))
+        steps.append(computed("right", "{} · {}", lambda a, n: a * n, share, pairs, note="in every token"))
         steps.append(Step("wrong", f"(1 − {share:.4f}) · {pairs}", (1 - share) * pairs, "in at least one"))
     if tokens is not None and length:
         operands += [
