@@ -1,17 +1,20 @@
 """What other installed packages bring (kinds, rules, worlds, screens, figures, scenarios), found by entry points.
 
 Entry points belong to installed packages, so nothing that is loaded as data can run code; each is imported only when
-asked for. Reading them takes some 10 ms, so all groups share one reading.
+asked for. Reading them takes some 10 ms, so all groups share one reading; importing importlib.metadata takes as much
+again, which the first paint does not wait for.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlab.errors import LabError, one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -42,4 +45,6 @@ def load_plugins(point: EntryPoint, form: type[T]) -> tuple[T, ...]:
 
 @lru_cache(maxsize=1)
 def _installed(path: tuple[str, ...]) -> Any:  # what can `select`: its class is another one from Python 3.12 on
+    from importlib.metadata import entry_points
+
     return entry_points()
