@@ -546,3 +546,38 @@ async def test_ticks_mark_only_checkpoints_that_exist(root: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         assert train(app).run.timeline.checkpoints.tolist() == [40, 60]
+
+
+async def test_what_was_done_to_a_run_stands_on_its_curve(root: Path) -> None:
+    run = as_ours(make_run(root, status="open"))
+    row = {"event": "control", "request": "set", "key": "lr", "from": 1e-3, "by": "ann@box"}
+    append_rows(
+        run,
+        row | {"step": 41, "to": 5e-4, "applied": True, "id": "a"},
+        row | {"step": 41, "to": 9.0, "applied": False, "id": "b"},
+        {"event": "metrics", "step": 60, "values": {"loss": 2.0}},
+        {"event": "rewind", "step": 55, "from": 55, "reason": "resumed from checkpoint 55"},
+        {"event": "metrics", "step": 80, "values": {"loss": 1.9}},
+    )
+    assert snapshot(reader_of(run), Look(), RunReader).events == ((41, "lr 5e-4"), (55, "resumed"))
+    app = app_on(root, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await settle(pilot, lambda: "╎lr 5e-4" in text_of(app) and "╎resumed" in text_of(app))
+
+
+async def test_two_overlays_keep_their_legend(root: Path) -> None:
+    others = [make_run(root, f"another-long-name-{word}") for word in ("seven", "eight")]
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        for path in others:
+            train(app).curves.toggle_overlay(path.absolute())
+        await settle(pilot, lambda: len(train(app).snap.lines) == 4)
+        chart = train(app).query_one(Chart)
+
+        def named() -> int:
+            legend = "".join(text for text, _ in chart.pieces[0])
+            return sum(each.label[-8:] in legend for each in chart.series) + legend.count("──")
+
+        await settle(pilot, lambda: named() == 4 + 3)

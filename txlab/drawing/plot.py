@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ class Furniture:
     """Columns that the mouse is drawing over."""
     across: str = "step"
     """What the x axis counts."""
+    events: Sequence[tuple[int, str]] = ()
+    """(step, words) of what was done to the run, in order."""
 
 
 def margin(chart: curve.Chart) -> int:
@@ -64,6 +66,13 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
     if width(unit) + 2 + needed > cells:
         unit = unit.split(",")[0]  # the name of a curve matters more than its smoothing span
     room = cells - width(unit) - 2
+    if needed > room and (
+        longest := fair_share([width(visible(e[1], ascii)) for e in furniture.legend], needed - room)
+    ):
+        short = [
+            (glyph, shortened(label, longest, ascii), role, value) for glyph, label, role, value in furniture.legend
+        ]
+        return readout(chart, replace(furniture, unit=unit, legend=short), cells, ascii)
     shown: Pieces = []
     for entry in entries:
         size = sum(width(text) for text, _ in entry) + (3 if shown else 0)
@@ -73,6 +82,61 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
         room -= size
     gap = cells - width(unit) - sum(width(text) for text, _ in shown)
     return [(cut(unit, cells), "unit"), (" " * max(0, gap), "empty"), *shown]
+
+
+SHORTEST = 8  # cells of a shortened name in the legend
+
+
+def fair_share(widths: Sequence[int], excess: int) -> int:
+    """Return the width to which the longest of these have to be cut to save so many cells; 0 if that is too narrow.
+
+    >>> fair_share([5, 24, 30], 12)
+    21
+    """
+    most = max(widths, default=0)
+    while most >= SHORTEST and sum(max(0, each - most) for each in widths) < excess:
+        most -= 1
+    return most if most >= SHORTEST else 0
+
+
+def shortened(label: str, cells: int, ascii: bool) -> str:
+    """Return a name cut in its middle: what tells runs of one scenario apart stands at the end.
+
+    >>> shortened("gpt-tiny layers=3 seed=7", 15, ascii=False)
+    'gpt…rs=3 seed=7'
+    """
+    label = visible(label, ascii)
+    if width(label) <= cells:
+        return label
+    head, end = cut(label, (cells - 1) // 4), len(label)
+    while width(label[end - 1 :]) <= cells - 1 - width(head):
+        end -= 1
+    return f"{head}{'~' if ascii else '…'}{label[end:]}"
+
+
+def event_marks(chart: curve.Chart, events: Sequence[tuple[int, str]], ascii: bool) -> list[dict[int, tuple[str, str]]]:
+    """Return the marks of every row, by column: a line at each event's step and, high up where there is room beside it,
+    its words. Of several events in one column the last has the words."""
+    rows, columns = chart.characters.shape
+    words = {column: visible(said, ascii) for step, said in events if (column := chart.column_of(step)) is not None}
+    found: list[dict[int, tuple[str, str]]] = [
+        dict.fromkeys(words, (":" if ascii else "╎", "unit")) for _ in range(rows)
+    ]
+    for column, said in sorted(words.items(), reverse=True):
+        for begin in (column + 1, column - len(said)):  # to the right of its line, else to the left
+            span = range(begin, begin + len(said))
+            free = [
+                row
+                for row in range(min(3, rows))
+                if begin >= 0
+                and span.stop <= columns
+                and not any(found[row].keys() & {begin - 1, *span, span.stop} - {column})
+                and (chart.series[row, begin : span.stop] == -1).all()
+            ]
+            if free:
+                found[free[0]].update({place: (letter, "unit") for place, letter in zip(span, said, strict=True)})
+                break
+    return found
 
 
 def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pieces]:
@@ -87,10 +151,11 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
         if column is not None:
             marks[column] = (glyph, role)
     lines = [readout(chart, furniture, left + columns, ascii)]
+    done = event_marks(chart, furniture.events, ascii)
     for row in range(rows):
         label = labels.get(row)
         axis = fit(label or "", left - 2, "right") + " " + (bar if label is None else tee)
-        lines.append([(axis, "axis"), *curve_pieces(chart, row, marks)])
+        lines.append([(axis, "axis"), *curve_pieces(chart, row, done[row] | marks)])
     numbers = x_axis(chart, rule, notch, f"{furniture.across}, log" if chart.window.log_x else furniture.across)
     lines.append([(" " * (left - 1) + corner + numbers[0], "axis")])
     lines.append([(fit(" " * left + numbers[1], left + columns, ellipsis=""), "axis")])

@@ -108,6 +108,7 @@ class Snapshot:
     about: Mapping[str, Any] = field(default_factory=dict)
     recorded: bool = False  # by another program, which takes no requests
     created: float = 0.0
+    events: tuple[tuple[int, str], ...] = ()  # (step, words) of what was done to the run, for the chart
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -167,7 +168,21 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.facts,
         info.recorded,
         info.created,
+        interventions(reader),
     )
+
+
+def interventions(reader: RunReader) -> tuple[tuple[int, str], ...]:
+    """Return (step, words) of the changes of parameters and the restarts of the live branch, in order of the steps."""
+    found = [
+        (row["step"], visible(f"{row.get('key')} {significant(row['to'])}"))
+        for row in reader.rows("control")
+        if row.get("applied") is True and isinstance(row.get("to"), float | int) and not row.get("replayed")
+    ]
+    for row in reader.rows("rewind"):
+        if row["step"] > 0:
+            found.append((row["step"], "rewound" if row.get("explicit") else "resumed"))
+    return tuple(sorted(found, key=lambda event: event[0]))
 
 
 def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path], RunReader]) -> tuple[Line, ...]:

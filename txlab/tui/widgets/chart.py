@@ -100,6 +100,7 @@ class Chart(Painted, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.waiting, self.unit = waiting, ""
         self.across = "step"  # what the x axis counts
+        self.events: Sequence[tuple[int, str]] = ()  # (step, words) of what was done to the run
         self.series: tuple[ChartSeries, ...] = ()
         self.zoomed: tuple[float, float] | None = None
         self.chart: curve.Chart | None = None
@@ -123,7 +124,7 @@ class Chart(Painted, can_focus=True):
     def forget(self) -> None:
         """Show no curve, and neither cursor, mark nor zoom of the last one."""
         self.marker = self.cursor = self.zoomed = None
-        self.series = ()
+        self.series, self.events = (), ()
         self.redraw()
 
     def after_waiting(self) -> None:
@@ -210,7 +211,9 @@ class Chart(Painted, can_focus=True):
             words = fit(self.waiting, self.size.width, "center", "~" if ascii else "…")
             self.pieces = [[] for _ in range(middle)] + [[(words, "unit")]]
         else:
-            furniture = Furniture(self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across)
+            furniture = Furniture(
+                self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across, self.events
+            )
             self.pieces = plot_lines(self.chart, furniture, ascii)[: self.size.height]
         self.refresh_changed(old, self.pieces)
 

@@ -110,6 +110,7 @@ class CurvePanel(Panel):
         if self.smooths_itself:
             chart.set_reactive(Chart.smoothing, round_number(snap.step / 50) if snap.step >= 200 else 0.0)
         span = f", smoothed over {count(chart.smoothing)} steps" if chart.smoothing else ""
+        chart.events = snap.events
         waiting = {"created": "starting… the first step comes soon", "running": "waits for the first step"}
         chart.set_series(
             series,
