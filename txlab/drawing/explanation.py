@@ -1,12 +1,14 @@
 """An engine Explanation laid out as lines: question, equation, inputs, steps, row, result.
 
 Long rows are elided in the middle; rows that have an entry for each label are also shown side by side as one table, in
-which the entry that was asked about is marked by a sign, not by colour alone.
+which the entry that was asked about is marked by a sign, not by colour alone. A long table begins with its largest
+entries: of forty weights in a row a reader wants the few that count, not the first forty tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf, isfinite
 
 from rich.style import Style
 from rich.text import Text
@@ -15,6 +17,7 @@ from txlab.drawing.formatting import aligned, number, plain
 from txlab.drawing.text import cut, fit, formula, prefix, visible, width
 from txlab.engine.explain import Explanation, Value
 
+LONG = 12  # labels; the table of a longer row lists the largest entries first
 PARTS = ("question", "equation", "quiet", "heading", "name", "value", "asked")
 MARGIN = 2
 
@@ -167,10 +170,17 @@ def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | St
         columns.append((fit(head, size, "right"), [fit(entry, size, "right") for entry in entries]))
     place = explanation.asked
     heads = "".join(f"  {head}" for head, _ in columns)
-    lines = [Text(), Text("the row", style["heading"])]
+    order, heading = list(range(count)), "the row"
+    if count > LONG:
+        last: Sequence[float] = rows[-1][1]  # type: ignore[assignment]
+        order, heading = (
+            sorted(order, key=lambda at: -abs(last[at]) if isfinite(last[at]) else inf),
+            "the row, the largest first",
+        )
+    lines = [Text(), Text(heading, style["heading"])]
     lines.append(Text(" " * (MARGIN + 2 + left) + heads, style["quiet"]))
-    for index, text in enumerate(labels):
-        here = index == place
+    for index in order:
+        text, here = labels[index], index == place
         mark = (">" if ascii else "▸") if here else " "
         beside = "".join(f"  {column[index]}" for _, column in columns)
         start = Text(f"{' ' * MARGIN}{mark} {fit(text, left, 'right', ellipsis)}", style["asked" if here else "name"])

@@ -64,7 +64,7 @@ def head_weights(module: MultiHeadAttention, head: int) -> HeadWeights:
 
 
 def query_key_form(head: HeadWeights) -> Tensor:
-    """Return W_QK = W_Qᵀ W_K (D, D): the score of (i, j) is xᵢᵀ W_QK xⱼ / √K. MATH T3; Becker-Kahn §3.2."""
+    """Return W_QK = W_Qᵀ W_K (D, D): the score of (i, j) is xᵢᵀ W_QK xⱼ / √dₖ. MATH T3; Becker-Kahn §3.2."""
     return head.q.T @ head.k
 
 
@@ -81,7 +81,7 @@ def affine(module: MultiHeadAttention, x: Tensor) -> Tensor:
 def bilinear_pattern(
     module: MultiHeadAttention, head: int, x: Tensor, mask: Mask, memory: Tensor | None = None
 ) -> Tensor:
-    """A = pattern(x W_QK yᵀ / √K), y the memory (B, S, D) or x itself (B, T, D): (B, T, S). MATH T3, T8.
+    """A = pattern(x W_QK yᵀ / √dₖ), y the memory (B, S, D) or x itself (B, T, D): (B, T, S). MATH T3, T8.
 
     In cross-attention the form pairs two streams: its left side reads the decoder, its right side the encoder.
     """
@@ -170,7 +170,7 @@ def circuit(
     """Return one head's "qk" or "ov" circuit, with `whole` from token to token, else within the stream.
 
     ov   W_OV = W_O W_V (D, D);   whole: W_U W_OV W_Eᵀ, the logits from attending to each token (V, V)
-    qk   W_QK = W_Qᵀ W_K / √K;    whole: W_E W_QK W_Eᵀ, the score of each token for each (V, V)
+    qk   W_QK = W_Qᵀ W_K / √dₖ;    whole: W_E W_QK W_Eᵀ, the score of each token for each (V, V)
 
     MATH T3; Becker-Kahn §3.2–3.3; Elhage et al. 2021, "Summarizing OV/QK matrices". LabError if no
     circuit leads from token to token: BERT's head, an encoder, separate tables or vocabularies.

@@ -70,7 +70,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
     operands = [
         Operand(f"q{_sub(i)}", q.tolist(), f"the query of {who!r}"),
         Operand(f"k{_sub(j)}", k[j].tolist(), f"the key of {names[j]!r}"),
-        Operand("√K", root, f"K = {len(q)}, the head's width"),
+        Operand("√dₖ", root, f"dₖ = {len(q)}, the width of the head"),
         Operand("mask", mask, "allowed" if visible[j] else "this position may not be looked at"),
     ]
     terms = " + ".join(f"{_n(a)}·{_n(b)}" for a, b in zip(q[:3].tolist(), k[j, :3].tolist(), strict=True))
@@ -94,7 +94,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
         steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))
     return Explanation(
         question=f"why does {who!r} look at {names[j]!r} with {float(alpha[j]):.3f}?",
-        equation="αᵢⱼ = exp(qᵢ·kⱼ/√K) / Σⱼ′ exp(qᵢ·kⱼ′/√K)",
+        equation="αᵢⱼ = exp(qᵢ·kⱼ/√dₖ) / Σⱼ′ exp(qᵢ·kⱼ′/√dₖ)",
         math="T1",
         source="Vaswani et al. 2017, eq. 1",
         operands=operands,
@@ -162,7 +162,7 @@ def why_pattern(
 def with_form(
     answer: Explanation, model: Model, cache: ActivationCache, site: str, layer: int, head: int, row: int, column: int
 ) -> Explanation:
-    """Extend `why_pattern` by the same score as a bilinear form of the stream: xᵢᵀ W_QK yⱼ / √K. MATH T3.
+    """Extend `why_pattern` by the same score as a bilinear form of the stream: xᵢᵀ W_QK yⱼ / √dₖ. MATH T3.
 
     x is the head's input at `row`, y its input at `column`, of the same stream or, in cross-attention, the encoder's.
     Unchanged if self-attention positions are rotary or relative (a form for each distance), or under interventions.
@@ -180,7 +180,7 @@ def with_form(
     form = query_key_form(head_weights(module, head)).double()  # (D, D), with biases (D + 1, D + 1)
     x, y = (affine(module, each).double() for each in (read[row], other[column]))
     score = float(x @ form @ y) / sqrt(module.head_width)
-    said = "xᵢᵀ W_QK xⱼ / √K,  W_QK = W_Qᵀ W_K" if other is read else "xᵢᵀ W_QK yⱼ / √K,  W_QK = W_Qᵀ W_K"
+    said = "xᵢᵀ W_QK xⱼ / √dₖ,  W_QK = W_Qᵀ W_K" if other is read else "xᵢᵀ W_QK yⱼ / √dₖ,  W_QK = W_Qᵀ W_K"
     step = Step("sᵢⱼ", said, score, "the same score as one bilinear form on what the head reads (MATH T3)")
     return replace(answer, steps=[*answer.steps[:2], step, *answer.steps[2:]])
 
@@ -435,7 +435,7 @@ def why_composition(
     head_of(model, site, *earlier)
     weights, before = layer_weights(model, found, later[0]), layer_weights(model, found, earlier[0])
     q, k, v, o = (one[later[1]] for one in (weights.q, weights.k, weights.v, weights.o))
-    form = {"query": k.T @ q, "key": q.T @ k, "value": o @ v}[through]  # (D, D); √K cancels
+    form = {"query": k.T @ q, "key": q.T @ k, "value": o @ v}[through]  # (D, D); √dₖ cancels
     writes = before.o[earlier[1]] @ before.v[earlier[1]]  # W_OV of the earlier head (D, D)
     size, left, right = (float(torch.linalg.matrix_norm(one)) for one in (form @ writes, form, writes))
     D, product = len(form), left * right
@@ -448,7 +448,7 @@ def why_composition(
         math="T3, T4",
         source="Elhage et al. 2021, Composition",
         operands=[
-            Operand(f"‖{name}⁽²⁾‖", left, f"Frobenius, of head {second}, without 1/√K, which cancels"),
+            Operand(f"‖{name}⁽²⁾‖", left, f"Frobenius, of head {second}, without 1/√dₖ, which cancels"),
             Operand("‖W_OV⁽¹⁾‖", right, f"of head {first}: what it writes, given what it looks at"),
             Operand("‖product‖", size, "what is left when one is read by the other"),
         ],

@@ -130,7 +130,7 @@ Kernel = Literal["matmul", "sdpa"]
 
 
 def scores(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
-    """sᵢⱼ = qᵢ·kⱼ / √K (+ biasᵢⱼ): q (…, T, K), k (…, S, K), bias (T, S) → (…, T, S).
+    """sᵢⱼ = qᵢ·kⱼ / √dₖ (+ biasᵢⱼ): q (…, T, K), k (…, S, K), bias (T, S) → (…, T, S).
 
     MATH T1; Vaswani et al. 2017, eq. 1. With a bias, the product, scaling and sum take one pass: 106 instead of 172 µs
     in bfloat16 for 48 heads of 64 positions, forward.
@@ -164,7 +164,7 @@ def attention(
     dropout: float = 0.0,
     hooks: Hooks = NO_HOOKS,
 ) -> Tensor:
-    """softmax(QKᵀ/√K) V along rows: q (…, T, K), k and v (…, S, K) → (…, T, K). MATH T1; Vaswani et al. 2017, eq. 1.
+    """softmax(QKᵀ/√dₖ) V along rows: q (…, T, K), k and v (…, S, K) → (…, T, K). MATH T1; Vaswani et al. 2017, eq. 1.
 
     `dropout` drops weights α (training only; the caller passes 0 otherwise). If a hook is registered at `scores`
     (before the mask) or `pattern` (α, before dropout), both are formed whatever the kernel.

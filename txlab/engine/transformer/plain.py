@@ -28,7 +28,7 @@ def layer_norm(x: Tensor, w: Mapping[str, Tensor], epsilon: float = 1e-5) -> Ten
 
 
 def head(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, b_Q: Tensor, b_K: Tensor, b_V: Tensor) -> Tensor:
-    """One causal attention head: softmax(QKᵀ/√K) V, x (T, D) → (T, K). MATH T1, T2; Vaswani et al. 2017, eq. 1."""
+    """One causal attention head: softmax(QKᵀ/√dₖ) V, x (T, D) → (T, K). MATH T1, T2; Vaswani et al. 2017, eq. 1."""
     T, K = len(x), len(W_Q)
     Q, keys, V = x @ W_Q.T + b_Q, x @ W_K.T + b_K, x @ W_V.T + b_V  # (T, K) each
     mixed = torch.zeros_like(V)

@@ -55,23 +55,23 @@ VARIANTS = {
         Variant(
             "scaled-output",
             "T1",
-            "Yang's prose scales the weighted average, softmax(QKᵀ) V / √K (his equation 13 is right).",
-            "The scores are scaled before the softmax: softmax(QKᵀ/√K) V.",
-            "Rows still sum to 1 but are sharper, as at temperature 1/√K, and a head's output is √K times smaller.",
+            "Yang's prose scales the weighted average, softmax(QKᵀ) V / √dₖ (his equation 13 is right).",
+            "The scores are scaled before the softmax: softmax(QKᵀ/√dₖ) V.",
+            "Rows still sum to 1 but are sharper, as at temperature 1/√dₖ, and a head's output is √dₖ times smaller.",
         ),
         Variant(
             "unscaled-scores",
             "T1",
-            "Becker-Kahn's (3.2) and (3.5) have no 1/√K: softmax*(X W_QK Xᵀ).",
-            "The scores are scaled before the softmax: softmax(QKᵀ/√K) V.",
-            "Rows still sum to 1 but are sharper, as at temperature 1/√K. A model could be trained so, W_QK taking the "
-            "factor in; one that was trained with it looks at too few positions.",
+            "Becker-Kahn's (3.2) and (3.5) have no 1/√dₖ: softmax*(X W_QK Xᵀ).",
+            "The scores are scaled before the softmax: softmax(QKᵀ/√dₖ) V.",
+            "Rows still sum to 1 but are sharper, as at temperature 1/√dₖ. A model could be trained so, W_QK taking "
+            "the factor in; one that was trained with it looks at too few positions.",
         ),
         Variant(
             "model-width-scale",
             "T1",
             "Wang §5 first divides by √512, d_k being the width of the model; d_k = 64, that of a head, comes later.",
-            "Each head divides by √K, K its own width.",
+            "Each head divides by √dₖ, dₖ its own width.",
             "Scores are √(D/K) times smaller, so every row is flatter and each head mixes more than it was taught.",
         ),
         Variant(
@@ -207,7 +207,7 @@ def _matrix_hooks(model: nn.Module) -> dict[str, Hook]:
 
 
 def _output_hooks(model: nn.Module) -> dict[str, Hook]:
-    """softmax(QKᵀ) V / √K: undo the scaling of the scores and divide the result by √K instead."""
+    """softmax(QKᵀ) V / √dₖ: undo the scaling of the scores and divide the result by √dₖ instead."""
     root = sqrt(_attention(model).head_width)
     return {"*.scores": lambda name, value: value * root, "*.heads": lambda name, value: value / root}
 
