@@ -566,6 +566,16 @@ async def test_what_was_done_to_a_run_stands_on_its_curve(root: Path) -> None:
         await settle(pilot, lambda: "╎lr 5e-4" in text_of(app) and "╎resumed" in text_of(app))
 
 
+def test_a_branch_stands_where_it_leaves_the_other_run(root: Path) -> None:
+    run = make_run(root, status="open")
+    info = RunInfo.load(run)
+    info.branched = {"run": "another", "step": 20}
+    (run / "run.json").write_bytes(info.encoded())
+    for step, explicit in ((20, False), (25, True), (30, False)):
+        append_rows(run, {"event": "rewind", "step": step, "from": 40, "reason": "", "explicit": explicit})
+    assert snapshot(reader_of(run), Look(), RunReader).events == ((20, "branched"), (25, "rewound"), (30, "resumed"))
+
+
 async def test_two_overlays_keep_their_legend(root: Path) -> None:
     others = [make_run(root, f"another-long-name-{word}") for word in ("seven", "eight")]
     app = app_on(root, make_run(root))

@@ -180,8 +180,9 @@ def interventions(reader: RunReader) -> tuple[tuple[int, str], ...]:
         if row.get("applied") is True and isinstance(row.get("to"), float | int) and not row.get("replayed")
     ]
     for row in reader.rows("rewind"):
+        begun = "branched" if row["step"] == reader.info.branched.get("step") else "resumed"
         if row["step"] > 0:
-            found.append((row["step"], "rewound" if row.get("explicit") else "resumed"))
+            found.append((row["step"], "rewound" if row.get("explicit") else begun))
     return tuple(sorted(found, key=lambda event: event[0]))
 
 
