@@ -290,7 +290,8 @@ class TokenLines(Painted):
         for column, shown, cells in row.above:
             before = max(0, (cells - width(shown)) // 2)
             rule = "-" if self.ascii else "─"
-            after = rule * (cells - before - width(shown))
+            behind = cells - before - width(shown)
+            after = (rule * (behind - 1)).ljust(behind)  # with a gap to the next one
             segments += [Segment(" " * (column - at), self.surface), Segment(rule * before, self.part("bar"))]
             segments += [Segment(shown, self.surface), Segment(after, self.part("bar"))]
             at = column + cells
