@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_processes import random_process
 
 from txlab.engine.rl.agent import make_agent
-from txlab.engine.rl.dynamic_programming import backup_of, settled, sweep, sweeps
+from txlab.engine.rl.dynamic_programming import backup_of, even, settled, sweep, sweeps
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules.value_iteration import ValueIteration
@@ -123,3 +123,43 @@ def test_put_back_it_goes_on_bit_for_bit() -> None:
     whole.run(77), half.run(77)
     assert whole.v().tobytes() == half.v().tobytes()
     assert whole.last == half.last
+
+
+ITERATE = Settings(rule="policy-iteration")
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_policy_iteration_comes_to_the_values_of_value_iteration_in_few_improvements(seed: int) -> None:
+    process = random_process(seed)
+    agent = planner(process, replace(ITERATE, gamma=0.7), 1)
+    agent.run(300 * agent.turn)
+    np.testing.assert_allclose(agent.v(), settled(sweeps(process, 0.7)).v, atol=1e-6)
+    assert agent.progress()["improvements"] <= process.size + 2
+    np.testing.assert_allclose(agent.policy().sum(axis=1), ~process.terminal)
+
+
+def test_policy_iteration_evaluates_before_it_improves() -> None:
+    process = world_named("gridworld").process
+    agent = planner(process, replace(ITERATE, gamma=0.9), 1)
+    v = np.zeros(process.size)
+    even_policy = even(process)
+    for _ in range(20):
+        agent.run(agent.turn)
+        newer = sweep(process, v, 0.9, even_policy, order="in-place")
+        assert agent.progress()["improvements"] == 0
+        np.testing.assert_allclose(agent.v(), newer)
+        assert agent.progress()["delta"] == pytest.approx(np.abs(newer - v).max())
+        v = newer
+
+
+def test_a_step_of_planners_is_a_sweep_whose_change_is_in_the_frame() -> None:
+    found = Match(world_named("four-by-three"), [PLAN, Settings(rule="policy-iteration")], 1)
+    found.step()
+    states = int((~found.world.process.terminal).sum())
+    sides = found.frame().facts["sides"]
+    assert found.updates == states
+    assert [(side["sweeps"], side["delta"] > 0) for side in sides] == [(1, True), (1, True)]
+    mixed = Match(world_named("four-by-three"), [PLAN, Settings(rule="sarsa")], 1)
+    mixed.step()
+    assert mixed.updates == 1

@@ -160,6 +160,15 @@ class Agent:
         return None
 
     @property
+    def turn(self) -> int:
+        """How many updates a single step of a person is: one, or those of a planner's sweep."""
+        return 1
+
+    def progress(self) -> dict[str, Any]:
+        """What a frame says of it besides its settings."""
+        return {}
+
+    @property
     def last(self) -> Update | None:
         """The most recent update."""
         return (

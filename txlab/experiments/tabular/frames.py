@@ -10,6 +10,7 @@ A side is one learner, or one setting of one; i is its number from 0.
               sweep/score, sweep/error (sides, …axes): a sweep of settings; facts["sweep"] names the axes
     facts     world      the table [world], from which the process can be compiled again
               sides      [{rule, title, gamma, alpha, lam, epsilon, …}]; None for a number that the rule does not have
+                         planners of the arena also: sweeps, delta (Δ of the last whole sweep), improvements
               states     the current state of each, −1 for none    episodes, updates   how many each has finished, made
               warnings   control and matches: of each, a sentence if it diverges, else ""
               last       the last update of each, as `last_of` writes it, or None

@@ -76,10 +76,11 @@ class Match(TabularExperiment):
             agent.run(updates)
 
     def step(self) -> Mapping[str, float]:
-        """Make one update of every side: {"delta/…"}."""
-        self.run(1)
-        found = [(agent.rule.name, agent.last) for agent in self.agents]
-        return {f"delta/{rule}": last.delta for rule, last in found if last is not None}
+        """Make one update of every side, or one sweep if all of them plan: {"delta/…"}, δ of the update, or Δ of the
+        sweep."""
+        self.run(min(agent.turn for agent in self.agents))
+        found = [(agent.rule.name, agent.last, agent.progress()) for agent in self.agents]
+        return {f"delta/{rule}": told.get("delta") or last.delta for rule, last, told in found if last is not None}
 
     def set(self, side: int, **changes: Any) -> None:
         """Change parameters of a side while it learns. LabError with the allowed values."""
@@ -191,7 +192,7 @@ class Match(TabularExperiment):
                 tensors[f"{i}/trace"] = trace.astype(np.float32)
         facts = facts_of(
             self.table,
-            [learner_side(agent.settings, agent.gamma) for agent in self.agents],
+            [learner_side(agent.settings, agent.gamma, **agent.progress()) for agent in self.agents],
             states=[agent.state for agent in self.agents],
             episodes=[agent.episode for agent in self.agents],
             updates=[agent.updates for agent in self.agents],

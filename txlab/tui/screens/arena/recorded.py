@@ -191,8 +191,11 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
     rule = str(side.get("rule"))
     if rule in PLANNED or "sweep" in side:
         gamma = side.get("gamma")
-        planner = Settings("value-iteration", gamma=float(gamma) if isinstance(gamma, (int, float)) else None)
-        return checked(planner), rule == "value-iteration"
+        planner = Settings(
+            rule if rule in rule_names() else "value-iteration",
+            gamma=float(gamma) if isinstance(gamma, (int, float)) else None,
+        )
+        return checked(planner), rule == planner.rule
     known = rule in rule_names()
     same, settings = known or rule in PREDICTED, Settings(rule if known else "td-lambda")
     wanted: dict[str, Any] = {name: float(side[name]) for name in NUMBERS if isinstance(side.get(name), (int, float))}
