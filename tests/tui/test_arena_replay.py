@@ -208,7 +208,7 @@ def test_where_chance_decides_the_greedy_return_is_an_expected_one() -> None:
 
 def test_learners_of_a_run_are_those_that_the_arena_has() -> None:
     told = [
-        {"rule": "policy-iteration", "title": "policy iteration", "gamma": 0.9, "sweep": "in place"},
+        {"rule": "evaluation", "title": "policy evaluation", "gamma": 0.9, "sweep": "in place"},
         {"rule": "true-online", "title": "true on-line TD(λ)", "alpha": 0.25, "lam": 0.8, "gamma": 1.0},
         {"rule": "offline-lambda-return", "title": "off-line", "alpha": 7.0, "lam": 0.5},
         {"rule": "sarsa", "alpha": None, "epsilon": 0.02, "policy": "even", "traces": "true-online"},
@@ -219,7 +219,10 @@ def test_learners_of_a_run_are_those_that_the_arena_has() -> None:
     assert (settings[1].traces, settings[1].alpha, settings[1].lam) == ("true-online", 0.25, 0.8)
     assert settings[2].alpha == Settings().alpha  # 7 is not a step size
     assert settings[3].epsilon == 0.02
-    assert "policy iteration" in said
+    assert "policy evaluation" in said
+    planned = {"rule": "policy-iteration", "title": "policy iteration", "gamma": 0.9, "sweep": "in place"}
+    ((same,), said) = learners_of({"sides": [planned]})
+    assert (same.rule, same.gamma, said) == ("policy-iteration", 0.9, "")
     assert "true on-line" not in said
     with pytest.raises(LabError):
         learners_of({"sides": "none"})

@@ -45,7 +45,7 @@ class ValueIteration(Agent):
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
         if not isinstance(process, Process):
-            raise LabError(f"value iteration must be told how a world works, and {process.name} can only be stepped")
+            raise LabError(f"{rule.title} must be told how a world works, and {process.name} can only be stepped")
         gamma = process.discount if settings.gamma is None else settings.gamma
         check_values_exist(process, gamma)
         super().__init__(rule, process, settings, seed)
