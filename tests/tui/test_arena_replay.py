@@ -122,7 +122,7 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         await settle(pilot, lambda: screen.replaying and screen.sides == 1, 300)
         await pilot.press("m")
         await settle(pilot, lambda: screen.editing and quiet(screen), 300)
-        assert [each.rule for each in settings_of(screen)] == ["value-iteration"]
+        assert [each.rule for each in settings_of(screen)] == ["policy-iteration"]
         assert screen.session.experiment is not None
         assert screen.session.experiment.world.name == "gridworld"
         assert app._exception is None
