@@ -44,6 +44,7 @@ class Agent:
 
     rule: Rule
     tables: ClassVar[tuple[str, ...]] = ("rows",)
+    counting = False  # of visits, by the rules of one step, which it would cost 12 %: where somebody looks
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
         self.rule, self.seed = rule, seed

@@ -50,7 +50,9 @@ class Match(TabularExperiment):
     def agent(self, settings: Settings) -> Agent:
         """An untrained learner in the world, or in its own environment."""
         make = self.world.environment
-        return make_agent(self.world.process if make is None else make(), settings, self.seed)
+        agent = make_agent(self.world.process if make is None else make(), settings, self.seed)
+        agent.counting = True
+        return agent
 
     @property
     def sides(self) -> list[Settings]:

@@ -42,7 +42,7 @@ class OneStep(Agent):
 
     def loop(self, draws: Draws, steps: int) -> None:
         rows, tops, picks, records, moves = self.rows, self.tops, self.picks, self.records, self.world.moves
-        visits = self.visits
+        visits, counting = self.visits, self.counting
         u0, u1, u3, draw_transition, over = draws.u0, draws.u1, draws.u3, self.world.sampler(draws), ENDED
         alpha, gamma, target, choose_ahead = self.settings.alpha, self.gamma, self.rule.target, self.rule.ahead
         # Two targets are inlined: a call would cost SARSA and Q-learning 10 % (benchmarks/rl_glass.py).
@@ -83,7 +83,8 @@ class OneStep(Agent):
             delta = reward + gamma * value - old
             new = old + alpha * delta
             records[was][a] = (t, transition, old, after, value, ahead)
-            visits[was][a] += 1
+            if counting:
+                visits[was][a] += 1
             if new != old:
                 rows[was] = row = row.copy()
                 row[a] = new
