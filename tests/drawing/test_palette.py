@@ -9,7 +9,7 @@ import pytest
 from rich.color import Color, ColorSystem
 
 from txlab.drawing.curve import ASCII_MARKS, MARKS
-from txlab.drawing.palette import ASCII_SHADES, Colours, heat, lines, rgb_to_oklab
+from txlab.drawing.palette import ASCII_SHADES, Colours, diverging, heat, lines, rgb_to_oklab
 
 DEPTHS: tuple[Colours, ...] = ("truecolor", "256", "16", "none")
 
@@ -35,6 +35,22 @@ def test_the_truecolor_ramp_is_fine_and_even(dark: bool) -> None:
     assert ramp.levels >= 32
     steps = np.abs(np.diff([lightness(fill) for fill in ramp.fill if fill]))
     assert steps.max() < 3 * np.median(steps)
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
+def test_the_signs_of_differences_have_hues_of_their_own_at_the_levels_of_a_heatmap(depth: Colours, dark: bool) -> None:
+    above, below = diverging(depth, dark)
+    assert above.levels == below.levels == heat(depth, dark).levels
+    for ramp in (above, below):
+        steps = np.diff([lightness(fill) for fill in ramp.fill if fill]) * (1 if dark else -1)
+        assert (steps > 0).all()
+    for level in range(above.levels // 3, above.levels):
+        (red, _, blue), (cold_red, _, cold_blue) = (
+            ramp.fill[level] or ramp.ink[level] or (0, 0, 0) for ramp in (above, below)
+        )
+        assert red > blue
+        assert cold_blue > cold_red
 
 
 def test_black_and_white_have_the_lightness_they_are_defined_to_have() -> None:

@@ -575,3 +575,44 @@ async def test_each_head_of_a_llama_is_shown_with_its_own_pattern(tmp_path: Path
             await pilot.pause()
             shown = np.nan_to_num(screen.patterns.pattern.values)
             assert np.allclose(shown, pattern[0, head].numpy(), atol=1e-5)
+
+
+async def test_the_patterns_compared_have_titles_and_both_lists_of_next_tokens(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        await typed(pilot, "c", "checkpoint 6")
+        await until(pilot, lambda: screen.patterns.second_window is not None and idle(screen))
+        await pilot.pause()
+        text = text_of(app)
+        assert "second − first: + orange, − blue" in text
+        assert len([line for line in text.splitlines() if "checkpoint 12" in line and "checkpoint 6" in line]) >= 2
+        first, second = screen.query_one("#next", Bars), screen.query_one("#next-second", Bars)
+        assert second.display
+        assert first.bars != second.bars
+        earlier = Workbench().read(Task(str(tiny_run), at=6, source=TEXT)).next_tokens("self", screen.patterns.cell.row)
+        assert [token for token, _ in second.bars] == [one.token for one in earlier.candidates]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not second.display
+        assert "second − first" not in text_of(app)
+
+
+async def test_a_head_that_is_off_is_grey_among_the_heads(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        heads = screen.patterns.heads
+
+        def coloured(head: int) -> bool:
+            colours = [part.style.color for line in range(2) for part in heads.pixels(0, head, line) if part.style]
+            return any(len(set(colour.get_truecolor())) > 1 for colour in colours if colour is not None)
+
+        assert coloured(0)
+        await pilot.press("x")
+        await until(pilot, lambda: heads.off == {(0, 0)} and idle(screen))
+        assert not coloured(0)
+        assert coloured(1)
+        await pilot.press("x")
+        await until(pilot, lambda: not heads.off and idle(screen))
+        assert coloured(0)

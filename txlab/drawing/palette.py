@@ -87,11 +87,22 @@ DARK_ANCHORS += [(0.84, 0.13, 440.0), (0.96, 0.06, 455.0)]
 LIGHT_ANCHORS = [(0.95, 0.025, 455.0), (0.85, 0.09, 435.0), (0.70, 0.15, 405.0), (0.52, 0.16, 360.0)]
 LIGHT_ANCHORS += [(0.38, 0.13, 310.0), (0.24, 0.08, 285.0)]
 LEVELS = 48
+# Of differences: above zero from the surface to orange, below zero to blue, which every eye tells apart.
+DARK_SIGNED = (
+    [(0.22, 0.0, 70.0), (0.55, 0.13, 60.0), (0.90, 0.12, 80.0)],
+    [(0.22, 0.0, 250.0), (0.55, 0.14, 250.0), (0.90, 0.07, 225.0)],
+)
+LIGHT_SIGNED = (
+    [(0.95, 0.0, 80.0), (0.70, 0.15, 60.0), (0.36, 0.10, 45.0)],
+    [(0.95, 0.0, 230.0), (0.70, 0.12, 240.0), (0.36, 0.13, 260.0)],
+)
 
 # Chosen by hand: entries of the 6 × 6 × 6 cube and a grey, lightness rising (falling for light) at every step.
 CUBE_STEPS = (0, 95, 135, 175, 215, 255)
 DARK_256 = ["g02", "102", "202", "302", "312", "411", "421", "521", "531", "542", "554"]
 LIGHT_256 = ["554", "543", "531", "521", "421", "411", "311", "302", "202", "102", "001"]
+DARK_SIGNED_256 = "g00 100 110 210 310 320 420 430 530 541 552", "g00 001 002 012 013 023 024 034 035 145 255"
+LIGHT_SIGNED_256 = "555 554 553 543 542 532 531 421 411 310 200", "555 455 345 245 235 135 134 023 013 012 002"
 
 # The 16 colours as rich defines them, since it rounds to the nearest of these.
 BLACK, BLUE, MAGENTA, RED, YELLOW, WHITE = (0, 0, 0), (0, 0, 170), (170, 0, 170), (170, 0, 0), (170, 85, 0), (170,) * 3
@@ -126,13 +137,7 @@ def heat(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False)
     In ASCII mode the glyphs are ` .:-=+*#%@` without the blank, which is for masked cells.
     """
     if ascii:
-        count = len(ASCII_SHADES)
-        if colours in ("truecolor", "256"):
-            even = heat(colours, dark)
-            picks = [round(index * (even.levels - 1) / (count - 1)) for index in range(count)]
-            fills = tuple(even.fill[pick] for pick in picks)
-            return Ramp(fills, tuple(contrast(fill) for fill in fills if fill), ASCII_SHADES)
-        return Ramp((None,) * count, (None,) * count, ASCII_SHADES)
+        return in_ascii(heat(colours, dark))
     if colours == "truecolor":
         return textured(smooth_ramp(DARK_ANCHORS if dark else LIGHT_ANCHORS, LEVELS))
     if colours == "256":
@@ -141,6 +146,34 @@ def heat(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False)
         ink = (GREY, BLUE, MAGENTA, BRIGHT_YELLOW, BRIGHT_WHITE) if dark else (GREY, YELLOW, RED, MAGENTA, BLACK)
         return Ramp((None,) * 5, ink, SHADES)
     return Ramp((None,) * 5, (None,) * 5, SHADES)
+
+
+def in_ascii(even: Ramp) -> Ramp:
+    """Return a ramp with the glyphs of ASCII; without fills it has no colours either."""
+    count = len(ASCII_SHADES)
+    picks = [round(index * (even.levels - 1) / (count - 1)) for index in range(count)]
+    fills = tuple(even.fill[pick] for pick in picks)
+    return Ramp(fills, tuple(contrast(fill) if fill else None for fill in fills), ASCII_SHADES)
+
+
+@cache
+def diverging(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> tuple[Ramp, Ramp]:
+    """Return the ramps of differences above zero (orange) and below (blue), with as many levels as `heat` has."""
+    if ascii:
+        above, below = diverging(colours, dark)
+        return in_ascii(above), in_ascii(below)
+    if colours == "truecolor":
+        above, below = (textured(smooth_ramp(anchors, LEVELS)) for anchors in (DARK_SIGNED if dark else LIGHT_SIGNED))
+    elif colours == "256":
+        chosen = DARK_SIGNED_256 if dark else LIGHT_SIGNED_256
+        above, below = (textured([cube(digits) for digits in row.split()]) for row in chosen)
+    elif colours == "16":
+        warm = (GREY, RED, YELLOW, BRIGHT_RED, BRIGHT_YELLOW) if dark else (GREY, YELLOW, YELLOW, RED, RED)
+        cool = (GREY, BLUE, BRIGHT_BLUE, CYAN, BRIGHT_CYAN) if dark else (GREY, CYAN, CYAN, BLUE, BLUE)
+        above, below = (Ramp((None,) * 5, ink, SHADES) for ink in (warm, cool))
+    else:
+        above = below = heat(colours, dark)
+    return above, below
 
 
 def contrast(colour: RGB) -> RGB:

@@ -196,6 +196,18 @@ async def test_heads_are_chosen_by_keys_and_mouse(host: Callable) -> None:
         assert "▐" in text
 
 
+@pytest.mark.parametrize(("size", "lines"), [((120, 40), 3), ((200, 60), 6)])
+async def test_thumbnails_are_as_large_as_the_room_beside_the_pattern_allows(
+    host: Callable, size: tuple[int, int], lines: int
+) -> None:
+    heads = Thumbnails()
+    async with host(heads).run_test(size=size) as pilot:
+        heads.set_patterns(np.random.default_rng(0).random((4, 4, 16, 16)))
+        await pilot.pause()
+        room = Size(*size)
+        assert heads.get_content_width(room, room) == 4 + 4 * (2 * lines + 1) <= size[0] * 3 // 10
+
+
 async def test_the_chosen_head_is_seen_even_where_few_fit(host: Callable) -> None:
     heads = Thumbnails()
     app = host(heads)

@@ -22,7 +22,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from txlab.drawing.formatting import share
-from txlab.drawing.palette import Ramp, contrast, heat
+from txlab.drawing.palette import Ramp, contrast, diverging, heat
 from txlab.drawing.text import cut, fit, label, prefix, width
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.matrix import (
@@ -102,7 +102,7 @@ class Heatmap(Painted, can_focus=True):
         self.planned = layout_of(1, 1, 0, 0, 1, 1)
         self.planned_for: tuple[object, ...] = ()
         self.strips: dict[int, Strip] = {}  # up-to-date lines of the widget
-        self.inks: list[Style] = []
+        self.inks: dict[int, Style] = {}  # by the code of a level
         self.inks_for: tuple[object, ...] = ()
 
     # Contents.
@@ -289,18 +289,19 @@ class Heatmap(Painted, can_focus=True):
         """The value under the cursor; NaN where it is masked, not known yet, or there is none."""
         return self.window.value(*self.cursor)
 
-    def ramp(self) -> Ramp:
-        return heat(self.colours, self.dark, self.ascii)
+    def ramp(self, code: int = 0) -> Ramp:
+        """Return the ramp of a level's code: differences have one above zero and one below."""
+        made_for = self.colours, self.dark, self.ascii
+        return diverging(*made_for)[code >= NEGATIVE] if self.window.signed else heat(*made_for)
 
     def render_line(self, y: int) -> Strip:
         surface = self.surface
-        made_for = (surface, self.colours, self.dark, self.ascii, self.size)
+        made_for = (surface, self.colours, self.dark, self.ascii, self.size, self.window.signed)
         if made_for != self.inks_for:
             self.inks_for = made_for
             self.strips.clear()
-            ramp = self.ramp()
-            self.inks = [ink(i, surface, f) for i, f in zip(ramp.ink, ramp.fill, strict=True)]
-            self.window = self.window.again(ramp)  # the number of levels depends on the ramp
+            self.inks.clear()
+            self.window = self.window.again(self.ramp())  # the number of levels depends on the ramp
         strip = self.strips.get(y)
         if strip is None:
             segments = self.draw_line(y) if self.size.width and self.size.height else []
@@ -381,31 +382,38 @@ class Heatmap(Painted, can_focus=True):
         if code >= PENDING:
             return Segment(" " * wide * count, self.surface)
         level = code % NEGATIVE
-        glyph = self.ramp().glyphs[level]
+        fill, glyph = self.ramp(code).fill[level], self.ramp(code).glyphs[level]
         text = glyph * wide
         if level == 0:
             text = (glyph if middle else " ") + " " * (wide - 1)
         elif self.window.signed:
             sign = "-" if code >= NEGATIVE else "+"
-            text = fit(sign if middle else "", wide, "center", "") if self.ramp().fill[level] else sign * wide
-        elif self.numbers and self.ramp().fill[level] is not None:
+            text = fit(sign if middle else "", wide, "center", "") if fill else sign * wide
+        elif self.numbers and fill is not None:
             text = " " * wide
-        fill = self.ramp().fill[level]
         readable = self.window.signed and level and fill is not None
-        return Segment(text * count, ink(contrast(fill), self.surface, fill) if readable and fill else self.inks[level])
+        return Segment(
+            text * count, ink(contrast(fill), self.surface, fill) if readable and fill else self.ink_of(code)
+        )
+
+    def ink_of(self, code: int) -> Style:
+        """Return the style of a level, made once."""
+        if code not in self.inks:
+            ramp, level = self.ramp(code), code % NEGATIVE
+            self.inks[code] = ink(ramp.ink[level], self.surface, ramp.fill[level])
+        return self.inks[code]
 
     def number_cell(self, row: int, column: int, code: int, wide: int) -> Segment:
         """Return a cell with its value in hundredths; a dot for less than half a hundredth."""
         if code >= PENDING:
             return Segment(" " * wide, self.surface)
-        level = code % NEGATIVE
         hundredths = round(self.window.value(row, column) * 100)
         text = ("." if self.ascii else "·") if not hundredths else str(max(-99, min(hundredths, 100)))
         room = wide - (wide > 2)
         if len(text) > room:
             text = "1." if hundredths > 0 else "-"
-        fill = self.ramp().fill[level]
-        style = self.inks[level]
+        fill = self.ramp(code).fill[code % NEGATIVE]
+        style = self.ink_of(code)
         if fill is not None and hundredths:
             style = ink(contrast(fill), self.surface, fill)
         return Segment(fit(text, room, "right") + " " * (wide - room), style)
@@ -420,7 +428,7 @@ class Heatmap(Painted, can_focus=True):
         if mark is not None and wide > 2 and not (weight > 0 and wide >= UPRIGHT):  # a cut edge has no weight to show
             inside = fit(plain_signs(mark, self.ascii), wide - 2, "center", "")
         code = self.window.level(*self.cursor)
-        fill = None if code >= PENDING else self.ramp().fill[code % NEGATIVE]
+        fill = None if code >= PENDING else self.ramp(code).fill[code % NEGATIVE]
         if fill is None:
             style = self.surface + Style(reverse=True, bold=True)
         else:

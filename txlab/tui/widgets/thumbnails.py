@@ -6,10 +6,11 @@ character shows two pixels where the terminal has colours for both, else one, as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import numpy as np
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -23,7 +24,7 @@ from txlab.drawing.text import fit
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
-HEIGHTS = (5, 4, 3, 2, 1)  # lines a thumbnail may have; it has twice as many columns, so that it looks square
+HEIGHTS = (8, 7, 6, 5, 4, 3, 2, 1)  # lines a thumbnail may have; it has twice as many columns, so that it looks square
 LEFT = 3  # cells for the layer numbers
 
 
@@ -74,17 +75,25 @@ class Thumbnails(Painted, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.patterns = np.zeros((0, 0, 1, 1), dtype=np.float32)
         self.notes: tuple[tuple[str, ...], ...] = ()
+        self.off: frozenset[tuple[int, int]] = frozenset()
         self.chosen = (0, 0)
         self.origin = (0, 0)
         self.levels = np.zeros((0, 0, 1, 1), dtype=np.uint8)
         self.levels_for: tuple[object, ...] = ()
-        self.inks: dict[tuple[int, int], Style] = {}
+        self.inks: dict[tuple[int, int, bool], Style] = {}
         self.ramp = heat()
         self.strips: dict[int, Strip] = {}  # up-to-date lines of the widget
 
-    def set_patterns(self, patterns: np.ndarray, notes: Sequence[Sequence[str]] = ()) -> None:
-        """Show patterns (L, H, T, T); `notes` (L, H) are a few characters under each, e.g. its strongest score."""
-        resized = patterns.shape[:2] != self.patterns.shape[:2]
+    def set_patterns(
+        self,
+        patterns: np.ndarray,
+        notes: Sequence[Sequence[str]] = (),
+        off: Collection[tuple[int, int]] = (),
+    ) -> None:
+        """Show patterns (L, H, T, T); `notes` (L, H) are a few characters under each, e.g. its strongest score; the
+        heads (layer, head) that are `off` are drawn in greys."""
+        resized = patterns.shape[:2] != self.patterns.shape[:2] or frozenset(off) != self.off
+        self.off = frozenset(off)
         old_levels, old_for, old_notes = self.levels, self.levels_for, self.notes
         self.patterns = np.asarray(patterns)
         self.notes = tuple(tuple(row) for row in notes)
@@ -145,7 +154,7 @@ class Thumbnails(Painted, can_focus=True):
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """Return the width of the largest thumbnails that leave most of the space to the pattern."""
         layers, heads = self.patterns.shape[:2]
-        for tall in HEIGHTS[2:]:
+        for tall in HEIGHTS:
             wanted = LEFT + 1 + heads * (2 * tall + 1)
             if wanted <= max(24, container.width * 3 // 10) and layers * self.pitch(tall) < max(8, container.height):
                 return wanted
@@ -270,14 +279,14 @@ class Thumbnails(Painted, can_focus=True):
 
     def pixels(self, layer: int, head: int, line: int) -> list[Segment]:
         """Return one line of a thumbnail."""
-        ramp, levels = self.ramp, self.levels[layer, head]
+        ramp, levels, off = self.ramp, self.levels[layer, head], (layer, head) in self.off
         if not self.paired:
-            return [Segment(ramp.glyphs[level], self.ink_of(level, level)) for level in levels[line].tolist()]
+            return [Segment(ramp.glyphs[level], self.ink_of(level, level, off)) for level in levels[line].tolist()]
         pairs = zip(levels[2 * line].tolist(), levels[2 * line + 1].tolist(), strict=True)
-        return [Segment("▀", self.ink_of(above, below)) for above, below in pairs]
+        return [Segment("▀", self.ink_of(above, below, off)) for above, below in pairs]
 
-    def ink_of(self, above: int, below: int) -> Style:
-        style = self.inks.get((above, below))
+    def ink_of(self, above: int, below: int, off: bool = False) -> Style:
+        style = self.inks.get((above, below, off))
         if style is None:
             ramp = self.ramp
             if not self.paired:
@@ -290,5 +299,15 @@ class Thumbnails(Painted, can_focus=True):
                     red, green, blue = surface.get_truecolor()
                     top = (red, green, blue)
                 style = ink(top, self.surface, bottom)
-            self.inks[above, below] = style
+            if off:
+                style += Style(color=greyed(style.color), bgcolor=greyed(style.bgcolor), dim=not self.paired)
+            self.inks[above, below, off] = style
         return style
+
+
+def greyed(colour: Color | None) -> Color | None:
+    """Return the grey that is as bright as a colour (ITU-R BT.601)."""
+    if colour is None:
+        return None
+    red, green, blue = colour.get_truecolor()
+    return Color.from_rgb(*(round(0.299 * red + 0.587 * green + 0.114 * blue),) * 3)

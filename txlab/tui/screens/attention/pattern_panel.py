@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -98,6 +99,7 @@ class PatternPanel(Panel):
     def show(self, source: AttentionSource) -> None:
         """Show a source, which may be the present one or the same with other edits."""
         self.source = source
+        self.show_titles()
         site = source.sites[self.site]
         self.show_heads()
         self.pattern.expect(site.rows, site.columns)
@@ -115,7 +117,9 @@ class PatternPanel(Panel):
 
     def show_heads(self) -> None:
         if self.source is not None:
-            self.heads.set_patterns(self.source.thumbnails(self.site), head_notes(self.source, self.site))
+            notes = head_notes(self.source, self.site)
+            off = [(layer, head) for layer, row in enumerate(notes) for head, said in enumerate(row) if said == "off"]
+            self.heads.set_patterns(self.source.thumbnails(self.site), notes, off)
 
     def want_heads(self) -> None:
         """Compute the heads of a model once, layer by layer, and show each layer as it comes."""
@@ -178,7 +182,7 @@ class PatternPanel(Panel):
     def cursor_moved(self) -> None:
         if self.source is None:
             return
-        if self.instant:
+        if self.instant and self.second is None:
             self.next_tokens = self.source.next_tokens(self.site, self.pattern.cursor[0])
         else:
             self.want_window()
@@ -196,12 +200,22 @@ class PatternPanel(Panel):
     def compare(self, second: AttentionSource | None) -> None:
         """Show a second source beside the first; None removes it."""
         self.second = second
+        self.show_titles()
         self.screen.set_class(second is not None, "-comparing")
         if second is not None:
             self.call_after_refresh(self.want_window)
         else:
             self.second_window = None
             self.reading_second.forget()
+
+    def show_titles(self) -> None:
+        """Name what is compared above each pattern."""
+        ascii, titles = is_ascii(self), ("", "", "")
+        if self.source is not None and self.second is not None:
+            first, second = (visible(each.name, ascii) for each in (self.source, self.second))
+            titles = first, second, plain_signs("second − first: + orange, − blue", ascii)
+        for heatmap, title in zip((self.pattern, self.other, self.difference), titles, strict=True):
+            heatmap.border_title = Text(title)  # type: ignore[assignment]
 
     def want_second(self, first: PatternWindow) -> None:
         """Request the second source's part of the first one's window."""

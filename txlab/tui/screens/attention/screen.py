@@ -129,7 +129,8 @@ class AttentionScreen(BenchScreen):
         """The cell, head, site or window shown has changed, or more is known of it."""
         if self.source is not None:
             self.query_one(HeadLine).say(*self.patterns.words())
-            self.side.show_next(self.patterns.next_tokens)
+            second = self.patterns.second_window
+            self.side.show_next(self.patterns.next_tokens, second.next_tokens if second is not None else None)
             if change == "site":
                 self.side.ask()
             else:

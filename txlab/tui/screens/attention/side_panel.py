@@ -38,7 +38,7 @@ class SidePanel(Panel):
     def __init__(self, viewer: AttentionScreen) -> None:
         super().__init__(id="side")
         self.viewer = viewer
-        self.next, self.rows = Bars(id="next"), Table(id="rows")
+        self.next, self.second, self.rows = Bars(id="next"), Bars(id="next-second"), Table(id="rows")
         self.legend = Words(legend(TABS[0]), id="legend")
         self.tab = TABS[0]
         self.table = SideTable()
@@ -46,18 +46,26 @@ class SidePanel(Panel):
 
     def compose(self) -> ComposeResult:
         yield self.next
+        yield self.second
         yield TabLine(id="tabs")
         yield self.rows
         yield self.legend
 
-    def show_next(self, found: NextTokens) -> None:
-        """Show the candidates, with their probabilities before the edits if there are any."""
+    def show_next(self, found: NextTokens, second: NextTokens | None = None) -> None:
+        """Show the candidates, with their probabilities before the edits if there are any; when comparing, below them
+        those of the second source."""
+        self.show_bars(self.next, found, "first: " if second is not None else "")
+        if second is not None:
+            self.show_bars(self.second, second, "second: ")
+
+    def show_bars(self, bars: Bars, found: NextTokens, which: str) -> None:
         ascii = bool(getattr(self.app, "ascii", False))
         title = f"{found.lead} {label(found.after, ascii)}" if found.candidates else "no next tokens recorded"
         if found.kl is not None:
             title = f"{title}  KL {nats(found.kl)}"
+        title = which + title
         before = [one.before for one in found.candidates if one.before is not None]
-        self.next.set_bars(title, [(one.token, one.probability) for one in found.candidates], before)
+        bars.set_bars(title, [(one.token, one.probability) for one in found.candidates], before)
 
     # The table.
 
