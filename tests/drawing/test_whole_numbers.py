@@ -53,6 +53,7 @@ def test_a_text_is_shortened_before_a_number_not_inside_it(text: str, cells: int
 
 
 @given(st.lists(VALUES, min_size=2, max_size=30), st.integers(1, 130), st.integers(4, 30), st.booleans())
+@example([0.0, 0.0], 7, 4, False)
 def test_the_axes_of_a_chart_have_whole_numbers(values: list[float], columns: int, rows: int, ascii: bool) -> None:
     curves = [Curve("", np.arange(len(values)) * 1000, np.array(values))]
     chart = curve.draw(curves, columns, rows, ascii=ascii)

@@ -217,7 +217,7 @@ def x_axis(chart: curve.Chart, horizontal: str, notch: str, name: str) -> tuple[
         if start >= free and start + len(tick.label) <= columns:
             numbers[start : start + len(tick.label)] = tick.label
             gaps.append((free, start))
-            free = start + len(tick.label) + 1
+            free = start + len(tick.label) + 2  # with one space between them, 0 and 500 would be read as one number
     gaps.append((free, columns))
     roomy = [gap for gap in gaps if gap[1] - gap[0] >= width(name) + 2]
     if roomy and width(name) == len(name):
