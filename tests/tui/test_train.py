@@ -16,7 +16,7 @@ from recorded import HOSTILE, app_on, append_rows, as_ours, make_run, settle
 
 import txlab
 from txlab.errors import LabError
-from txlab.runs.directory import RunInfo
+from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, answered, history
 from txlab.tui.screens.train.controls import parse_setting
@@ -467,6 +467,19 @@ async def test_nothing_of_a_deleted_run_stays_on_the_screen(root: Path) -> None:
         assert not any(0x2801 <= ord(character) <= 0x28FF for character in shown)
         for word in ("loss", "sample at", "last frame", "pause", "stop", "resume", "lr", "checkpoint", "why"):
             assert word not in shown, word
+
+
+async def test_a_long_list_of_changes_leaves_room_for_the_step(root: Path) -> None:
+    run = as_ours(make_run(root))
+    info = RunInfo.load(run)
+    info.changes = {"compute.compile": False, "compute.attention": "matmul", "compute.dtype": "float32"}
+    info.changes |= {"model.layers": 3, "train.learning_rate": 0.001, "compute.threads": 1}
+    info.save(RunDirectory(run))
+    app = app_on(root, run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, ready(app))
+        await settle(pilot, lambda: "step" in text_of(app).splitlines()[2])
+        assert "layers=3" in text_of(app).splitlines()[2]
 
 
 # Going back

@@ -59,13 +59,14 @@ def write_label(run: RunDirectory | str | Path, name: str | None = None, note: s
 
 
 def told_changes(changes: Mapping[str, Any]) -> str:
-    """Return settings as a list of runs shows them: the end of each key, a file by its name alone.
+    """Return settings as a list of runs shows them: the end of each key, a file by its name alone; last those that
+    leave the numbers as they are.
 
-    >>> told_changes({"model.layers": 3, "seed": 7, "data.text": "/home/ann/mine.txt"})
-    'layers=3 seed=7 mine.txt'
+    >>> told_changes({"compute.threads": 1, "model.layers": 3, "seed": 7, "data.text": "/home/ann/mine.txt"})
+    'layers=3 seed=7 mine.txt threads=1'
     """
     words = []
-    for key, value in changes.items():
+    for key, value in sorted(changes.items(), key=lambda change: change[0].startswith(("compute.", "record."))):
         if isinstance(value, str) and "/" in value:
             words.append(escaped(value.rstrip("/").rpartition("/")[2]))
         else:

@@ -14,6 +14,7 @@ from txlab.tui.theme import Glyphs
 from txlab.tui.train_snapshot import Snapshot
 
 FEW = 3  # lines of the log on a low or narrow screen
+LONGEST_NAME = 32  # cells, which leave room for the step
 ROUTINE = ("checkpoint", "val")
 
 
@@ -28,7 +29,8 @@ class Pending:
 def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
     """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or what is wrong and what can be done about it."""
     state, dot = snap.state, f" {signs.dot} "
-    name = Content.styled(visible(snap.called), "bold")
+    called = visible(snap.called)
+    name = Content.styled(fit(called, min(width(called), LONGEST_NAME), ellipsis=signs.ellipsis), "bold")
     step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
     took = duration(snap.seconds) if snap.seconds else ""
     live = state.status in ("running", "paused", "created")
